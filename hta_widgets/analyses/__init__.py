@@ -1,0 +1,1 @@
+"""Job and parameters to result. Pure: no plotting, no widgets, no files."""

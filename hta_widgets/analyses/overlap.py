@@ -1,0 +1,101 @@
+"""How much of the communication is hidden behind computation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.temporal_breakdown import NO_DEVICE
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.kernels import KernelType
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overlap(Result):
+    """Communication and computation of each GPU.
+
+    Attributes
+    ----------
+    ranks : DataFrame
+        One row per rank and device, ascending: ``rank``, ``device`` (-1 for a rank without GPU
+        work), ``communication_time_ns``, ``computation_time_ns`` (time with at least one such
+        kernel running), ``overlap_time_ns`` (with both), ``exposed_communication_ns``
+        (communication without computation), all int64 ns; ``overlap_percent`` (100 × overlap ÷
+        communication; NaN without communication).
+    """
+
+    ranks: pd.DataFrame
+
+
+def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
+    """Measure how much of each GPU's communication time overlaps its computation.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    Overlap
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    rows = [row for rank in chosen for row in _rows(rank, job.gpu_work(rank))]
+    table = pd.DataFrame(rows)
+    communication = table["communication_time_ns"]
+    table["overlap_percent"] = (
+        100 * table["overlap_time_ns"] / communication.where(communication > 0)
+    )
+    return Overlap(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
+
+
+def _rows(rank: int, work: GpuWork) -> list[dict[str, int]]:
+    rows = [_row(rank, device, on_device) for device, on_device in work.by_device()]
+    return rows or [_row(rank, NO_DEVICE, work)]
+
+
+def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
+    communication = work.busy_by_type[KernelType.COMMUNICATION]
+    computation = work.busy_by_type[KernelType.COMPUTATION]
+    overlap_ns = (communication & computation).length
+    return {
+        "rank": rank,
+        "device": device,
+        "communication_time_ns": communication.length,
+        "computation_time_ns": computation.length,
+        "overlap_time_ns": overlap_ns,
+        "exposed_communication_ns": communication.length - overlap_ns,
+    }
+
+
+def _finding(table: pd.DataFrame) -> str:
+    communicating = table[table["communication_time_ns"] > 0]
+    if communicating.empty:
+        return (
+            "No communication kernel was recognised on these ranks; if there are some, name them: "
+            "kernel_rules={'COMMUNICATION': ['part of the name']}."
+        )
+    total_ns = communicating["communication_time_ns"].sum()
+    exposed_ns = communicating["exposed_communication_ns"].sum()
+    overall = (
+        f"{percent(100 * exposed_ns / total_ns)} of the communication time is exposed "
+        f"({duration(exposed_ns)} of {duration(total_ns)})"
+    )
+    if len(communicating) == 1:
+        return f"On rank {communicating['rank'].iloc[0]}, {overall}."
+    most = communicating.iloc[communicating["exposed_communication_ns"].argmax()]
+    return (
+        f"Over {len(communicating)} GPUs, {overall}; most of it on rank {int(most['rank'])}: "
+        f"{duration(most['exposed_communication_ns'])}."
+    )

@@ -1,0 +1,58 @@
+"""Errors that say what was asked, what exists and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+
+class HtaWidgetsError(ValueError):
+    """Base of every error that hta_widgets raises on purpose."""
+
+
+class TraceNotFoundError(HtaWidgetsError):
+    """A path does not exist, or a folder holds no trace."""
+
+
+class TraceFormatError(HtaWidgetsError):
+    """A file is not a trace that can be read."""
+
+
+class RankError(HtaWidgetsError):
+    """The rank of a trace file is unknown or claimed twice."""
+
+
+class UnknownRankError(HtaWidgetsError):
+    """A rank was asked for that the job does not have."""
+
+    @classmethod
+    def from_ranks(cls, asked: Iterable[int], available: Sequence[int]) -> UnknownRankError:
+        """Build the message from the ranks asked for and those of the job."""
+        missing = sorted(set(asked) - set(available))
+        noun = "rank" if len(missing) == 1 else "ranks"
+        verb = "is" if len(missing) == 1 else "are"
+        msg = (
+            f"{noun} {number_ranges(missing)} {verb} not in this job; "
+            f"its ranks are {number_ranges(available)}"
+        )
+        return cls(msg)
+
+
+class ParameterError(HtaWidgetsError):
+    """An argument is outside its range."""
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Write numbers compactly: ``0-2, 4``.
+
+    Examples
+    --------
+    >>> number_ranges([4, 0, 1, 2])
+    '0-2, 4'
+    """
+    ordered = sorted(set(numbers))
+    runs = [
+        [number for _, number in run]
+        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    ]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

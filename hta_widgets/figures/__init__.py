@@ -1,0 +1,1 @@
+"""Result to plotly figure. Nothing here shows anything."""

@@ -1,0 +1,225 @@
+"""Figures of the kernel breakdown: types, top kernels, one kernel over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown
+from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_colors
+from hta_widgets.figures.style import (
+    IDLE,
+    NOT_SELECTED,
+    axis,
+    figure,
+    height_for_rows,
+    type_color,
+)
+from hta_widgets.figures.text import hover_name, plot_name
+from hta_widgets.quantities import duration, percent, time_unit
+
+SELECT_KERNEL = {"select": "kernel"}
+PIES_AT_MOST = 4
+
+_Row: TypeAlias = dict[str, Any]
+
+
+def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
+    """Draw the busy time by combination of kernel types, summed over ranks."""
+    table = result.types
+    names = [name.replace(" overlapping ", " + ") for name in table["kernel_type"]]
+    colors = [type_color(name) for name in table["kernel_type"]]
+    hover = [
+        f"{name}<br>{duration(ns)}, {percent(share)} of the busy time"
+        for name, ns, share in zip(
+            table["kernel_type"], table["sum_ns"], table["percentage"], strict=True
+        )
+    ]
+    if as_pie:
+        return _pie(names, table["sum_ns"], colors, hover)
+    bar = go.Bar(
+        x=table["percentage"].to_numpy(dtype=float),
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": colors},
+        text=[percent(share) for share in table["percentage"]],
+        textposition="auto",
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis("Share of busy time (%)", rangemode="tozero"),
+        yaxis=_names_axis(names),
+    )
+
+
+def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> go.Figure:
+    """Draw the time of the top kernels, summed over ranks, longest first.
+
+    Parameters
+    ----------
+    result : KernelBreakdown
+    kernel_type : str
+        Only kernels of this type; all types when empty.
+    selected : str
+        Name of the kernel to emphasise; none when empty.
+    """
+    table = top_kernel_times(result, kernel_type)
+    unit = time_unit(float(table["sum_ns"].max()) if len(table) else 0)
+    colors = [
+        NOT_SELECTED if selected not in ("", name) else IDLE if name == OTHERS else type_color(each)
+        for name, each in zip(table["name"], table["kernel_type"], strict=True)
+    ]
+    bar = go.Bar(
+        x=table["sum_ns"].to_numpy(dtype=float) / unit.ns,
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": colors},
+        customdata=[[name] for name in table["name"]],
+        meta=SELECT_KERNEL,
+        hovertext=[_kernel_hover(row) for row in _records(table)],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis(f"Time in launches, all ranks shown ({unit.symbol})", rangemode="tozero"),
+        yaxis=_names_axis([plot_name(_label(row)) for row in _records(table)]),
+    )
+
+
+def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str = "") -> go.Figure:
+    """Draw the top kernels of one rank as a pie."""
+    table = result.kernels[result.kernels["rank"] == rank]
+    if kernel_type:
+        table = table[table["kernel_type"] == kernel_type]
+    table = table.sort_values("sum_ns", ascending=False, kind="stable")
+    rows = _records(table)
+    colors = [IDLE if row["name"] == OTHERS else type_color(row["kernel_type"]) for row in rows]
+    pie = _pie(
+        [plot_name(_label(row)) for row in rows],
+        table["sum_ns"],
+        colors,
+        [_kernel_hover(row) for row in rows],
+    )
+    return pie.update_layout(title={"text": f"Rank {rank}", "x": 0.5, "y": 0.98})
+
+
+def kernel_durations(
+    result: KernelBreakdown, name: str, *, selected: Collection[int] = ()
+) -> go.Figure:
+    """Draw the mean duration of one kernel's launches on each rank, from shortest to longest."""
+    every = result.every_kernel
+    table = every[every["name"] == name].sort_values("rank").assign(device=-1)
+    unit = time_unit(float(table["max_ns"].max()) if len(table) else 0)
+    mean = table["mean_ns"].to_numpy(dtype=float)
+    bar = go.Bar(
+        x=np.arange(len(table)),
+        y=mean / unit.ns,
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": (table["max_ns"].to_numpy(dtype=float) - mean) / unit.ns,
+            "arrayminus": (mean - table["min_ns"].to_numpy(dtype=float)) / unit.ns,
+            "thickness": 1.2,
+        },
+        marker={
+            "color": rank_colors(
+                table, type_color(table["kernel_type"].iloc[0]) if len(table) else IDLE, selected
+            )
+        },
+        customdata=[[rank] for rank in table["rank"].tolist()],
+        meta=SELECT_RANKS,
+        hovertext=[
+            f"Rank {row['rank']}<br>mean {duration(row['mean_ns'])}, from "
+            f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {row['count']:,} launches"
+            for row in _records(table)
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        showlegend=False,
+        xaxis=rank_axis(table),
+        yaxis=axis(f"Mean duration, min to max ({unit.symbol})", rangemode="tozero"),
+    )
+
+
+def top_kernel_times(result: KernelBreakdown, kernel_type: str = "") -> pd.DataFrame:
+    """Sum the kernels over ranks; those that no rank names become one row per type.
+
+    Returns
+    -------
+    DataFrame
+        ``kernel_type``, ``name``, ``sum_ns``, ``count``, ``folded`` (kernels in a row ``others``),
+        longest first, ``others`` last.
+    """
+    every = result.every_kernel
+    if kernel_type:
+        every = every[every["kernel_type"] == kernel_type]
+    named = result.kernels[result.kernels["folded"] == 0]
+    keys = set(zip(named["kernel_type"], named["name"], strict=True))
+    shown = every.assign(
+        distinct=every["name"],
+        name=[
+            name if (each, name) in keys else OTHERS
+            for each, name in zip(every["kernel_type"], every["name"], strict=True)
+        ],
+    )
+    table = shown.groupby(["kernel_type", "name"], sort=False, as_index=False).agg(
+        sum_ns=("sum_ns", "sum"), count=("count", "sum"), folded=("distinct", "nunique")
+    )
+    table["folded"] = table["folded"].where(table["name"] == OTHERS, 0)
+    order = np.lexsort((-table["sum_ns"].to_numpy(), table["folded"].to_numpy() > 0))
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _records(table: pd.DataFrame) -> list[_Row]:
+    return cast("list[_Row]", table.to_dict("records"))
+
+
+def _label(row: _Row) -> str:
+    if not row["folded"]:
+        return str(row["name"])
+    return f"{row['folded']:,} others ({str(row['kernel_type']).lower()})"
+
+
+def _kernel_hover(row: _Row) -> str:
+    name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
+    return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {row['count']:,} launches"
+
+
+def _names_axis(names: list[str]) -> dict[str, Any]:
+    """Names on the left, the first on top."""
+    return axis(
+        tickvals=list(range(len(names))),
+        ticktext=names,
+        range=[len(names) - 0.5, -0.5],
+        showgrid=False,
+        ticks="",
+    )
+
+
+def _pie(
+    labels: list[str], values: pd.Series[int], colors: list[str], hover: list[str]
+) -> go.Figure:
+    pie = go.Pie(
+        labels=labels,
+        values=values.to_numpy(dtype=float),
+        marker={"colors": colors, "line": {"width": 1}},
+        sort=False,
+        direction="clockwise",
+        textinfo="percent",
+        textposition="inside",
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure([pie], height=340, margin={"l": 8, "r": 8, "t": 28, "b": 8})

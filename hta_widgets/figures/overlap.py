@@ -1,0 +1,39 @@
+"""Figure of the overlap: hidden and exposed communication of each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.overlap import Overlap
+from hta_widgets.figures.ranks import TimeSeries, stacked_time_bars
+from hta_widgets.figures.style import OVERLAPPED, TYPE_COLORS
+
+_SERIES = (
+    TimeSeries("overlap_time_ns", "Overlapped by computation", OVERLAPPED),
+    TimeSeries("exposed_communication_ns", "Exposed", TYPE_COLORS["COMMUNICATION"]),
+)
+
+
+def overlap(
+    result: Overlap, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw how much of each GPU's communication is overlapped, and how much is exposed.
+
+    Parameters
+    ----------
+    result : Overlap
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each GPU's communication time instead of time.
+    """
+    return stacked_time_bars(
+        result.ranks,
+        _SERIES,
+        whole="communication_time_ns",
+        whole_name="communication time",
+        selected=selected,
+        as_percent=as_percent,
+    )

@@ -1,0 +1,126 @@
+"""Bars over ranks: what the figures of tables with one row per GPU share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.figures.style import NOT_SELECTED, axis, figure
+from hta_widgets.quantities import duration, percent, time_unit
+
+SELECT_RANKS = {"select": "ranks"}
+_TICKS_AT_MOST = 24
+
+
+class TimeSeries(NamedTuple):
+    """One part of a stacked bar."""
+
+    column: str
+    name: str
+    color: str
+
+
+def rank_labels(table: pd.DataFrame) -> list[str]:
+    """Label of each row: the rank, and its device where a rank has several."""
+    several = table["rank"].duplicated().any()
+    return [
+        f"{rank} · GPU {device}" if several and device >= 0 else f"{rank}"
+        for rank, device in zip(table["rank"], table["device"], strict=True)
+    ]
+
+
+def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
+    """Axis with one position per row, labelled thinly when there are many."""
+    labels = rank_labels(table)
+    step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
+    return axis(
+        "Rank",
+        tickvals=list(range(0, len(labels), step)),
+        ticktext=labels[::step],
+        range=[-0.5, max(len(labels), 1) - 0.5],
+        showgrid=False,
+    )
+
+
+def stacked_time_bars(
+    table: pd.DataFrame,
+    series: Sequence[TimeSeries],
+    *,
+    whole: str,
+    whole_name: str,
+    selected: Collection[int] = (),
+    as_percent: bool = True,
+) -> go.Figure:
+    """Draw parts of a time as one stacked bar per row; a click selects the rank.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Has ``rank``, ``device``, the columns of `series` and `whole`, in ns.
+    series : sequence of TimeSeries
+        The parts, from the bottom up.
+    whole : str
+        Column that the parts add up to.
+    whole_name : str
+        What the whole is called.
+    selected : collection of int
+        Ranks that keep their colour; all when it is empty.
+    as_percent : bool
+        Share of the whole instead of time.
+    """
+    unit = time_unit(float(table[whole].max()))
+    scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
+    bars = [
+        _bars(
+            table,
+            each,
+            table[each.column] / scale,
+            _hover(table, each, whole, whole_name),
+            selected,
+        )
+        for each in series
+    ]
+    title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
+    limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
+    return figure(bars, barmode="stack", xaxis=rank_axis(table), yaxis=axis(title, **limits))
+
+
+def _hover(table: pd.DataFrame, series: TimeSeries, whole: str, whole_name: str) -> list[str]:
+    rows = zip(rank_labels(table), table[series.column], table[whole], strict=True)
+    return [
+        f"Rank {label}<br>{series.name}: {duration(ns)}, "
+        f"{percent(100 * ns / total)} of {duration(total)} {whole_name}"
+        if total
+        else f"Rank {label}: no {whole_name}"
+        for label, ns, total in rows
+    ]
+
+
+def _bars(
+    table: pd.DataFrame,
+    series: TimeSeries,
+    heights: pd.Series[float],
+    hover: Sequence[str],
+    selected: Collection[int],
+) -> go.Bar:
+    return go.Bar(
+        x=np.arange(len(table)),
+        y=heights.to_numpy(dtype=float),
+        name=series.name,
+        marker={"color": rank_colors(table, series.color, selected)},
+        customdata=[[rank] for rank in table["rank"].tolist()],
+        meta=SELECT_RANKS,
+        hovertext=list(hover),
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def rank_colors(table: pd.DataFrame, color: str, selected: Collection[int]) -> str | list[str]:
+    """Colour of each row's bar: grey for ranks outside a selection."""
+    if not selected:
+        return color
+    return [color if rank in selected else NOT_SELECTED for rank in table["rank"].tolist()]

@@ -1,0 +1,71 @@
+"""One look for all figures: colours by meaning, the notebook's own theme for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from hta_widgets.trace.kernels import KernelType
+
+OVERLAPPED = "#56B4E9"
+IDLE = "#BBBBBB"
+NOT_SELECTED = "#D5D8DC"
+
+TYPE_COLORS = {
+    KernelType.COMPUTATION.name: "#0072B2",
+    KernelType.COMMUNICATION.name: "#E69F00",
+    KernelType.MEMORY.name: "#009E73",
+    KernelType.OTHER.name: "#CC79A7",
+}
+"""Okabe-Ito, told apart by colour-blind readers."""
+
+DEFAULT_HEIGHT = 320
+ROW_HEIGHT = 26
+_MARGIN_HEIGHT = 70
+
+
+def type_color(kernel_type: str) -> str:
+    """Colour of a kernel type, or of a combination of types."""
+    if kernel_type in TYPE_COLORS:
+        return TYPE_COLORS[kernel_type]
+    hidden = {KernelType.COMPUTATION.name, KernelType.COMMUNICATION.name}
+    parts = set(kernel_type.split(" overlapping "))
+    return OVERLAPPED if hidden <= parts else TYPE_COLORS[KernelType.OTHER.name]
+
+
+def height_for_rows(rows: int) -> int:
+    """Height (px) at which so many horizontal bars can be told apart."""
+    return max(200, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
+
+
+def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figure:  # noqa: ANN401
+    """Build a figure without decoration; the notebook's theme gives fonts, grid and background."""
+    settings: dict[str, Any] = {
+        "template": "none",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "height": DEFAULT_HEIGHT,
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "bargap": 0.25,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+        "hovermode": "closest",
+        "dragmode": False,
+    }
+    return go.Figure(data=traces, layout=settings | layout)
+
+
+def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Settings that all axes share."""
+    return {
+        "title": {"text": title},
+        "automargin": True,
+        "zeroline": False,
+        "fixedrange": True,
+    } | settings

@@ -1,0 +1,40 @@
+"""Figure of the temporal breakdown: one stacked bar per GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
+from hta_widgets.figures.ranks import TimeSeries, stacked_time_bars
+from hta_widgets.figures.style import IDLE, TYPE_COLORS
+
+_SERIES = (
+    TimeSeries("compute_time_ns", "Compute", TYPE_COLORS["COMPUTATION"]),
+    TimeSeries("non_compute_time_ns", "Non-compute", TYPE_COLORS["COMMUNICATION"]),
+    TimeSeries("idle_time_ns", "Idle", IDLE),
+)
+
+
+def temporal_breakdown(
+    result: TemporalBreakdown, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw compute, non-compute and idle time of each GPU.
+
+    Parameters
+    ----------
+    result : TemporalBreakdown
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each GPU's kernel time instead of time.
+    """
+    return stacked_time_bars(
+        result.ranks,
+        _SERIES,
+        whole="kernel_time_ns",
+        whole_name="kernel time",
+        selected=selected,
+        as_percent=as_percent,
+    )

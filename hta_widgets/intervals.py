@@ -1,0 +1,132 @@
+"""Interval algebra on sorted int64 arrays.
+
+Every interval is half-open, ``[start, end)``, in integer nanoseconds. Zero-length intervals cover
+no time and vanish; intervals that overlap or touch are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Intervals:
+    """Time that is covered: disjoint, non-touching intervals in ascending order.
+
+    Attributes
+    ----------
+    starts, ends : ndarray of int64
+        Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``.
+    """
+
+    starts: Times
+    ends: Times
+
+    @classmethod
+    def union(cls, starts: ArrayLike, ends: ArrayLike) -> Intervals:
+        """Merge any intervals, in any order, into the time they cover together.
+
+        Examples
+        --------
+        >>> covered = Intervals.union([5, 0, 10], [7, 6, 12])
+        >>> covered.starts.tolist(), covered.ends.tolist()
+        ([0, 10], [7, 12])
+        """
+        first = np.asarray(starts, dtype=np.int64)
+        last = np.asarray(ends, dtype=np.int64)
+        not_empty = last > first
+        first, last = first[not_empty], last[not_empty]
+        if first.size and np.any(first[1:] < first[:-1]):
+            order = np.argsort(first, kind="stable")
+            first, last = first[order], last[order]
+        reached = np.maximum.accumulate(last)
+        opens = np.ones(first.size, dtype=bool)
+        opens[1:] = first[1:] > reached[:-1]
+        closes = np.ones(first.size, dtype=bool)
+        closes[:-1] = opens[1:]
+        return cls(first[opens], reached[closes])
+
+    def __len__(self) -> int:
+        """Number of disjoint intervals."""
+        return int(self.starts.size)
+
+    def __and__(self, other: Intervals) -> Intervals:
+        """Time covered by both."""
+        edges = _edges([self, other])
+        return _where(edges, self.covers(edges[:-1]) & other.covers(edges[:-1]))
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        """Time covered by this one and not by the other."""
+        edges = _edges([self, other])
+        return _where(edges, self.covers(edges[:-1]) & ~other.covers(edges[:-1]))
+
+    @property
+    def length(self) -> int:
+        """Covered time in ns."""
+        return int((self.ends - self.starts).sum())
+
+    @property
+    def span(self) -> int:
+        """Time from the first start to the last end in ns; 0 when nothing is covered."""
+        return int(self.ends[-1] - self.starts[0]) if len(self) else 0
+
+    def covers(self, times: Times) -> NDArray[np.bool_]:
+        """Tell for each time (ns) whether it is covered."""
+        opened = np.searchsorted(self.starts, times, side="right")
+        closed = np.searchsorted(self.ends, times, side="right")
+        return np.asarray(opened > closed)
+
+    def covered_until(self, times: Times) -> Times:
+        """Covered time (ns) before each of the given times."""
+        if not len(self):
+            return np.zeros(np.shape(times), dtype=np.int64)
+        complete = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        opened = np.searchsorted(self.starts, times, side="right")
+        unfinished = np.maximum(0, self.ends[opened - 1] - times)
+        return complete[opened] - np.where(opened > 0, unfinished, 0)
+
+    def gaps(self) -> Intervals:
+        """Time between the first start and the last end that is not covered."""
+        return Intervals(self.ends[:-1], self.starts[1:])
+
+    def clip(self, start: int, end: int) -> Intervals:
+        """Keep the covered time inside ``[start, end)``."""
+        return Intervals.union(np.maximum(self.starts, start), np.minimum(self.ends, end))
+
+    def length_in_bins(self, edges: Times) -> Times:
+        """Covered time (ns) in each of the ``len(edges) - 1`` bins; edges ascend."""
+        return np.diff(self.covered_until(edges))
+
+
+def time_by_combination(sets: Sequence[Intervals]) -> Times:
+    """Split time by which of the sets cover it.
+
+    Returns
+    -------
+    ndarray of int64, length ``2 ** len(sets)``
+        Entry ``c`` is the time in ns covered by exactly the sets whose bit is set in ``c``.
+        Entry 0 is the time between the outermost edges that no set covers.
+    """
+    edges = _edges(sets)
+    combination = np.zeros(max(edges.size - 1, 0), dtype=np.int64)
+    for bit, covered in enumerate(sets):
+        combination |= covered.covers(edges[:-1]).astype(np.int64) << bit
+    total = np.zeros(2 ** len(sets), dtype=np.int64)
+    np.add.at(total, combination, np.diff(edges))
+    return total
+
+
+def _edges(sets: Sequence[Intervals]) -> Times:
+    arrays: list[NDArray[Any]] = [part for each in sets for part in (each.starts, each.ends)]
+    return np.unique(np.concatenate(arrays))
+
+
+def _where(edges: Times, wanted: NDArray[np.bool_]) -> Intervals:
+    return Intervals.union(edges[:-1][wanted], edges[1:][wanted])

@@ -1,0 +1,68 @@
+"""Write quantities the way people read them: three significant digits, the unit by size."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+UNDEFINED = "n/a"
+_SIGNIFICANT_DIGITS = 3
+
+
+class TimeUnit(NamedTuple):
+    """A unit of time and its length in ns."""
+
+    symbol: str
+    ns: int
+
+
+TIME_UNITS = (TimeUnit("s", 10**9), TimeUnit("ms", 10**6), TimeUnit("µs", 10**3), TimeUnit("ns", 1))
+
+
+def time_unit(ns: float) -> TimeUnit:
+    """Choose the unit in which a time reads best; one unit then holds for a whole axis."""
+    return next((unit for unit in TIME_UNITS if abs(ns) >= unit.ns), TIME_UNITS[-1])
+
+
+def duration(ns: float) -> str:
+    """Write a time.
+
+    Examples
+    --------
+    >>> duration(1_682_725)
+    '1.68 ms'
+    >>> duration(1_682_725_000_000)
+    '1,683 s'
+    """
+    if math.isnan(ns):
+        return UNDEFINED
+    unit = time_unit(ns)
+    return f"{number(ns / unit.ns)} {unit.symbol}"
+
+
+def percent(value: float) -> str:
+    """Write a percentage.
+
+    Examples
+    --------
+    >>> percent(53.559)
+    '53.6 %'
+    """
+    return UNDEFINED if math.isnan(value) else f"{number(value)} %"
+
+
+def number(value: float) -> str:
+    """Write a number with three significant digits and separated thousands.
+
+    Examples
+    --------
+    >>> number(0.012345), number(12.0), number(12345.6)
+    ('0.0123', '12', '12,346')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    decimals = max(0, _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,1 @@
+"""Files to job: loaders, links, steps, kernel types."""

@@ -1,0 +1,79 @@
+"""Turn decoded values of doubtful type into typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABSENT = -1
+_NO_STREAM = 2**32 - 1
+"""How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
+
+
+class Vocabulary(dict[str, int]):
+    """Give each distinct text the next code; reading an unknown text enters it."""
+
+    def __missing__(self, text: str) -> int:
+        """Enter a new text."""
+        code = self[text] = len(self)
+        return code
+
+    def codes(self, texts: Iterable[str], count: int) -> NDArray[np.int32]:
+        """Encode `count` texts."""
+        return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
+
+
+class Labels(dict[str, int]):
+    """Codes below -1 for process and thread ids that are text."""
+
+    def __missing__(self, label: str) -> int:
+        """Enter a new label."""
+        code = self[label] = -2 - len(self)
+        return code
+
+
+def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.int64]:
+    """Convert values to int64.
+
+    Text that is no number becomes a label's code, or `ABSENT` without `labels`; so does a missing
+    value.
+    """
+    try:
+        return np.fromiter(values, dtype=np.int64, count=len(values))
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_integer(value, labels) for value in values], dtype=np.int64)
+
+
+def streams(values: Sequence[Any]) -> NDArray[np.int64]:
+    """Convert stream ids to int64; CUPTI's unsigned -1 is `ABSENT`."""
+    ids = integers(values)
+    ids[ids == _NO_STREAM] = ABSENT
+    return ids
+
+
+def floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Convert values to float64; what is no number becomes NaN."""
+    try:
+        return np.fromiter(values, dtype=np.float64, count=len(values))
+    except (TypeError, ValueError):
+        return np.array([_float(value) for value in values], dtype=np.float64)
+
+
+def _integer(value: Any, labels: Labels | None) -> int:  # noqa: ANN401
+    if value is None:
+        return ABSENT
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return labels[str(value)] if labels is not None else ABSENT
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _float(value: Any) -> float:  # noqa: ANN401
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")

@@ -1,0 +1,171 @@
+"""Decode pieces of event text into typed records, and mend what is not quite JSON.
+
+Real traces hold what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
+single backslashes. Only the piece that has such a place is mended; an event that cannot be mended
+is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+MISSING_TEXT = msgspec.Raw(b"")
+
+
+class Args(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "transferred": "bytes",
+        "bandwidth": "memory bandwidth (GB/s)",
+        "external_id": "External id",
+        "sequence_number": "Sequence number",
+        "forward_thread": "Fwd thread id",
+        "input_dims": "Input Dims",
+        "input_types": "Input type",
+        "input_strides": "Input Strides",
+        "collective": "Collective name",
+        "in_elements": "In msg nelems",
+        "out_elements": "Out msg nelems",
+        "group_size": "Group size",
+        "group_name": "Process Group Name",
+    },
+):
+    """The arguments that some analysis reads; all others are skipped unread."""
+
+    device: Any = None
+    stream: Any = None
+    correlation: Any = None
+    transferred: Any = None
+    bandwidth: Any = None
+    external_id: Any = None
+    sequence_number: Any = None
+    forward_thread: Any = None
+    collective: Any = None
+    in_elements: Any = None
+    out_elements: Any = None
+    dtype: Any = None
+    group_size: Any = None
+    group_name: Any = None
+    input_dims: msgspec.Raw = MISSING_TEXT
+    input_types: msgspec.Raw = MISSING_TEXT
+    input_strides: msgspec.Raw = MISSING_TEXT
+
+
+NO_ARGS = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of ``traceEvents``; times stay text until they become integers."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = MISSING_TEXT
+    dur: Any = None
+    args: Args | None = None
+
+
+class CountedEvent(msgspec.Struct, gc=False):
+    """The arguments of an event as they stand, for events whose arguments are counters."""
+
+    cat: str | None = None
+    ph: str | None = None
+    args: Any = None
+
+
+_EVENTS = msgspec.json.Decoder(list[Event])
+_EVENT = msgspec.json.Decoder(Event)
+_COUNTED = msgspec.json.Decoder(list[CountedEvent])
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:NaN|nan|Infinity|inf)(?=\s*[,}\]])")
+_CONTROL = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+def decode_events(text: bytes, separator: bytes) -> tuple[list[Event], int]:
+    """Decode events separated by commas.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole events, without the brackets of their list.
+    separator : bytes
+        Text that each event begins with.
+
+    Returns
+    -------
+    events : list of Event
+    dropped : int
+        Events that could not be read even after mending.
+    """
+    try:
+        return _EVENTS.decode(b"[" + text + b"]"), 0
+    except _UNREADABLE:
+        return _mended(text, separator)
+
+
+def decode_counters(text: bytes) -> list[CountedEvent]:
+    """Decode the same text again with all arguments; empty when the text needs mending."""
+    try:
+        return _COUNTED.decode(b"[" + text + b"]")
+    except _UNREADABLE:
+        return []
+
+
+def _mended(text: bytes, separator: bytes) -> tuple[list[Event], int]:
+    clean = _NOT_A_NUMBER.sub(r"\1null", text.decode("utf-8", "replace").translate(_CONTROL))
+    encoded = clean.encode("utf-8", "replace")
+    try:
+        return _EVENTS.decode(b"[" + encoded + b"]"), 0
+    except _UNREADABLE:
+        events = [_mended_event(piece) for piece in _pieces(encoded, separator)]
+        whole = [event for event in events if event is not None]
+        return whole, len(events) - len(whole)
+
+
+def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
+    """Split where one event ends and the next begins."""
+    between = re.compile(rb"\}\s*,\s*(?=" + re.escape(separator) + rb")")
+    start = 0
+    for found in between.finditer(text):
+        yield text[start : found.start() + 1]
+        start = found.end()
+    yield text[start:]
+
+
+def _mended_event(piece: bytes) -> Event | None:
+    try:
+        return _EVENT.decode(piece)
+    except _UNREADABLE:
+        text = _TRAILING_COMMA.sub(
+            r"\1", _BAD_ESCAPE.sub(r"\\\\", piece.decode("utf-8", "replace"))
+        )
+    try:
+        fields = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return _event_from(fields) if isinstance(fields, dict) else None
+
+
+def _event_from(fields: dict[str, Any]) -> Event | None:
+    """Build the record from fields of any type."""
+    for key in ("ph", "cat", "name"):
+        if not isinstance(fields.get(key), str | None):
+            fields[key] = str(fields[key])
+    if not isinstance(fields.get("args"), dict | None):
+        del fields["args"]
+    try:
+        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+        return _EVENT.decode(text)
+    except (*_UNREADABLE, ValueError):
+        return None

@@ -1,0 +1,215 @@
+"""Cut the text of a trace file into pieces of whole events, one megabyte at a time.
+
+A file is never held as a whole. The layout is not assumed: how one event is separated from the
+next is learnt from the first event, so that Kineto's layouts of all years, re-saved and one-line
+files are read alike. A cut at a wrong depth leaves brackets open, which the decoder notices.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from hta_widgets.errors import TraceFormatError
+
+try:
+    from isal import isal_zlib as zlib
+except ImportError:  # isal has no wheel for some platforms; the standard library is only slower
+    import zlib  # type: ignore[no-redef]
+
+_CORRUPT: type[Exception] = zlib.error
+BLOCK_BYTES = 1 << 20
+_RELEARN_BYTES = 4 * BLOCK_BYTES
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW_BITS = 31
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_FIRST_EVENT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:)')
+_NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_WHITE = b" \t\r\n"
+
+
+class EventText:
+    """The text of one Kineto (Chrome trace) file.
+
+    Iterating yields ``bytes``: events separated by commas, without the brackets around them.
+
+    Attributes
+    ----------
+    separator : bytes
+        Opening text that every event of this file shares, e.g. ``{"ph":``.
+    truncated : bool
+        After iterating: the file ends before its list of events does.
+    """
+
+    def __init__(self, path: Path, on_read: Callable[[int], object] | None = None) -> None:
+        self.path = path
+        self._on_read = on_read
+        self.separator = b"{"
+        self.truncated = False
+        self._head = b""
+        self._tail = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield pieces of whole events."""
+        with self.path.open("rb") as file:
+            blocks = self._inflated(file)
+            text = self._read_head(blocks)
+            for block in blocks:
+                text += block
+                whole, text = self._cut(text)
+                if whole:
+                    yield whole
+            yield from self._finish(text)
+
+    def header(self) -> dict[str, Any]:
+        """Everything that stands before the events, without reading them."""
+        with self.path.open("rb") as file:
+            self._read_head(self._inflated(file))
+        return self.metadata()
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything in the file but the events; what follows them only after iterating."""
+        for text in (self._head + b"]" + self._tail, self._head + b"]}"):
+            try:
+                parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(parsed, dict):
+                return {key: value for key, value in parsed.items() if key != "traceEvents"}
+        return {}
+
+    def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
+        first = file.read(2)
+        file.seek(0)
+        blocks = self._blocks(file)
+        return self._gunzip(blocks) if first == _GZIP_MAGIC else blocks
+
+    def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
+        while block := file.read(BLOCK_BYTES):
+            yield block
+            if self._on_read is not None:
+                self._on_read(len(block))
+
+    def _gunzip(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        for block in blocks:
+            pending = block
+            while pending:
+                try:
+                    inflated = member.decompress(pending, BLOCK_BYTES)
+                except _CORRUPT:
+                    return
+                yield inflated
+                pending = member.unconsumed_tail
+                if member.eof:
+                    pending = member.unused_data
+                    member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        yield member.flush()
+
+    def _read_head(self, blocks: Iterator[bytes]) -> bytes:
+        """Read up to the first event; return what has been read beyond."""
+        text = b""
+        for block in blocks:
+            text = (text + block).removeprefix(_BYTE_ORDER_MARK)
+            start = self._events_start(text)
+            if start is not None and self._learn_separator(text[start:]):
+                break
+        start = self._events_start(text)
+        if start is None:
+            raise TraceFormatError(self._no_events_message(text))
+        self._head = text[:start]
+        return text[start:]
+
+    def _learn_separator(self, text: bytes) -> bool:
+        first = _FIRST_EVENT.match(text)
+        if first:
+            self.separator = first[1]
+        return first is not None or text.lstrip(_WHITE).startswith(b"]")
+
+    def _events_start(self, text: bytes) -> int | None:
+        opening = text.lstrip(_WHITE)[:1]
+        if opening == b"[":
+            return text.index(b"[") + 1
+        if opening not in (b"{", b""):
+            raise TraceFormatError(self._not_json_message())
+        found = _EVENTS_KEY.search(text)
+        return found.end() if found else None
+
+    def _cut(self, text: bytes) -> tuple[bytes, bytes]:
+        """Split before the last event; the first part is empty when no event is known whole."""
+        cut = self._last_separator(text)
+        if not cut and len(text) > _RELEARN_BYTES:
+            self._relearn_separator(text)
+            cut = self._last_separator(text)
+        return (text[: text.rindex(b",", 0, cut)], text[cut:]) if cut else (b"", text)
+
+    def _relearn_separator(self, text: bytes) -> None:
+        """Take another separator: the first event of this file was written unlike the others."""
+        found = _NEXT_EVENT.findall(text, len(text) - BLOCK_BYTES)
+        if found:
+            self.separator = found[-1]
+
+    def _last_separator(self, text: bytes) -> int:
+        """Position of the last event that another one precedes; 0 when there is none."""
+        cut = text.rfind(self.separator)
+        while cut > 0:
+            before = text[max(0, cut - 256) : cut].rstrip(_WHITE)
+            if before.endswith(b",") and before[:-1].rstrip(_WHITE).endswith(b"}"):
+                return cut
+            cut = text.rfind(self.separator, 0, cut)
+        return 0
+
+    def _finish(self, text: bytes) -> Iterator[bytes]:
+        """Yield the last events and keep what stands after them."""
+        whole, text = self._cut(text)
+        if whole:
+            yield whole
+        end = _end_of_list(text)
+        if end is None:
+            self.truncated = True
+            end = _end_of_first_object(text)
+        if text[:end].strip(_WHITE):
+            yield text[:end]
+        self._tail = text[end + 1 :]
+
+    def _not_json_message(self) -> str:
+        return (
+            f"{self.path} is not a JSON trace: it does not begin with '{{' or '['; "
+            "expected a PyTorch-profiler (Kineto) trace, *.json or *.json.gz"
+        )
+
+    def _no_events_message(self, text: bytes) -> str:
+        if not text.strip(_WHITE):
+            return f"{self.path} is empty or cannot be unpacked; write the trace again"
+        return (
+            f"{self.path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
+            "trace; export one with torch.profiler's export_chrome_trace"
+        )
+
+
+def _end_of_list(text: bytes) -> int | None:
+    """Position of the bracket that closes the list of events, whose opening stands before."""
+    end = _closing_bracket(text, depth=1)
+    return None if end is None else end - 1
+
+
+def _end_of_first_object(text: bytes) -> int:
+    """Position after the first whole object; 0 when it is cut off."""
+    return _closing_bracket(text, depth=0) or 0
+
+
+def _closing_bracket(text: bytes, depth: int) -> int | None:
+    """Position after the bracket that brings the depth back to 0."""
+    for token in _STRING_OR_BRACKET.finditer(text):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+        elif token[0] in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return None

@@ -1,0 +1,231 @@
+"""A job: the ranks that were traced together, loaded when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from hta_widgets.errors import UnknownRankError, number_ranges
+from hta_widgets.trace.events import GPU_WORK, Trace
+from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.kernels import KernelRules
+from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.links import launch_rows
+from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
+
+PROGRESS_DELAY_S = 0.5
+"""Loads that are over sooner show no progress bar."""
+
+
+class Rank:
+    """One rank of a job: its trace, and what is derived from it once."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        rules: KernelRules,
+        *,
+        include_last_profiler_step: bool,
+    ) -> None:
+        self.trace = trace
+        self._rules = rules
+        self._include_last_step = include_last_profiler_step
+
+    @cached_property
+    def launches(self) -> NDArray[np.int64]:
+        """Row of the launching call of each event, -1 for none."""
+        return launch_rows(self.trace.events)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """ProfilerSteps: ``step``, ``start_ns``, ``end_ns``."""
+        return profiler_steps(self.trace.events)
+
+    @cached_property
+    def analysed(self) -> NDArray[np.bool_]:
+        """Tell which events take part in the analyses (the step filter)."""
+        return rows_to_analyse(
+            self.trace.events,
+            self.launches,
+            self.steps,
+            include_last_profiler_step=self._include_last_step,
+        )
+
+    @cached_property
+    def gpu_work(self) -> GpuWork:
+        """GPU work that takes part in the analyses."""
+        events = self.trace.events
+        rows = events.rows_of(*GPU_WORK)
+        rows = rows[self.analysed[rows]]
+        return GpuWork(
+            rows=rows,
+            start_ns=events.start_ns[rows],
+            duration_ns=events.duration_ns[rows],
+            type=self._rules.types(events, rows),
+            name=events.name.codes[rows],
+            device=events.device[rows],
+            stream=events.stream[rows],
+            launch=self.launches[rows],
+            names=events.name.values,
+        )
+
+    @cached_property
+    def notices(self) -> tuple[str, ...]:
+        """What was left out or not matched on this rank, in words."""
+        return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
+
+    def _gpu_notices(self) -> list[str]:
+        if not len(self.gpu_work):
+            return ["no GPU work is in the trace"]
+        unmatched = int((self.gpu_work.launch < 0).sum())
+        if not unmatched:
+            return []
+        notice = (
+            f"{unmatched:,} of {len(self.gpu_work):,} GPU operations have no launch in the trace "
+            "(launched before it began, or by a call that was not recorded); they are counted"
+        )
+        return [notice]
+
+    def _step_notices(self) -> list[str]:
+        distinct = sorted(set(self.steps["step"].tolist()))
+        if len(distinct) < 2 or self._include_last_step:  # noqa: PLR2004
+            return []
+        left_out = int((~self.analysed).sum())
+        notice = (
+            f"ProfilerStep {distinct[-1]}, the last, is left out ({left_out:,} events), "
+            f"{number_ranges(distinct[:-1])} used (include_last_profiler_step=True keeps all)"
+        )
+        return [notice]
+
+
+class Job:
+    """The ranks of one job.
+
+    Parameters
+    ----------
+    sources : mapping of int to Path
+        Trace file of each rank.
+    name : str
+        What the job is called on screen.
+    kernel_rules : KernelRules, optional
+    include_last_profiler_step : bool
+    notices : iterable of str
+        What was noticed while looking for the ranks.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[int, Path],
+        *,
+        name: str,
+        kernel_rules: KernelRules | None = None,
+        include_last_profiler_step: bool = False,
+        notices: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.sources = dict(sorted(sources.items()))
+        self.kernel_rules = kernel_rules or KernelRules()
+        self.include_last_profiler_step = include_last_profiler_step
+        self._notices = tuple(notices)
+        self._loaded: dict[int, Rank] = {}
+
+    def __repr__(self) -> str:
+        """Name and ranks."""
+        return f"Job({self.name!r}, ranks {number_ranges(self.ranks)})"
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks, ascending."""
+        return tuple(self.sources)
+
+    def select_ranks(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
+        """Return the given ranks, or all for None or none given.
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks one of them.
+        """
+        chosen = tuple(dict.fromkeys(ranks)) if ranks is not None else ()
+        if not set(chosen) <= set(self.sources):
+            raise UnknownRankError.from_ranks(chosen, self.ranks)
+        return chosen or self.ranks
+
+    def rank(self, rank: int) -> Rank:
+        """Return one rank, loading it when it is first asked for."""
+        self.select_ranks([rank])
+        if rank not in self._loaded:
+            self.add_trace(load_kineto(self.sources[rank], rank))
+        return self._loaded[rank]
+
+    def add_trace(self, trace: Trace) -> None:
+        """Take over a trace that has been loaded already."""
+        self._loaded[trace.rank] = Rank(
+            trace,
+            self.kernel_rules,
+            include_last_profiler_step=self.include_last_profiler_step,
+        )
+
+    def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
+        """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
+        missing = [rank for rank in self.select_ranks(ranks) if rank not in self._loaded]
+        total = sum(self.sources[rank].stat().st_size for rank in missing)
+        with progress_bar(total, self.name, show=progress) as bar:
+            for rank in missing:
+                self.add_trace(load_kineto(self.sources[rank], rank, bar.update))
+        return self
+
+    def gpu_work(self, rank: int) -> GpuWork:
+        """GPU work of one rank that takes part in the analyses."""
+        return self.rank(rank).gpu_work
+
+    @property
+    def origin_ns(self) -> int:
+        """Time on the recording clock (ns) from which aligned times of all ranks count."""
+        return min(self.rank(rank).trace.origin_ns for rank in self.ranks)
+
+    def offset_ns(self, rank: int) -> int:
+        """Time (ns) to add to a rank's own times to align it with the others."""
+        return self.rank(rank).trace.origin_ns - self.origin_ns
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What was dropped, left out or not matched in the whole job, in words."""
+        return self.notices_for(self.ranks)
+
+    def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """Notices on the given ranks; one that is the same on several ranks is said once."""
+        ranks_by_notice: dict[str, list[int]] = {}
+        chosen = list(ranks)
+        for rank in chosen:
+            for notice in self.rank(rank).notices:
+                ranks_by_notice.setdefault(notice, []).append(rank)
+        return self._notices + tuple(
+            notice if len(self.ranks) == 1 else f"{_ranks_in_words(ranks)}: {notice}"
+            for notice, ranks in ranks_by_notice.items()
+        )
+
+
+def progress_bar(total_bytes: int, name: str, *, show: bool) -> tqdm[NoReturn]:
+    """Progress over the bytes of the files that are read."""
+    return tqdm(
+        total=total_bytes,
+        desc=f"Loading {name}",
+        unit="B",
+        unit_scale=True,
+        unit_divisor=1024,
+        leave=False,
+        delay=PROGRESS_DELAY_S,
+        disable=not show,
+    )
+
+
+def _ranks_in_words(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {number_ranges(ranks)}"

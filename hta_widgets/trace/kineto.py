@@ -1,0 +1,75 @@
+"""Load one PyTorch-profiler (Kineto) trace."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hta_widgets.trace.event_json import decode_events
+from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.events import Events, Trace
+from hta_widgets.trace.events_builder import EventsBuilder
+
+
+def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
+    """Load a ``.json`` or ``.json.gz`` trace, in the object or the bare-array form.
+
+    Parameters
+    ----------
+    path : Path
+    rank : int
+        The rank that the trace is of.
+    on_read : callable, optional
+        Called with the number of bytes of the file that were read since the last call.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    TraceFormatError
+        If the file is no JSON trace.
+    """
+    text = EventText(path, on_read)
+    builder = EventsBuilder()
+    with _no_garbage_collection():
+        for piece in text:
+            events, unreadable = decode_events(piece, text.separator)
+            builder.add(events, unreadable, piece)
+    metadata = text.metadata()
+    table, first_ns = builder.finish()
+    return Trace(
+        rank=rank,
+        source=str(path),
+        events=table,
+        origin_ns=first_ns + _base_ns(metadata),
+        metadata=metadata,
+        notices=(*_truncation_notice(text, table), *builder.notices()),
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the cyclic collector off: over millions of records it would be most of the work."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _base_ns(metadata: dict[str, Any]) -> int:
+    base = metadata.get("baseTimeNanoseconds", 0)
+    return int(base) if isinstance(base, int) or str(base).isdigit() else 0
+
+
+def _truncation_notice(text: EventText, events: Events) -> tuple[str, ...]:
+    if not text.truncated:
+        return ()
+    return (f"the file ends in the middle; its {len(events):,} whole events are loaded",)

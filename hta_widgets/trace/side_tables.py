@@ -1,0 +1,142 @@
+"""The sparse fields of events, kept beside the events table. Which there are is data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.columns import Vocabulary, floats, integers
+from hta_widgets.trace.event_json import NO_ARGS, Event
+from hta_widgets.trace.events import Kind, SideTable, TextColumn
+
+
+class _Table(NamedTuple):
+    """A side table: whose fields, which field must be present, and the columns."""
+
+    kinds: tuple[Kind, ...]
+    required: str | None
+    integers: Mapping[str, str] = {}
+    floats: Mapping[str, str] = {}
+    texts: Mapping[str, str] = {}
+
+
+_TABLES = {
+    "transfers": _Table(
+        (Kind.MEMCPY, Kind.MEMSET),
+        None,
+        integers={"bytes": "transferred"},
+        floats={"bandwidth_gb_per_s": "bandwidth"},
+    ),
+    "collectives": _Table(
+        (Kind.KERNEL, Kind.CPU_OP),
+        "collective",
+        integers={
+            "in_elements": "in_elements",
+            "out_elements": "out_elements",
+            "group_size": "group_size",
+        },
+        texts={"collective": "collective", "dtype": "dtype", "group": "group_name"},
+    ),
+    "operators": _Table(
+        (Kind.CPU_OP,),
+        None,
+        integers={
+            "external_id": "external_id",
+            "sequence_number": "sequence_number",
+            "forward_thread": "forward_thread",
+        },
+        texts={
+            "input_dims": "input_dims",
+            "input_types": "input_types",
+            "input_strides": "input_strides",
+        },
+    ),
+}
+"""``transfers``: bytes, GB/s as the trace says. ``collectives``: the fields of NCCL records.
+``operators``: ids, and shapes as the JSON text of the trace."""
+
+Part = dict[str, NDArray[Any]]
+
+
+class SideTablesBuilder:
+    """Side tables of one trace under construction."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Part]] = {}
+        self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
+
+    def add(self, events: Sequence[Event], kind: NDArray[np.int8], offset: int) -> None:
+        """Add the fields of events that stand in rows `offset` and following."""
+        for table, spec in _TABLES.items():
+            rows = np.flatnonzero(np.isin(kind, spec.kinds))
+            arguments = [events[row].args or NO_ARGS for row in rows.tolist()]
+            if spec.required:
+                has = np.array([getattr(a, spec.required) is not None for a in arguments], bool)
+                rows = rows[has] if rows.size else rows
+                arguments = [args for args, wanted in zip(arguments, has, strict=True) if wanted]
+            if rows.size:
+                part = {"rows": rows + offset} | self._columns(table, spec, arguments)
+                self._parts.setdefault(table, []).append(part)
+
+    def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
+        """Add one line per event and numeric argument."""
+        lines = [
+            (row, name, value)
+            for row, args in zip(rows.tolist(), arguments, strict=True)
+            if isinstance(args, dict)
+            for name, value in args.items()
+        ]
+        part: Part = {
+            "rows": np.array([row for row, _, _ in lines], dtype=np.int64),
+            "counter": self._codes("counters", "counter", [name for _, name, _ in lines]),
+            "value": floats([value for _, _, value in lines]),
+        }
+        self._parts.setdefault("counters", []).append(part)
+
+    def finish(self, order: NDArray[np.int64]) -> dict[str, SideTable]:
+        """Return the tables after the main table was put into `order`."""
+        new_row = np.empty_like(order)
+        new_row[order] = np.arange(order.size)
+        return {table: self._finished(table, new_row) for table in self._parts}
+
+    def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Part:
+        def values(attribute: str) -> list[Any]:
+            return [getattr(args, attribute) for args in arguments]
+
+        return (
+            {column: integers(values(source)) for column, source in spec.integers.items()}
+            | {column: floats(values(source)) for column, source in spec.floats.items()}
+            | {
+                column: self._codes(table, column, [_text(value) for value in values(source)])
+                for column, source in spec.texts.items()
+            }
+        )
+
+    def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
+        vocabulary = self._vocabularies.setdefault((table, column), Vocabulary())
+        return vocabulary.codes(texts, len(texts))
+
+    def _finished(self, table: str, new_row: NDArray[np.int64]) -> SideTable:
+        parts = self._parts[table]
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        rows = new_row[joined.pop("rows")]
+        order = np.argsort(rows, kind="stable")
+        columns: dict[str, NDArray[Any] | TextColumn] = {}
+        for column, values in joined.items():
+            vocabulary = self._vocabularies.get((table, column))
+            columns[column] = (
+                TextColumn(values[order], tuple(vocabulary))
+                if vocabulary is not None
+                else values[order]
+            )
+        return SideTable(rows[order], columns)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    """Text of a string, of JSON kept raw, or of nothing."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")

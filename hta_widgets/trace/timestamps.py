@@ -1,0 +1,98 @@
+"""Microseconds in decimal text to integer nanoseconds, without a float where it would round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+
+FLOAT_EXACT_US = 2.0**42
+"""Below this many µs a float64 tells 0.5 ns apart, so that rounding its fraction to ns is exact."""
+
+UNREADABLE: int = np.iinfo(np.int64).min
+"""Stands for a time that cannot be read or held."""
+
+_LARGEST = 2**62
+_COMMA, _DOT = ord(","), ord(".")
+
+
+def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
+    """Convert JSON numbers (µs, as written) to ns.
+
+    Parameters
+    ----------
+    texts : sequence of bytes
+        JSON values as they stand in the file; quoted numbers are accepted.
+
+    Returns
+    -------
+    ndarray of int64
+        Nanoseconds, rounded half-even below 1 ns; `UNREADABLE` where the text is no time.
+    """
+    joined = b",".join(texts)
+    if not joined or joined.translate(None, b"0123456789.,-"):
+        return _one_by_one(texts)
+    if b"." not in joined:
+        whole = np.fromstring(joined, dtype=np.int64, sep=",")
+        return whole * 1000 if _fits(whole, len(texts), _LARGEST // 1000) else _one_by_one(texts)
+    if _three_decimals_each(joined, len(texts)):
+        exact = np.fromstring(joined.replace(b".", b""), dtype=np.int64, sep=",")
+        return exact if _fits(exact, len(texts), _LARGEST) else _one_by_one(texts)
+    microseconds = np.fromstring(joined, dtype=np.float64, sep=",")
+    if _fits(microseconds, len(texts), FLOAT_EXACT_US):
+        return _split_to_ns(microseconds)
+    return _one_by_one(texts)
+
+
+def durations_to_ns(values: Sequence[Any]) -> Times:
+    """Convert decoded durations (µs; numbers, or text in odd traces) to ns.
+
+    Returns
+    -------
+    ndarray of int64
+        Nanoseconds; `UNREADABLE` where the value is no time.
+    """
+    try:
+        microseconds = np.fromiter(values, dtype=np.float64, count=len(values))
+    except (TypeError, ValueError):
+        return _one_by_one([str(value).encode() for value in values])
+    if _fits(microseconds, len(values), FLOAT_EXACT_US):
+        return _split_to_ns(microseconds)
+    return _one_by_one([str(value).encode() for value in values])
+
+
+def _fits(values: NDArray[Any], count: int, limit: float) -> bool:
+    return values.size == count and bool(np.all(np.abs(values) < limit))
+
+
+def _split_to_ns(microseconds: NDArray[np.float64]) -> Times:
+    whole = np.floor(microseconds)
+    fraction = np.rint((microseconds - whole) * 1000)
+    return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+
+
+def _three_decimals_each(joined: bytes, count: int) -> bool:
+    text = np.frombuffer(joined + b",", dtype=np.uint8)
+    dots = np.flatnonzero(text == _DOT)
+    commas = np.flatnonzero(text == _COMMA)
+    return (
+        dots.size == count and commas.size == count and bool(np.all(commas - dots == len(b".ddd")))
+    )
+
+
+def _one_by_one(texts: Sequence[bytes]) -> Times:
+    return np.fromiter((_exact(text) for text in texts), dtype=np.int64, count=len(texts))
+
+
+def _exact(text: bytes) -> int:
+    try:
+        microseconds = Decimal(bytes(text).decode("ascii", "replace").strip('" '))
+        nanoseconds = int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
+    except (InvalidOperation, OverflowError, ValueError):
+        return UNREADABLE
+    return nanoseconds if abs(nanoseconds) < _LARGEST else UNREADABLE

@@ -45,7 +45,7 @@ class KernelBreakdown(Result):
         (float ns), ``kernel_type``, ``rank``, ``count`` (launches), ``folded`` (kernels that a row
         named ``others`` stands for; 0 in all other rows). Ordered by type, name, rank.
     every_kernel : DataFrame
-        The same for every kernel, nothing folded.
+        The same for every kernel, nothing folded. Ordered by rank, type, longest first.
     """
 
     types: pd.DataFrame
@@ -92,13 +92,15 @@ def kernel_breakdown(
     chosen = job.select_ranks(ranks)
     types = [KernelType.COMPUTATION, KernelType.COMMUNICATION]
     types += [KernelType.MEMORY] if include_memory_kernels else []
-    work = {rank: job.gpu_work(rank) for rank in chosen}
-    statistics = pd.concat([_statistics(rank, work[rank], types) for rank in chosen])
-    table = _time_by_type(list(work.values()), types)
+    statistics = pd.concat([_statistics_of(job, rank) for rank in chosen], ignore_index=True)
+    if not include_memory_kernels:
+        wanted = statistics["kernel_type"] != KernelType.MEMORY.name
+        statistics = statistics[wanted].reset_index(drop=True)
+    table = _time_by_type([job.gpu_work(rank) for rank in chosen], types)
     return KernelBreakdown(
         types=table,
         kernels=_folded(statistics, duration_ratio, num_kernels),
-        every_kernel=_ordered(statistics),
+        every_kernel=statistics,
         finding=_finding(table, statistics),
         notices=job.notices_for(chosen),
     )
@@ -128,9 +130,18 @@ def _time_by_type(work: Sequence[GpuWork], types: Sequence[KernelType]) -> pd.Da
     return table.reset_index(drop=True)
 
 
-def _statistics(rank: int, work: GpuWork, types: Sequence[KernelType]) -> pd.DataFrame:
-    """Launch statistics per type and name of one rank."""
-    wanted = np.flatnonzero(np.isin(work.type, types))
+def _statistics_of(job: Job, rank: int) -> pd.DataFrame:
+    """Launch statistics of one rank, which no parameter changes."""
+    key = ("kernel statistics", rank)
+    table: pd.DataFrame = job.remember(
+        key, lambda: _launch_statistics(rank, job.gpu_work(rank))
+    )
+    return table
+
+
+def _launch_statistics(rank: int, work: GpuWork) -> pd.DataFrame:
+    """Statistics per type and name, longest first within a type."""
+    wanted = np.flatnonzero(work.type != KernelType.OTHER)
     key = work.type[wanted].astype(np.int64) * len(work.names) + work.name[wanted]
     order = np.argsort(key, kind="stable")
     keys, first, count = np.unique(key[order], return_index=True, return_counts=True)
@@ -139,7 +150,7 @@ def _statistics(rank: int, work: GpuWork, types: Sequence[KernelType]) -> pd.Dat
     mean_ns = sum_ns / count
     squares = _reduce(np.add, np.square(duration_ns - np.repeat(mean_ns, count)), first)
     type_codes, name_codes = np.divmod(keys, max(len(work.names), 1))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "name": [work.names[code] for code in name_codes.tolist()],
             "sum_ns": sum_ns,
@@ -154,6 +165,7 @@ def _statistics(rank: int, work: GpuWork, types: Sequence[KernelType]) -> pd.Dat
         },
         columns=list(_COLUMNS),
     )
+    return table.sort_values(["kernel_type", "sum_ns", "name"], ascending=[True, False, True])
 
 
 def _reduce(function: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
@@ -162,55 +174,50 @@ def _reduce(function: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) 
 
 
 def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -> pd.DataFrame:
-    groups = statistics.groupby(["rank", "kernel_type"], sort=False)
-    parts = [
-        part
-        for _, group in groups
-        for part in _fold(
-            group.sort_values("sum_ns", ascending=False, kind="stable"), duration_ratio, num_kernels
-        )
-    ]
-    return _ordered(pd.concat(parts) if parts else statistics)
+    """Keep the top kernels of each rank and type; the rest of each becomes one row."""
+    group = statistics.groupby(["rank", "kernel_type"], sort=False).ngroup().to_numpy()
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    sum_ns = statistics["sum_ns"].to_numpy()
+    before = np.cumsum(sum_ns) - sum_ns
+    needed = _time_to_reach(_reduce(np.add, sum_ns, first), duration_ratio)
+    named = (before - before[first][group] < needed[group]) | (duration_ratio == 1)
+    named &= np.arange(group.size) - first[group] < num_kernels
+    table = pd.concat([statistics[named], _others(statistics[~named], group[~named])])
+    return table.sort_values(["kernel_type", "name", "rank"], ignore_index=True)
 
 
-def _fold(group: pd.DataFrame, duration_ratio: float, num_kernels: int) -> list[pd.DataFrame]:
-    """Keep the top kernels of one type on one rank; the rest becomes one row."""
-    named = min(_fewest_reaching(group["sum_ns"].to_numpy(), duration_ratio), num_kernels)
-    rest = group.iloc[named:]
-    return [group.iloc[:named]] + ([_others(rest)] if len(rest) else [])
+def _time_to_reach(totals: Times, ratio: float) -> Times:
+    """Time (ns) that is the given share of each total, rounded up, reckoned exactly."""
+    share = Fraction(str(ratio))
+    return np.array([math.ceil(share * total) for total in totals.tolist()], dtype=np.int64)
 
 
-def _fewest_reaching(sum_ns: Times, ratio: float) -> int:
-    """Number of leading kernels whose time reaches `ratio`, reckoned exactly."""
-    if ratio == 1:
-        return int(sum_ns.size)
-    needed = math.ceil(Fraction(str(ratio)) * int(sum_ns.sum()))
-    return int(np.searchsorted(np.cumsum(sum_ns), needed)) + 1 if needed else 0
-
-
-def _others(rest: pd.DataFrame) -> pd.DataFrame:
-    """One row with the statistics over all launches of the given kernels."""
-    count = int(rest["count"].sum())
-    mean_ns = int(rest["sum_ns"].sum()) / count
-    within = np.square(rest["stddev_ns"]) * (rest["count"] - 1)
-    between = rest["count"] * np.square(rest["mean_ns"] - mean_ns)
-    row = {
-        "name": OTHERS,
-        "sum_ns": rest["sum_ns"].sum(),
-        "max_ns": rest["max_ns"].max(),
-        "min_ns": rest["min_ns"].min(),
-        "stddev_ns": math.sqrt((within + between).sum() / max(count - 1, 1)),
-        "mean_ns": mean_ns,
-        "kernel_type": rest["kernel_type"].iloc[0],
-        "rank": rest["rank"].iloc[0],
-        "count": count,
-        "folded": len(rest),
-    }
-    return pd.DataFrame([row], columns=list(_COLUMNS))
-
-
-def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    return table.sort_values(["kernel_type", "name", "rank"], kind="stable").reset_index(drop=True)
+def _others(rest: pd.DataFrame, group: NDArray[np.int64]) -> pd.DataFrame:
+    """One row per group with the statistics over all launches of its kernels."""
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    kernels = np.diff(first, append=group.size)
+    count = rest["count"].to_numpy()
+    launches = _reduce(np.add, count, first)
+    sum_ns = _reduce(np.add, rest["sum_ns"].to_numpy(), first)
+    mean_ns = sum_ns / launches
+    within = np.square(rest["stddev_ns"].to_numpy()) * (count - 1)
+    between = count * np.square(rest["mean_ns"].to_numpy() - np.repeat(mean_ns, kernels))
+    squares = _reduce(np.add, within + between, first)
+    return pd.DataFrame(
+        {
+            "name": OTHERS,
+            "sum_ns": sum_ns,
+            "max_ns": _reduce(np.maximum, rest["max_ns"].to_numpy(), first),
+            "min_ns": _reduce(np.minimum, rest["min_ns"].to_numpy(), first),
+            "stddev_ns": np.sqrt(squares / np.maximum(launches - 1, 1)),
+            "mean_ns": mean_ns,
+            "kernel_type": rest["kernel_type"].to_numpy()[first],
+            "rank": rest["rank"].to_numpy()[first],
+            "count": launches,
+            "folded": kernels,
+        },
+        columns=list(_COLUMNS),
+    )
 
 
 def _finding(types: pd.DataFrame, statistics: pd.DataFrame) -> str:

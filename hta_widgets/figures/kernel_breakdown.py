@@ -10,11 +10,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown
-from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_colors
+from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
 from hta_widgets.figures.style import (
     IDLE,
-    NOT_SELECTED,
     axis,
+    emphasis,
     figure,
     height_for_rows,
     type_color,
@@ -24,6 +24,8 @@ from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_KERNEL = {"select": "kernel"}
 PIES_AT_MOST = 4
+LEGEND_WIDTH = 32
+SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 
 _Row: TypeAlias = dict[str, Any]
 
@@ -74,7 +76,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     table = top_kernel_times(result, kernel_type)
     unit = time_unit(float(table["sum_ns"].max()) if len(table) else 0)
     colors = [
-        NOT_SELECTED if selected not in ("", name) else IDLE if name == OTHERS else type_color(each)
+        IDLE if name == OTHERS else type_color(each)
         for name, each in zip(table["name"], table["kernel_type"], strict=True)
     ]
     bar = go.Bar(
@@ -82,16 +84,17 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         y=np.arange(len(table)),
         orientation="h",
         marker={"color": colors},
-        customdata=[[name] for name in table["name"]],
+        customdata=[[None if row["folded"] else row["name"]] for row in _records(table)],
         meta=SELECT_KERNEL,
         hovertext=[_kernel_hover(row) for row in _records(table)],
         hovertemplate="%{hovertext}<extra></extra>",
+        **emphasis(np.flatnonzero(table["name"] == selected).tolist()),
     )
     return figure(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,
-        xaxis=axis(f"Time in launches, all ranks shown ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
         yaxis=_names_axis([plot_name(_label(row)) for row in _records(table)]),
     )
 
@@ -105,7 +108,7 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
     rows = _records(table)
     colors = [IDLE if row["name"] == OTHERS else type_color(row["kernel_type"]) for row in rows]
     pie = _pie(
-        [plot_name(_label(row)) for row in rows],
+        [plot_name(_label(row), LEGEND_WIDTH) for row in rows],
         table["sum_ns"],
         colors,
         [_kernel_hover(row) for row in rows],
@@ -131,11 +134,7 @@ def kernel_durations(
             "arrayminus": (mean - table["min_ns"].to_numpy(dtype=float)) / unit.ns,
             "thickness": 1.2,
         },
-        marker={
-            "color": rank_colors(
-                table, type_color(table["kernel_type"].iloc[0]) if len(table) else IDLE, selected
-            )
-        },
+        marker={"color": type_color(table["kernel_type"].iloc[0]) if len(table) else IDLE},
         customdata=[[rank] for rank in table["rank"].tolist()],
         meta=SELECT_RANKS,
         hovertext=[
@@ -144,10 +143,12 @@ def kernel_durations(
             for row in _records(table)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
+        **rank_emphasis(table, selected),
     )
     return figure(
         [bar],
         showlegend=False,
+        bargap=rank_gap(table),
         xaxis=rank_axis(table),
         yaxis=axis(f"Mean duration, min to max ({unit.symbol})", rangemode="tozero"),
     )
@@ -214,12 +215,19 @@ def _pie(
     pie = go.Pie(
         labels=labels,
         values=values.to_numpy(dtype=float),
-        marker={"colors": colors, "line": {"width": 1}},
+        marker={"colors": colors, "line": {"width": 1, "color": SLICE_EDGE}},
         sort=False,
         direction="clockwise",
         textinfo="percent",
         textposition="inside",
+        insidetextorientation="horizontal",
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure([pie], height=340, margin={"l": 8, "r": 8, "t": 28, "b": 8})
+    return figure(
+        [pie],
+        height=340,
+        margin={"l": 8, "r": 8, "t": 28, "b": 8},
+        legend={"x": 1.02, "y": 0.5},
+        uniformtext={"minsize": 10, "mode": "hide"},
+    )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from hta_widgets.figures.style import NOT_SELECTED, axis, figure
+from hta_widgets.figures.style import axis, emphasis, figure
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_RANKS = {"select": "ranks"}
@@ -44,6 +44,11 @@ def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
         range=[-0.5, max(len(labels), 1) - 0.5],
         showgrid=False,
     )
+
+
+def rank_gap(table: pd.DataFrame) -> float:
+    """Gap between bars, wide enough that few bars do not become slabs."""
+    return max(0.25, 1 - 0.16 * len(table))
 
 
 def stacked_time_bars(
@@ -86,7 +91,13 @@ def stacked_time_bars(
     ]
     title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
-    return figure(bars, barmode="stack", xaxis=rank_axis(table), yaxis=axis(title, **limits))
+    return figure(
+        bars,
+        barmode="stack",
+        bargap=rank_gap(table),
+        xaxis=rank_axis(table),
+        yaxis=axis(title, **limits),
+    )
 
 
 def _hover(table: pd.DataFrame, series: TimeSeries, whole: str, whole_name: str) -> list[str]:
@@ -111,16 +122,15 @@ def _bars(
         x=np.arange(len(table)),
         y=heights.to_numpy(dtype=float),
         name=series.name,
-        marker={"color": rank_colors(table, series.color, selected)},
+        marker={"color": series.color},
         customdata=[[rank] for rank in table["rank"].tolist()],
         meta=SELECT_RANKS,
         hovertext=list(hover),
         hovertemplate="%{hovertext}<extra></extra>",
+        **rank_emphasis(table, selected),
     )
 
 
-def rank_colors(table: pd.DataFrame, color: str, selected: Collection[int]) -> str | list[str]:
-    """Colour of each row's bar: grey for ranks outside a selection."""
-    if not selected:
-        return color
-    return [color if rank in selected else NOT_SELECTED for rank in table["rank"].tolist()]
+def rank_emphasis(table: pd.DataFrame, selected: Collection[int]) -> dict[str, Any]:
+    """Settings of a bar trace that fade the ranks outside a selection."""
+    return emphasis(np.flatnonzero(table["rank"].isin(list(selected))).tolist())

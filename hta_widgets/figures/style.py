@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,7 +11,7 @@ from hta_widgets.trace.kernels import KernelType
 
 OVERLAPPED = "#56B4E9"
 IDLE = "#BBBBBB"
-NOT_SELECTED = "#D5D8DC"
+NOT_SELECTED_OPACITY = 0.25
 
 TYPE_COLORS = {
     KernelType.COMPUTATION.name: "#0072B2",
@@ -59,6 +60,14 @@ def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figu
         "dragmode": False,
     }
     return go.Figure(data=traces, layout=settings | layout)
+
+
+def emphasis(points: Sequence[int]) -> dict[str, Any]:
+    """Settings of a bar trace that fade all its bars but some; none given means no fading."""
+    if not points:
+        return {}
+    faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
+    return {"selectedpoints": list(points), "unselected": faded}
 
 
 def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -12,7 +12,7 @@ _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _DIRECTION_MARKS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 _SHOWN_AS = dict.fromkeys((*_DIRECTION_MARKS, *_CONTROL), "�")
-_HOVER_LINE = 100
+_HOVER_LINE = 64
 _HOVER_LINES = 6
 
 

@@ -20,7 +20,7 @@ try:
 except ImportError:  # isal has no wheel for some platforms; the standard library is only slower
     import zlib  # type: ignore[no-redef]
 
-_CORRUPT: type[Exception] = zlib.error
+_CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 BLOCK_BYTES = 1 << 20
 _RELEARN_BYTES = 4 * BLOCK_BYTES
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -77,6 +77,8 @@ class EventsBuilder:
 
     def finish(self) -> tuple[Events, int]:
         """Return the table in order of start, and the first start on the trace's own clock (ns)."""
+        if not self._pieces:
+            self.add([], 0, b"")
         columns = {key: np.concatenate([p[key] for p in self._pieces]) for key in _DTYPES}
         order = np.argsort(columns["start_ns"], kind="stable")
         columns = {key: column[order] for key, column in columns.items()}
@@ -144,13 +146,12 @@ def _placement(events: Sequence[Event], kind: NDArray[np.int8]) -> Columns:
     arguments = [events[i].args or NO_ARGS for i in linked.tolist()]
     columns["correlation"][linked] = integers([args.correlation for args in arguments])
     on_gpu = np.flatnonzero(np.isin(kind, GPU_SIDE))
-    side = [(events[i], events[i].args or NO_ARGS) for i in on_gpu.tolist()]
-    columns["device"][on_gpu] = integers([args.device for _, args in side])
-    columns["stream"][on_gpu] = streams([args.stream for _, args in side])
-    work = np.flatnonzero(np.isin(kind, GPU_WORK))
-    for key, attribute in (("device", "pid"), ("stream", "tid")):
-        unplaced = work[columns[key][work] == ABSENT]
-        columns[key][unplaced] = integers(
-            [getattr(events[i], attribute) for i in unplaced.tolist()]
-        )
+    arguments = [events[i].args or NO_ARGS for i in on_gpu.tolist()]
+    columns["device"][on_gpu] = integers([args.device for args in arguments])
+    columns["stream"][on_gpu] = streams([args.stream for args in arguments])
+    work = np.isin(kind, GPU_WORK)
+    elsewhere = np.flatnonzero(work & (columns["device"] == ABSENT))
+    columns["device"][elsewhere] = integers([events[i].pid for i in elsewhere.tolist()])
+    elsewhere = np.flatnonzero(work & (columns["stream"] == ABSENT))
+    columns["stream"][elsewhere] = streams([events[i].tid for i in elsewhere.tolist()])
     return columns

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,8 @@ from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
+
+Built = TypeVar("Built")
 
 PROGRESS_DELAY_S = 0.5
 """Loads that are over sooner show no progress bar."""
@@ -135,6 +137,7 @@ class Job:
         self.include_last_profiler_step = include_last_profiler_step
         self._notices = tuple(notices)
         self._loaded: dict[int, Rank] = {}
+        self._remembered: dict[Hashable, object] = {}
 
     def __repr__(self) -> str:
         """Name and ranks."""
@@ -185,6 +188,15 @@ class Job:
     def gpu_work(self, rank: int) -> GpuWork:
         """GPU work of one rank that takes part in the analyses."""
         return self.rank(rank).gpu_work
+
+    def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
+        """Return what was built under the key before, or build it now.
+
+        For what an analysis derives from a rank and no parameter changes.
+        """
+        if key not in self._remembered:
+            self._remembered[key] = build()
+        return cast("Built", self._remembered[key])
 
     @property
     def origin_ns(self) -> int:

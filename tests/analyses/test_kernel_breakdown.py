@@ -1,0 +1,153 @@
+"""Kernel breakdown against brute force with the standard library's statistics."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.kernel_breakdown import OTHERS, kernel_breakdown
+from hta_widgets.errors import ParameterError
+from tests.analyses.generated_jobs import (
+    NAMES,
+    devices_of,
+    gpu_work,
+    jobs,
+    microseconds,
+    open_job,
+)
+from tests.kineto_text import kernel
+
+TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
+
+
+def expected_row(name, durations, kernel_type, rank, folded=0):
+    return {
+        "name": name,
+        "sum_ns": 1000 * sum(durations),
+        "max_ns": 1000 * max(durations),
+        "min_ns": 1000 * min(durations),
+        "stddev_ns": 1000 * statistics.stdev(durations) if len(durations) > 1 else 0,
+        "mean_ns": 1000 * statistics.mean(durations),
+        "kernel_type": kernel_type,
+        "rank": rank,
+        "count": len(durations),
+        "folded": folded,
+    }
+
+
+def expected_rows(ranks, types, ratio, num_kernels):
+    """Fold by the definition: add the longest until their share of the time is reached."""
+    rows = []
+    for rank, events in enumerate(ranks):
+        for kernel_type in types:
+            durations = defaultdict(list)
+            for event in gpu_work(events):
+                if NAMES[event["name"]] == kernel_type:
+                    durations[event["name"]].append(event["dur"])
+            order = sorted(durations, key=lambda name: (-sum(durations[name]), name))
+            total = sum(map(sum, durations.values()))
+            named, reached = [], 0
+            while order and (ratio == 1 or reached < Fraction(str(ratio)) * total):
+                if len(named) == num_kernels:
+                    break
+                named.append(order.pop(0))
+                reached += sum(durations[named[-1]])
+            rows += [expected_row(name, durations[name], kernel_type, rank) for name in named]
+            rest = [duration for name in order for duration in durations[name]]
+            if rest:
+                rows.append(expected_row(OTHERS, rest, kernel_type, rank, folded=len(order)))
+    return sorted(rows, key=by_type)
+
+
+def by_type(row):
+    return row["kernel_type"], row["name"], row["rank"]
+
+
+def assert_rows(actual, expected):
+    assert len(actual) == len(expected)
+    for row, wanted in zip(actual, expected, strict=True):
+        deviation = {key: row.pop(key) for key in ("stddev_ns", "mean_ns")}
+        assert deviation == pytest.approx({key: wanted.pop(key) for key in deviation}, abs=1e-6)
+        assert row == wanted
+
+
+@given(jobs, st.sampled_from([0, 0.3, 0.5, 0.8, 1]), st.integers(0, 3), st.booleans())
+def test_kernels_against_brute_force(tmp_path_factory, ranks, ratio, num_kernels, with_memory):
+    job = open_job(tmp_path_factory.mktemp("job"), ranks)
+    result = kernel_breakdown(
+        job,
+        duration_ratio=ratio,
+        num_kernels=num_kernels,
+        include_memory_kernels=with_memory,
+    )
+    types = TYPES if with_memory else TYPES[:2]
+    assert_rows(result.kernels.to_dict("records"), expected_rows(ranks, types, ratio, num_kernels))
+    every = sorted(result.every_kernel.to_dict("records"), key=by_type)
+    assert_rows(every, expected_rows(ranks, types, 1, 100))
+
+
+@given(jobs, st.booleans())
+def test_types_against_brute_force(tmp_path_factory, ranks, with_memory):
+    result = kernel_breakdown(
+        open_job(tmp_path_factory.mktemp("job"), ranks), include_memory_kernels=with_memory
+    )
+    types = TYPES if with_memory else TYPES[:2]
+    total = defaultdict(int)
+    for events in ranks:
+        for device in devices_of(events):
+            work = gpu_work(events, device)
+            covers = {each: microseconds(work, each) for each in types}
+            for time in set().union(*covers.values()):
+                running = [each for each in types if time in covers[each]]
+                total[" overlapping ".join(running)] += 1000
+    table = result.types
+    assert dict(zip(table["kernel_type"], table["sum_ns"], strict=True)) == total
+    assert table["sum_ns"].is_monotonic_decreasing
+    assert math.isclose(table["percentage"].sum(), 100) or table.empty
+
+
+def test_one_pass_names_the_fewest_that_reach_the_ratio(tmp_path):
+    durations = {"a": 50, "b": 30, "c": 15, "d": 5}
+    events = [kernel(100 * i, dur, name=name) for i, (name, dur) in enumerate(durations.items())]
+    job = open_job(tmp_path, [events])
+
+    def named(ratio, limit=10):
+        table = kernel_breakdown(job, duration_ratio=ratio, num_kernels=limit).kernels
+        return table[table["folded"] == 0]["name"].tolist()
+
+    assert named(0.5) == ["a"]
+    assert named(0.8) == ["a", "b"]
+    assert named(0.81) == ["a", "b", "c"]
+    assert named(1) == ["a", "b", "c", "d"]
+    assert named(1, limit=2) == ["a", "b"]
+    assert named(0) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"duration_ratio": 1.1}, "share of time between 0 and 1"),
+        ({"duration_ratio": -0.1}, "share of time"),
+        ({"num_kernels": -1}, "0 or more"),
+    ],
+)
+def test_wrong_parameters(tmp_path, arguments, words):
+    job = open_job(tmp_path, [[kernel(0, 1)]])
+    with pytest.raises(ParameterError, match=words):
+        kernel_breakdown(job, **arguments)
+
+
+def test_findings(tmp_path):
+    events = [kernel(0, 30, name="void gemm<1>(int)"), kernel(40, 10, name="ncclDevKernel_X")]
+    job = open_job(tmp_path, [events, []])
+    assert kernel_breakdown(job).finding == (
+        "75 % of the busy time is COMPUTATION; the kernel that takes longest, gemm<1> "
+        "(COMPUTATION), has 75 % of all kernel time: 30 µs in 1 launches."
+    )
+    assert kernel_breakdown(job, [1]).finding == "No kernels were recorded on these ranks."

@@ -1,0 +1,25 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci")
+
+REAL_TRACES = Path(
+    os.environ.get("HTA_WIDGETS_TRACES", Path(__file__).parents[2] / "shared" / "traces")
+)
+REFERENCE = REAL_TRACES.parent / "reference" / "hta.json"
+
+
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """Folder of real traces, which lies beside the project where there is one."""
+    if not REAL_TRACES.is_dir():
+        pytest.skip(f"no real traces at {REAL_TRACES}")
+    return REAL_TRACES

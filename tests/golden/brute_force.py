@@ -1,0 +1,67 @@
+"""Times of a rank straight from the JSON, with the standard library only.
+
+Follows the words of the specification, not the package: the step filter of HTA with the GPU work
+that B25 adds, exact decimal times, and plain loops.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
+
+
+def gpu_operations(path: Path) -> list[dict[str, Any]]:
+    """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns."""
+    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
+    document = json.loads(text, strict=False, parse_float=Decimal)
+    events = [_in_ns(e) for e in document["traceEvents"] if e.get("ph") == "X"]
+    gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
+    bound = _start_of_last_step(events)
+    launches = {
+        event["correlation"]: event["start"]
+        for event in events
+        if event["cat"] in ("cuda_runtime", "cuda_driver") and event["correlation"] is not None
+    }
+    return [event for event in gpu if launches.get(event["correlation"], event["start"]) < bound]
+
+
+def covered(operations: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Merged intervals of the given operations."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted((each["start"], each["end"]) for each in operations):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def length(intervals: list[tuple[int, int]]) -> int:
+    """Total length of merged intervals."""
+    return sum(end - start for start, end in intervals)
+
+
+def _in_ns(event: dict[str, Any]) -> dict[str, Any]:
+    start = int(Decimal(event["ts"]) * 1000)
+    return {
+        "name": event["name"],
+        "cat": event.get("cat"),
+        "start": start,
+        "end": start + int(Decimal(event["dur"]) * 1000),
+        "correlation": (event.get("args") or {}).get("correlation"),
+    }
+
+
+def _start_of_last_step(events: list[dict[str, Any]]) -> float:
+    steps = [
+        event
+        for event in events
+        if event["cat"] == "user_annotation" and re.match(r"ProfilerStep#\d", event["name"])
+    ]
+    return max(step["start"] for step in steps) if len(steps) > 1 else float("inf")

@@ -1,0 +1,54 @@
+"""The reference outputs of HTA, and the exact values computed independently beside them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REAL_TRACES, REFERENCE
+
+JOBS = (
+    "dlrm_2rank",
+    "ddp_rank1of2",
+    "ns_resolution",
+    "compare_control",
+    "compare_test",
+    "cupti_counters",
+    "alexnet",
+    "h100_qwen",
+    "h100_bert",
+    "b200_eager",
+    "event_sync_multi_stream",
+    "mi250_toy",
+)
+
+
+@cache
+def reference() -> dict[str, Any]:
+    """All jobs of the reference file, by name."""
+    if not REFERENCE.is_file():
+        pytest.skip(f"no reference results at {REFERENCE}")
+    jobs: dict[str, Any] = json.loads(REFERENCE.read_text())["jobs"]
+    assert set(jobs) == set(JOBS)
+    return jobs
+
+
+def trace_files(job: str) -> dict[int, Path]:
+    """Trace file of each rank."""
+    files = reference()[job]["files"]
+    return {int(rank): REAL_TRACES.parent / path for rank, path in files.items()}
+
+
+def hta_result(job: str, method: str) -> Any:
+    """What HTA returned."""
+    return reference()[job]["methods"][method]["result"]
+
+
+def exact(job: str, rank: int) -> dict[str, Any]:
+    """Exact values of one rank, in µs."""
+    values: dict[str, Any] = reference()[job]["exact"][str(rank)]
+    return values

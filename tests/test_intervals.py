@@ -1,0 +1,102 @@
+"""Interval algebra against brute force over single nanoseconds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.intervals import Intervals, time_by_combination
+
+HORIZON = 40
+pairs = st.lists(
+    st.tuples(st.integers(0, HORIZON), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])),
+    max_size=12,
+)
+
+
+def covered_by(spans) -> set[int]:
+    return {time for start, end in spans for time in range(start, end)}
+
+
+def make(spans) -> Intervals:
+    return Intervals.union([start for start, _ in spans], [end for _, end in spans])
+
+
+def as_set(intervals: Intervals) -> set[int]:
+    return covered_by(zip(intervals.starts.tolist(), intervals.ends.tolist(), strict=True))
+
+
+def is_canonical(intervals: Intervals) -> bool:
+    return bool(
+        np.all(intervals.starts < intervals.ends)
+        and np.all(intervals.ends[:-1] < intervals.starts[1:])
+    )
+
+
+@given(pairs)
+def test_union_covers_the_same_time_in_canonical_form(spans):
+    union = make(spans)
+    assert is_canonical(union)
+    assert as_set(union) == covered_by(spans)
+    assert union.length == len(covered_by(spans))
+
+
+@given(pairs, pairs)
+def test_intersection_and_difference(first, second):
+    both = make(first) & make(second)
+    only = make(first) - make(second)
+    assert is_canonical(both)
+    assert is_canonical(only)
+    assert as_set(both) == covered_by(first) & covered_by(second)
+    assert as_set(only) == covered_by(first) - covered_by(second)
+
+
+@given(pairs)
+def test_gaps_are_the_uncovered_time_inside_the_span(spans):
+    covered = covered_by(spans)
+    inside = set(range(min(covered), max(covered) + 1)) if covered else set()
+    assert as_set(make(spans).gaps()) == inside - covered
+    assert make(spans).span == len(inside)
+
+
+@given(pairs, st.integers(0, 50), st.integers(0, 50))
+def test_clip(spans, start, end):
+    assert as_set(make(spans).clip(start, end)) == covered_by(spans) & set(range(start, end))
+
+
+@given(pairs, st.lists(st.integers(-5, 60), min_size=1, max_size=9).map(sorted))
+def test_length_in_bins(spans, edges):
+    lengths = make(spans).length_in_bins(np.array(edges))
+    bins = pairwise(edges)
+    assert lengths.tolist() == [len(covered_by(spans) & set(range(*each))) for each in bins]
+
+
+@given(pairs, st.lists(st.integers(-5, 60), max_size=9))
+def test_covers_and_covered_until(spans, times):
+    covered = covered_by(spans)
+    at = np.array(times, dtype=np.int64)
+    assert make(spans).covers(at).tolist() == [time in covered for time in times]
+    assert make(spans).covered_until(at).tolist() == [
+        sum(moment < time for moment in covered) for time in times
+    ]
+
+
+@given(st.lists(pairs, min_size=1, max_size=3))
+def test_time_by_combination(sets):
+    covers = [covered_by(spans) for spans in sets]
+    together = set().union(*covers)
+    inside = range(min(together), max(together) + 1) if together else range(0)
+    expected = [0] * 2 ** len(sets)
+    for time in inside:
+        expected[sum((time in cover) << bit for bit, cover in enumerate(covers))] += 1
+    assert time_by_combination([make(spans) for spans in sets]).tolist() == expected
+
+
+def test_inputs_are_not_modified():
+    starts, ends = np.array([5, 1]), np.array([6, 2])
+    Intervals.union(starts, ends)
+    assert starts.tolist() == [5, 1]
+    assert ends.tolist() == [6, 2]

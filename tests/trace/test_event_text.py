@@ -1,0 +1,134 @@
+"""Cutting trace text: any layout, any block size, cut off anywhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace import event_text
+from hta_widgets.trace.event_text import EventText
+from tests.kineto_text import LAYOUTS, call, document, host, kernel, write
+
+HOSTILE_NAMES = ['a "quoted" name', "}, {", "]}", "back\\slash", '},\n  {\n    "ph": "X"', "µ<b>"]
+EVENTS = [
+    event
+    for number in range(30)
+    for event in (
+        host(number * 10.0, 5.5, HOSTILE_NAMES[number % len(HOSTILE_NAMES)]),
+        call(number * 10 + 1.25, 1.0, number),
+        kernel(number * 10 + 3, 2.125, correlation=number, nested=[{"ph": "X"}, {"a": [1]}]),
+    )
+]
+METADATA = {"deviceProperties": [{"id": 0}, {"id": 1}], "baseTimeNanoseconds": 12}
+
+
+def read(path):
+    text = EventText(path)
+    events = [event for piece in text for event in json.loads(b"[" + piece + b"]")]
+    return events, text
+
+
+@pytest.fixture(params=[64, 700, 1 << 20])
+def block_bytes(request, monkeypatch):
+    monkeypatch.setattr(event_text, "BLOCK_BYTES", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.usefixtures("block_bytes")
+def test_every_layout_gives_every_event(tmp_path, layout, suffix, bare):
+    path = write(tmp_path / f"trace{suffix}", EVENTS, layout=layout, bare=bare, **METADATA)
+    events, text = read(path)
+    assert events == EVENTS
+    assert not text.truncated
+    metadata = text.metadata()
+    assert bare or metadata.items() >= METADATA.items()
+
+
+@pytest.mark.usefixtures("block_bytes")
+def test_metadata_after_the_events(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": EVENTS, **METADATA}))
+    events, text = read(path)
+    assert events == EVENTS
+    assert text.metadata() == METADATA
+
+
+def test_header_reads_no_event(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**METADATA, "traceEvents": EVENTS}))
+    assert EventText(path).header() == METADATA
+
+
+@settings(max_examples=60)
+@given(data=st.data(), layout=st.sampled_from(sorted(LAYOUTS)))
+def test_cut_off_anywhere_keeps_every_whole_event(tmp_path_factory, data, layout):
+    whole = LAYOUTS[layout](document(EVENTS, **METADATA))
+    start = whole.index('"traceEvents"') + 40
+    end = len(whole[: whole.rindex('"ph"')])
+    length = data.draw(st.integers(start, end))
+    path = tmp_path_factory.mktemp("cut") / "trace.json"
+    path.write_text(whole[:length])
+    events, text = read(path)
+    assert text.truncated
+    assert events == EVENTS[: len(events)]
+    rest = EVENTS[len(events)]
+    assert LAYOUTS[layout](document([*events, rest]))[:-20] not in path.read_text()
+
+
+def test_truncated_gzip_keeps_the_events_before(tmp_path):
+    packed = gzip.compress(json.dumps(document(EVENTS * 200)).encode())
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    events, text = read(path)
+    assert text.truncated
+    assert 0 < len(events) < len(EVENTS) * 200
+    assert events == (EVENTS * 200)[: len(events)]
+
+
+def test_events_that_begin_with_different_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_text, "_RELEARN_BYTES", 4096)
+    monkeypatch.setattr(event_text, "BLOCK_BYTES", 1024)
+    first = [{"name": "process_name", "ph": "M", "pid": 1}]
+    path = write(tmp_path / "trace.json", first + EVENTS * 3)
+    pieces = list(EventText(path))
+    assert len(pieces) > 3
+    assert [e for piece in pieces for e in json.loads(b"[" + piece + b"]")] == first + EVENTS * 3
+
+
+def test_no_events(tmp_path):
+    path = write(tmp_path / "trace.json", [], **METADATA)
+    events, text = read(path)
+    assert events == []
+    assert not text.truncated
+
+
+def test_byte_order_mark(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document(EVENTS)), encoding="utf-8-sig")
+    assert read(path)[0] == EVENTS
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"hello", "not a JSON trace"),
+        (b"", "empty"),
+        (b'{"a": 1}', "no 'traceEvents'"),
+        (b'{"traceEvents": 5}', "no 'traceEvents'"),
+        (b"\x1f\x8b not gzip at all", "empty or cannot be unpacked"),
+    ],
+)
+def test_what_is_no_trace_says_so_and_names_the_file(tmp_path, content, words):
+    path = tmp_path / "some.json"
+    path.write_bytes(content)
+    with pytest.raises(TraceFormatError, match=r"some\.json") as caught:
+        read(path)
+    assert words in str(caught.value)

@@ -1,0 +1,59 @@
+"""Correlation between calls of the CPU and work on the GPU."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS
+from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.links import NO_LAUNCH, launch_rows
+from tests.kineto_text import call, host, kernel, write
+
+
+def load(folder, events):
+    return load_kineto(write(folder / "trace.json", events), rank=0).events
+
+
+def test_each_kernel_finds_its_call(tmp_path):
+    table = load(tmp_path, [call(0, 1, 5), kernel(2, 1, correlation=5), kernel(3, 1)])
+    assert launch_rows(table).tolist() == [NO_LAUNCH, 0, NO_LAUNCH]
+
+
+def test_graph_launch_has_many_kernels(tmp_path):
+    table = load(tmp_path, [call(0, 1, 5), *(kernel(2 + i, 1, correlation=5) for i in range(3))])
+    assert launch_rows(table).tolist() == [NO_LAUNCH, 0, 0, 0]
+
+
+def test_outermost_call_counts(tmp_path):
+    runtime = call(0, 5, 5)
+    driver = call(0, 3, 5, cat="cuda_driver", name="cuLaunchKernel")
+    table = load(tmp_path, [driver, runtime, kernel(9, 1, correlation=5)])
+    assert table.names_at(launch_rows(table)[-1:]) == ["cudaLaunchKernel"]
+
+
+def test_an_operator_is_no_launch(tmp_path):
+    operator = host(0, 1, "triton") | {"args": {"correlation": 5, "stream": 7}}
+    table = load(tmp_path, [operator, kernel(2, 1, correlation=5)])
+    assert launch_rows(table).tolist() == [NO_LAUNCH, NO_LAUNCH]
+
+
+ids = st.sampled_from([None, -1, 0, 1, 2, 3, 2**40])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 4), ids), max_size=15))
+def test_against_brute_force(tmp_path_factory, items):
+    events = [
+        kernel(ts, dur, correlation=number) if on_gpu else call(ts, dur, number)
+        for on_gpu, ts, dur, number in items
+    ]
+    table = load(tmp_path_factory.mktemp("links"), events)
+    rows = range(len(table))
+    calls = [row for row in rows if table.kind[row] in LAUNCH_CALLS and table.correlation[row] >= 0]
+    expected = []
+    for row in rows:
+        candidates = [c for c in calls if table.correlation[c] == table.correlation[row]]
+        candidates.sort(key=lambda c: (table.start_ns[c], -table.duration_ns[c], c))
+        on_gpu = table.kind[row] in GPU_SIDE
+        expected.append(candidates[0] if on_gpu and candidates else NO_LAUNCH)
+    assert launch_rows(table).tolist() == expected

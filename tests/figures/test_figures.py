@@ -1,0 +1,115 @@
+"""Figures say what the results say, safely."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.overlap import overlap
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.figures import kernel_breakdown as kernel_figures
+from hta_widgets.figures.overlap import overlap as overlap_figure
+from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
+from hta_widgets.figures.text import hover_name, plot_text
+from hta_widgets.trace.open import open_trace
+from tests.kineto_text import host, kernel, write
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+NCCL = "ncclDevKernel_AllReduce"
+
+
+@pytest.fixture
+def job(tmp_path):
+    write(tmp_path / "rank-3.json", [kernel(0, 6, name=HOSTILE), kernel(8, 2, name=NCCL)])
+    write(tmp_path / "rank-8.json", [kernel(0, 4, name=HOSTILE), kernel(2, 6, name=NCCL)])
+    write(tmp_path / "rank-9.json", [host(0, 1, "no gpu")])
+    return open_trace(tmp_path)
+
+
+def test_temporal_breakdown(job):
+    figure = temporal_figure(temporal_breakdown(job))
+    assert {bar.name: list(bar.y[:2]) for bar in figure.data} == {
+        "Compute": [60, 50],
+        "Non-compute": [20, 50],
+        "Idle": [20, 0],
+    }
+    assert [point[0] for point in figure.data[0].customdata] == [3, 8, 9]
+    assert list(figure.layout.xaxis.ticktext) == ["3", "8", "9"]
+    assert figure.data[2].hovertext[0] == "Rank 3<br>Idle: 2 µs, 20 % of 10 µs kernel time"
+    assert figure.data[2].hovertext[2] == "Rank 9: no kernel time"
+
+
+def test_time_instead_of_percent(job):
+    figure = temporal_figure(temporal_breakdown(job), as_percent=False)
+    assert list(figure.data[0].y) == [6, 4, 0]
+    assert figure.layout.yaxis.title.text == "Time (µs)"
+
+
+def test_ranks_outside_the_selection_fade(job):
+    assert overlap_figure(overlap(job)).data[1].selectedpoints is None
+    bars = overlap_figure(overlap(job), selected=[8]).data[1]
+    assert list(bars.selectedpoints) == [1]
+    assert bars.unselected.marker.opacity < 0.5
+
+
+def test_top_kernels(job):
+    figure = kernel_figures.top_kernels(kernel_breakdown(job))
+    assert list(figure.data[0].x) == [10, 8]
+    assert figure.data[0].customdata[0][0] == HOSTILE
+    assert figure.data[0].meta == {"select": "kernel"}
+    assert figure.layout.yaxis.ticktext[0] == plot_text(HOSTILE)
+
+
+def test_kernels_that_no_rank_names_are_one_bar(job):
+    figure = kernel_figures.top_kernels(kernel_breakdown(job, num_kernels=0))
+    assert sorted(figure.layout.yaxis.ticktext) == [
+        "1 others (communication)",
+        "1 others (computation)",
+    ]
+
+
+def test_selected_kernel_keeps_its_colour(job):
+    figure = kernel_figures.top_kernels(kernel_breakdown(job), selected=NCCL)
+    assert list(figure.data[0].selectedpoints) == [1]
+
+
+def test_one_kernel_over_the_ranks(job):
+    figure = kernel_figures.kernel_durations(kernel_breakdown(job), NCCL)
+    assert list(figure.data[0].y) == [2, 6]
+    assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
+
+
+def test_kernel_types_as_bar_and_as_pie(job):
+    result = kernel_breakdown(job)
+    bar = kernel_figures.kernel_types(result).data[0]
+    pie = kernel_figures.kernel_types(result, as_pie=True).data[0]
+    assert list(pie.values) == result.types["sum_ns"].tolist()
+    assert sum(bar.x) == pytest.approx(100)
+
+
+def test_no_markup_of_a_trace_reaches_a_figure(job):
+    breakdown = kernel_breakdown(job)
+    figures = [
+        kernel_figures.top_kernels(breakdown),
+        kernel_figures.top_kernels_of_rank(breakdown, 3),
+        kernel_figures.kernel_durations(breakdown, HOSTILE),
+    ]
+    for figure in figures:
+        content = figure.to_plotly_json()
+        for trace in content["data"]:
+            trace.pop("customdata", None)
+        assert "<img" not in json.dumps(content, default=list)
+
+
+@pytest.mark.parametrize("draw", [kernel_figures.top_kernels, kernel_figures.kernel_types])
+def test_nothing_to_draw(tmp_path, draw):
+    job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]))
+    assert len(draw(kernel_breakdown(job)).data) == 1
+
+
+def test_text():
+    assert plot_text("a<b>&\u202ec\n") == "a&lt;b&gt;&amp;\ufffdc\ufffd"
+    assert hover_name("x" * 250).replace("<br>", "") == "x" * 250
+    assert hover_name("x" * 5000).endswith("…")

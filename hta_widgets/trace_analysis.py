@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -16,12 +15,14 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.figures import kernel_breakdown as kernel_figures
 from hta_widgets.figures.overlap import overlap as overlap_figure
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
+from hta_widgets.hta_tables.kernel_breakdown import kernel_breakdown as kernel_tables
+from hta_widgets.hta_tables.overlap import overlap as overlap_table
+from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as temporal_table
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.open import PathLike, open_trace
 
 DEFAULT_TRACE_DIR = "/tmp/trace"  # noqa: S108 - HTA's default
-NS_PER_US = 1000
 
 
 class TraceAnalysis:
@@ -89,15 +90,7 @@ class TraceAnalysis:
         result = temporal_breakdown(self.job)
         if visualize:
             temporal_figure(result).show()
-        table = result.ranks
-        parts = ("idle_time", "compute_time", "non_compute_time")
-        columns = {"rank": table["rank"]}
-        columns |= {
-            f"{part}(us)": table[f"{part}_ns"] / NS_PER_US for part in (*parts, "kernel_time")
-        }
-        whole = table["kernel_time_ns"].where(table["kernel_time_ns"] > 0)
-        columns |= {f"{part}_pctg": (100 * table[f"{part}_ns"] / whole).round(2) for part in parts}
-        return pd.DataFrame(columns | _devices(table))
+        return temporal_table(result)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:  # noqa: FBT001, FBT002
         """Share of each rank's communication time that computation overlaps.
@@ -117,12 +110,7 @@ class TraceAnalysis:
         result = overlap(self.job)
         if visualize:
             overlap_figure(result).show()
-        table = result.ranks
-        columns = {
-            "rank": table["rank"],
-            "comp_comm_overlap_pctg": table["overlap_percent"].round(2),
-        }
-        return pd.DataFrame(columns | _devices(table))
+        return overlap_table(result)
 
     def get_gpu_kernel_breakdown(
         self,
@@ -166,14 +154,7 @@ class TraceAnalysis:
         if visualize:
             for figure in _kernel_figures(result):
                 figure.show(renderer=image_renderer or None)
-        types = pd.DataFrame(
-            {
-                "kernel_type": result.types["kernel_type"],
-                "sum": result.types["sum_ns"] / NS_PER_US,
-                "percentage": result.types["percentage"].round(1),
-            }
-        )
-        return types, _kernel_table(result.kernels)
+        return kernel_tables(result)
 
 
 def _in_folder(
@@ -189,24 +170,6 @@ def _in_folder(
         return {rank: located(path) for rank, path in trace_files.items()}
     paths = [trace_files] if isinstance(trace_files, str | os.PathLike) else trace_files
     return [located(path) for path in paths]
-
-
-def _devices(table: pd.DataFrame) -> dict[str, pd.Series[int]]:
-    """Column that only jobs with several devices on a rank have."""
-    return {"device": table["device"]} if table["rank"].duplicated().any() else {}
-
-
-def _kernel_table(kernels: pd.DataFrame) -> pd.DataFrame:
-    names = {
-        "sum_ns": "sum (us)",
-        "max_ns": "max (us)",
-        "min_ns": "min (us)",
-        "stddev_ns": "stddev",
-        "mean_ns": "mean (us)",
-    }
-    table = kernels.drop(columns="folded")
-    table[list(names)] = table[list(names)].astype(np.float64) / NS_PER_US
-    return table.rename(columns=names)
 
 
 def _kernel_figures(result: KernelBreakdown) -> Iterable[go.Figure]:

@@ -18,6 +18,7 @@ from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.links import launch_rows
+from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -44,6 +45,11 @@ class Rank:
     def launches(self) -> NDArray[np.int64]:
         """Row of the launching call of each event, -1 for none."""
         return launch_rows(self.trace.events)
+
+    @cached_property
+    def parents(self) -> NDArray[np.int64]:
+        """Row of the call around each call of the CPU, -1 for none."""
+        return parent_rows(self.trace.events)
 
     @cached_property
     def steps(self) -> pd.DataFrame:

@@ -1,0 +1,125 @@
+"""The command ``hta-widgets``: try the package on a sample job, or open your own traces."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from hta_widgets import __version__
+from hta_widgets.cli.notebook import (
+    demo_notebook,
+    notebook_stem,
+    trace_notebook,
+    write_notebook,
+)
+from hta_widgets.errors import HtaWidgetsError, TraceNotFoundError
+from hta_widgets.sample import write_sample
+
+USER_ERROR = 2
+_TRACE_FOLDER = "trace"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, or 2 for an error of the user.
+
+    Parameters
+    ----------
+    arguments
+        Those of the command line if not given.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        _require_lab()
+        notebook = options.prepare(options)
+        _serve(notebook, options)
+    except HtaWidgetsError as error:
+        sys.stderr.write(f"hta-widgets: {error}\n")
+        return USER_ERROR
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hta-widgets", description="Find out in a notebook why a GPU job is slow."
+    )
+    parser.add_argument("--version", action="version", version=f"hta-widgets {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_open(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser("demo", help="write a sample job and open its dashboard")
+    demo.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("hta_widgets_demo"),
+        metavar="FOLDER",
+        help="where to write traces and notebook (default: %(default)s)",
+    )
+    demo.add_argument("--ranks", type=int, default=4, help="number of GPUs (default: 4)")
+    demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
+    demo.add_argument("--events", type=int, help="events per rank (default: about 10000)")
+    _add_server_options(demo)
+    demo.set_defaults(prepare=_prepare_demo)
+
+
+def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    open_ = commands.add_parser("open", help="open the dashboard of your traces")
+    open_.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a trace folder, or trace files"
+    )
+    open_.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(),
+        help="where to write the notebook (default: the current folder)",
+    )
+    _add_server_options(open_)
+    open_.set_defaults(prepare=_prepare_open)
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address, open no browser"
+    )
+    parser.add_argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next)")
+
+
+def _prepare_demo(options: argparse.Namespace) -> Path:
+    write_sample(
+        options.folder / _TRACE_FOLDER,
+        ranks=options.ranks,
+        steps=options.steps,
+        events=options.events,
+    )
+    return write_notebook(options.folder, "first_look", demo_notebook(_TRACE_FOLDER, options.ranks))
+
+
+def _prepare_open(options: argparse.Namespace) -> Path:
+    for path in options.paths:
+        if not path.exists():
+            msg = f"{path} does not exist"
+            raise TraceNotFoundError(msg)
+    return write_notebook(
+        options.folder, notebook_stem(options.paths), trace_notebook(options.paths)
+    )
+
+
+def _require_lab() -> None:
+    if find_spec("jupyterlab") is None:
+        msg = "JupyterLab is not installed: pip install 'hta_widgets[lab]'"
+        raise HtaWidgetsError(msg)
+
+
+def _serve(notebook: Path, options: argparse.Namespace) -> None:
+    from hta_widgets.cli.lab import LabOptions, serve  # noqa: PLC0415
+
+    serve(notebook, LabOptions(options.port, browser=not options.no_browser))

@@ -1,0 +1,133 @@
+"""Start JupyterLab on a notebook that has already run, with its kernel still alive.
+
+A notebook that opens in JupyterLab joins the session of its path if there is one. So the server
+first starts a session, runs the cells in its kernel and saves their outputs; the page that opens
+afterwards finds the outputs in the file and the widgets in the kernel.
+"""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+from urllib.parse import quote
+
+import nbformat
+from jupyter_core.utils import ensure_async
+from jupyter_server.serverapp import ServerApp
+from jupyterlab.labapp import LabApp
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from hta_widgets.errors import HtaWidgetsError
+
+KERNEL_NAME = "python3"
+WORKSPACE = "hta-widgets"
+"""A layout of its own: the tabs of the user's last JupyterLab belong to other folders."""
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """How to serve a notebook."""
+
+    port: int | None
+    """Port asked for; JupyterLab takes the next free one if it is in use."""
+    browser: bool
+    """Open the page in a browser."""
+
+
+def serve(notebook: Path, options: LabOptions) -> None:
+    """Run a notebook, show it in JupyterLab, and return when the user stops the server.
+
+    Parameters
+    ----------
+    notebook
+        File to open; its folder is the root of the file browser.
+    options
+        How to serve it.
+    """
+    token = secrets.token_hex(24)
+    server = LabApp.initialize_server(argv=_arguments(notebook.parent, options.port, token))
+    # Jupyter asks for a confirmation in a terminal; there is nothing to lose here.
+    signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
+    opening = _Opening(server, notebook, token, options)
+    server.io_loop.add_callback(opening.run)
+    server.start()
+    if opening.error is not None:
+        msg = f"{notebook.name} could not be run: {opening.error}"
+        raise HtaWidgetsError(msg) from opening.error
+
+
+class _Opening:
+    """What happens once the server listens."""
+
+    def __init__(self, server: ServerApp, notebook: Path, token: str, options: LabOptions) -> None:
+        self.error: Exception | None = None
+        self._server = server
+        self._notebook = notebook
+        self._options = options
+        page = f"lab/workspaces/{WORKSPACE}/tree/{quote(notebook.name)}"
+        self._url = f"{server.connection_url}{page}?reset&token={token}"
+
+    async def run(self) -> None:
+        """Run the notebook and open its page."""
+        _say(f"Running {self._notebook} ...", file=sys.stderr)
+        try:
+            await self._execute()
+        except Exception as error:  # noqa: BLE001
+            self.error = error
+            self._server.stop()
+            return
+        _say(self._url)
+        _say("Press Ctrl-C to stop.", file=sys.stderr)
+        if self._options.browser:
+            webbrowser.open(self._url)
+
+    async def _execute(self) -> None:
+        server, name = self._server, self._notebook.name
+        session = await server.session_manager.create_session(
+            path=name, name=name, type="notebook", kernel_name=KERNEL_NAME
+        )
+        kernel = server.kernel_manager.get_kernel(session["kernel"]["id"])
+        notebook = nbformat.read(self._notebook, as_version=4)  # type: ignore[no-untyped-call]
+        await _run_cells(NotebookClient(notebook, km=kernel, timeout=None))
+        contents = server.contents_manager
+        contents.notary.mark_cells(notebook, trusted=True)  # type: ignore[no-untyped-call]
+        model = {"type": "notebook", "format": "json", "content": notebook}
+        await ensure_async(contents.save(model, name))  # type: ignore[no-untyped-call]
+
+
+async def _run_cells(client: NotebookClient) -> None:
+    """Run the code cells in a kernel of the server, up to the first that fails.
+
+    `NotebookClient.execute` would do it too, but takes Ctrl-C away from the server.
+    """
+    await client.async_start_new_kernel_client()
+    try:
+        for index, cell in enumerate(client.nb.cells):
+            await client.async_execute_cell(cell, index)
+    except CellExecutionError as error:
+        _say(f"{error.ename}: {error.evalue}", file=sys.stderr)
+    finally:
+        if client.kc is not None:
+            client.kc.stop_channels()
+
+
+def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
+    arguments = [
+        "--no-browser",
+        f"--ServerApp.root_dir={folder.resolve()}",
+        # The server listens on this machine only and asks for the token, whoever runs it.
+        "--ServerApp.allow_root=True",
+        f"--IdentityProvider.token={token}",
+        "--Application.log_level=ERROR",
+    ]
+    return arguments if port is None else [*arguments, f"--ServerApp.port={port}"]
+
+
+def _say(text: str, *, file: TextIO | None = None) -> None:
+    print(text, file=file, flush=True)

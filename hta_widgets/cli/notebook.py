@@ -1,0 +1,147 @@
+"""The notebooks that the command line writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+_DEMO_INTRODUCTION = """\
+# First look
+
+The traces in the folder `trace` are those of a training job on {ranks} GPUs. The job never ran: it
+was simulated, with four bottlenecks planted in it. Change a control or click a bar, and all panels
+follow.
+
+1. Which rank is slow, and what do the others do in the meantime?
+2. How much of the communication is hidden behind computation?
+3. How much of the time do the GPUs do nothing?\
+"""
+_INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
+_DASHBOARD = """\
+from hta_widgets import Dashboard, open_trace
+
+job = open_trace({source})
+dashboard = Dashboard(job)
+dashboard\
+"""
+_GOING_ON = """\
+What a panel shows is also a value: the result of the analysis for the controls as they are now.\
+"""
+_FINDINGS = """\
+for name, panel in dashboard.panels.items():
+    print(f"{name}: {panel.result.finding}")\
+"""
+_TABLE = 'dashboard.panels["kernel_breakdown"].result.kernels.head()'
+
+
+def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
+    """Build the notebook of the sample job.
+
+    Parameters
+    ----------
+    trace_folder
+        Where the traces are, seen from the notebook.
+    ranks
+        How many there are.
+    """
+    return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
+
+
+def trace_notebook(paths: Sequence[Path]) -> dict[str, Any]:
+    """Build the notebook of a user's traces: one file or folder, or several files."""
+    sources = [str(path.resolve()) for path in paths]
+    name = ", ".join(path.name for path in paths)
+    return _notebook(_INTRODUCTION.format(name=name), sources[0] if len(sources) == 1 else sources)
+
+
+def notebook_stem(paths: Sequence[Path]) -> str:
+    """Name the notebook of a user's traces after the first of them.
+
+    Examples
+    --------
+    >>> notebook_stem([Path("runs/job 7.pt.trace.json.gz")])
+    'hta_widgets_job_7'
+    """
+    name = paths[0].resolve().name.split(".")[0]
+    return f"hta_widgets_{re.sub(r'[^A-Za-z0-9_-]', '_', name) or 'trace'}"
+
+
+def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
+    """Write a notebook under a name that is free, or that already holds these cells.
+
+    Parameters
+    ----------
+    folder
+        Made if it does not exist.
+    stem
+        The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb`` and so on if others have the name.
+    notebook
+        As one of this module's functions built it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = next(
+        path
+        for path in _candidates(folder, stem)
+        if not path.exists() or _sources(_read(path)) == _sources(notebook)
+    )
+    if not path.exists():
+        path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def _notebook(introduction: str, source: str | list[str]) -> dict[str, Any]:
+    cells = [
+        ("introduction", "markdown", introduction),
+        ("dashboard", "code", _DASHBOARD.format(source=json.dumps(source))),
+        ("going-on", "markdown", _GOING_ON),
+        ("findings", "code", _FINDINGS),
+        ("kernels", "code", _TABLE),
+    ]
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            "kernelspec": {
+                "name": "python3",
+                "display_name": "Python 3 (ipykernel)",
+                "language": "python",
+            },
+            "language_info": {"name": "python"},
+        },
+        "cells": [_cell(*cell) for cell in cells],
+    }
+
+
+def _cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "id": cell_id,
+        "cell_type": cell_type,
+        "metadata": {},
+        "source": source.splitlines(keepends=True),
+    }
+    if cell_type == "code":
+        cell |= {"execution_count": None, "outputs": []}
+    return cell
+
+
+def _candidates(folder: Path, stem: str) -> Iterator[Path]:
+    yield folder / f"{stem}.ipynb"
+    for number in count(2):
+        yield folder / f"{stem}_{number}.ipynb"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return notebook if isinstance(notebook, dict) else {}
+
+
+def _sources(notebook: dict[str, Any]) -> list[str] | None:
+    cells = notebook.get("cells")
+    return None if cells is None else ["".join(cell["source"]) for cell in cells]

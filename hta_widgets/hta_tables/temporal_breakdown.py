@@ -1,0 +1,20 @@
+"""The temporal breakdown as HTA's table."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
+from hta_widgets.hta_tables import NS_PER_US, device_column
+
+_PARTS = ("idle_time", "compute_time", "non_compute_time")
+
+
+def temporal_breakdown(result: TemporalBreakdown) -> pd.DataFrame:
+    """Return the columns that `TraceAnalysis.get_temporal_breakdown` documents."""
+    table = result.ranks
+    whole = table["kernel_time_ns"].where(table["kernel_time_ns"] > 0)
+    columns = {"rank": table["rank"]}
+    columns |= {f"{part}(us)": table[f"{part}_ns"] / NS_PER_US for part in (*_PARTS, "kernel_time")}
+    columns |= {f"{part}_pctg": (100 * table[f"{part}_ns"] / whole).round(2) for part in _PARTS}
+    return pd.DataFrame(columns | device_column(table))

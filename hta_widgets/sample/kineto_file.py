@@ -1,0 +1,244 @@
+"""The text that Kineto writes: header, one block of lines per event, footer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Protocol, TypeAlias
+
+BASE_TIME_NS = 1_767_189_312_000_000_000
+MARKER = '"producer": "hta_widgets sample"'
+
+_FLUSH_AFTER = 4_096
+_DEVICES_PER_HOST = 8
+_FIRST_GPU_SORT_INDEX = 0x1000000
+_SPANS_SORT_INDEX = 0x20000000
+_DEVICE = """
+    {{
+      "id": {device}, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85024112640,
+      "computeMajor": 9, "computeMinor": 0,
+      "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": 2048,
+      "regsPerBlock": 65536, "regsPerMultiprocessor": 65536, "warpSize": 32,
+      "sharedMemPerBlock": 49152, "sharedMemPerMultiprocessor": 233472,
+      "numSms": 132, "sharedMemPerBlockOptin": 232448
+    }}"""
+
+
+Row: TypeAlias = tuple[int, int]
+"""Where an event is drawn: process and thread, or device and stream."""
+Span: TypeAlias = tuple[int, int]
+"""Start and end in ns."""
+
+
+class EventSink(Protocol):
+    """Where the simulation puts the text of its events; ``entries`` is how many it holds."""
+
+    def cpu(self, text: str, entries: int) -> None:
+        """Take operators and annotations."""
+
+    def gpu(self, text: str, entries: int) -> None:
+        """Take CUDA calls, GPU work and GPU annotations."""
+
+
+class EntryCounter:
+    """An `EventSink` that only counts."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+    def cpu(self, text: str, entries: int) -> None:  # noqa: ARG002
+        """Count operators and annotations."""
+        self.entries += entries
+
+    def gpu(self, text: str, entries: int) -> None:  # noqa: ARG002
+        """Count CUDA calls, GPU work and GPU annotations."""
+        self.entries += entries
+
+
+class KinetoFile:
+    """One trace file, written while the simulation runs.
+
+    Kineto writes all operators before all GPU activities, so the latter wait in a compressed
+    temporary file. The trace appears under its name only once it is complete.
+    """
+
+    def __init__(self, path: Path, header: str) -> None:
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        self._cleanup = ExitStack()
+        self._cleanup.callback(self._part.unlink, missing_ok=True)
+        self._raw = self._cleanup.enter_context(self._part.open("wb"))
+        self._file = self._cleanup.enter_context(_compressed(self._raw, level=6))
+        self._spool = self._cleanup.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._gpu_file = self._cleanup.enter_context(_compressed(self._spool, level=1))
+        self._cpu_texts = [header]
+        self._gpu_texts: list[str] = []
+
+    def close(self) -> None:
+        """Remove what is unfinished."""
+        self._cleanup.close()
+
+    def cpu(self, text: str, entries: int) -> None:  # noqa: ARG002
+        """Append operators and annotations."""
+        self._cpu_texts.append(text)
+        if len(self._cpu_texts) >= _FLUSH_AFTER:
+            _flush(self._cpu_texts, self._file)
+
+    def gpu(self, text: str, entries: int) -> None:  # noqa: ARG002
+        """Append CUDA calls, GPU work and GPU annotations."""
+        self._gpu_texts.append(text)
+        if len(self._gpu_texts) >= _FLUSH_AFTER:
+            _flush(self._gpu_texts, self._gpu_file)
+
+    def finish(self, footer: str) -> Path:
+        """Write the rest and give the file its name."""
+        _flush(self._cpu_texts, self._file)
+        _flush(self._gpu_texts, self._gpu_file)
+        self._gpu_file.close()
+        self._spool.seek(0)
+        with gzip.open(self._spool, "rb") as activities:
+            shutil.copyfileobj(activities, self._file, 1 << 20)
+        self._file.write(footer.encode())
+        self._file.close()
+        self._raw.close()
+        return self._part.replace(self._path)
+
+
+def is_sample_file(path: Path) -> bool:
+    """Tell whether `header` began this file."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return MARKER in file.read(8_192)
+    except (OSError, EOFError, UnicodeDecodeError):
+        return False
+
+
+def complete_event(category: str, name: str, row: Row, span_ns: Span, args: str) -> str:
+    """Write an event with a start and a duration."""
+    (pid, tid), (start_ns, end_ns) = row, span_ns
+    duration_ns = end_ns - start_ns
+    return (
+        f'\n  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", '
+        f'"pid": {pid}, "tid": {tid},\n'
+        f'    "ts": {start_ns // 1000}.{start_ns % 1000:03d}, '
+        f'"dur": {duration_ns // 1000}.{duration_ns % 1000:03d},\n'
+        f'    "args": {{\n      {args}\n    }}\n  }},'
+    )
+
+
+def flow_event(phase: str, name: str, number: int, row: Row, time_ns: int) -> str:
+    """Write one end of an arrow: phase ``s`` where it starts, ``f`` where it ends."""
+    binding = ', "bp": "e"' if phase == "f" else ""
+    pid, tid = row
+    return (
+        f'\n  {{\n    "ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, '
+        f'"ts": {_microseconds(time_ns)},\n'
+        f'    "cat": "{name}", "name": "{name}"{binding}\n  }},'
+    )
+
+
+def header(rank: int, ranks: int, parameters: dict[str, int]) -> str:
+    """Write everything up to the first event."""
+    group = list(range(ranks))
+    process_group = {
+        "pg_name": "0",
+        "pg_desc": "default_pg",
+        "backend_config": "cuda:nccl",
+        "pg_size": ranks,
+        "ranks": group,
+    }
+    distributed = {
+        "backend": "nccl",
+        "rank": rank,
+        "world_size": ranks,
+        "pg_count": 1,
+        "pg_config": [process_group],
+        "nccl_version": "2.27.3",
+    }
+    devices = ",".join(_DEVICE.format(device=device) for device in range(_DEVICES_PER_HOST))
+    sample = f"{{{MARKER}, {json.dumps(parameters)[1:]}"
+    return (
+        f'\n{{\n  "schemaVersion": 1,\n  "deviceProperties": [{devices}\n  ],'
+        '\n  "cupti_version": 26,'
+        '\n  "cuda_runtime_version": 12080,'
+        '\n  "cuda_driver_version": 12080,'
+        f'\n  "distributedInfo": {json.dumps(distributed)},'
+        f'\n  "sample": {sample},\n  "record_shapes": 1,'
+        f'\n  "displayTimeUnit": "ms",\n  "baseTimeNanoseconds": {BASE_TIME_NS},'
+        '\n  "traceEvents": ['
+    )
+
+
+def footer(
+    pid: int, device: int, streams: Iterable[int], threads: dict[int, str], span_ns: tuple[int, int]
+) -> str:
+    """Write everything after the last event: names of rows, and the window of the recording."""
+    start_ns, end_ns = span_ns
+    rows = [_process_rows(pid, "python", "CPU", pid, start_ns)]
+    rows += [
+        _process_rows(index, "python", f"GPU {index}", _FIRST_GPU_SORT_INDEX + index, start_ns)
+        for index in range(_DEVICES_PER_HOST)
+    ]
+    rows += [_thread_rows(device, stream, f"stream {stream} ", start_ns) for stream in streams]
+    rows += [
+        _thread_rows(pid, tid, f"thread {tid} ({name})", start_ns) for tid, name in threads.items()
+    ]
+    return "".join(rows) + _recording(start_ns, end_ns)
+
+
+def _recording(start_ns: int, end_ns: int) -> str:
+    start = _microseconds(start_ns)
+    return (
+        f'\n  {{\n    "ph": "X", "cat": "Trace", "ts": {start}, '
+        f'"dur": {_microseconds(end_ns - start_ns)},\n'
+        '    "pid": "Spans", "tid": "PyTorch Profiler",\n    "name": "PyTorch Profiler (0)",\n'
+        '    "args": {\n      "Op count": 0\n    }\n  },'
+        f'\n  {{\n    "name": "process_sort_index", "ph": "M", "ts": {start},\n'
+        '    "pid": "Spans", "tid": 0,\n'
+        f'    "args": {{\n      "sort_index": {_SPANS_SORT_INDEX}\n    }}\n  }},'
+        '\n  {\n    "name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g",\n'
+        f'    "pid": "Traces", "tid": "Trace PyTorch Profiler", "ts": {start}\n  }},'
+        '\n  {\n    "name": "Record Window End", "ph": "i", "s": "g",\n'
+        f'    "pid": "", "tid": "", "ts": {_microseconds(end_ns)}\n  }}\n  ],'
+        '\n  "traceName": "/tmp/sample.json"\n}'
+    )
+
+
+def _process_rows(pid: int, name: str, label: str, sort_index: int, time_ns: int) -> str:
+    return (
+        _metadata("process_name", pid, 0, f'"name": "{name}"', time_ns)
+        + _metadata("process_labels", pid, 0, f'"labels": "{label}"', time_ns)
+        + _metadata("process_sort_index", pid, 0, f'"sort_index": {sort_index}', time_ns)
+    )
+
+
+def _thread_rows(pid: int, tid: int, name: str, time_ns: int) -> str:
+    return _metadata("thread_name", pid, tid, f'"name": "{name}"', time_ns) + _metadata(
+        "thread_sort_index", pid, tid, f'"sort_index": {tid}', time_ns
+    )
+
+
+def _metadata(kind: str, pid: int, tid: int, args: str, time_ns: int) -> str:
+    return (
+        f'\n  {{\n    "name": "{kind}", "ph": "M", "ts": {_microseconds(time_ns)}, '
+        f'"pid": {pid}, "tid": {tid},\n    "args": {{\n      {args}\n    }}\n  }},'
+    )
+
+
+def _microseconds(time_ns: int) -> str:
+    return f"{time_ns // 1000}.{time_ns % 1000:03d}"
+
+
+def _compressed(file: IO[bytes], level: int) -> gzip.GzipFile:
+    """Compress without the name and time of the file, so that equal traces have equal bytes."""
+    return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0)
+
+
+def _flush(texts: list[str], file: gzip.GzipFile) -> None:
+    file.write("".join(texts).encode())
+    texts.clear()

@@ -1,0 +1,175 @@
+"""The command ``hta-widgets`` writes what it says, and serves a notebook that already ran."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import nbformat
+import pytest
+
+from hta_widgets import __version__, cli
+from hta_widgets.cli.notebook import (
+    demo_notebook,
+    notebook_stem,
+    trace_notebook,
+    write_notebook,
+)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bool, int | None]]:
+    """Record what would be served instead of starting a server."""
+    calls: list[tuple[Path, bool, int | None]] = []
+    monkeypatch.setattr(
+        cli,
+        "_serve",
+        lambda path, options: calls.append((path, not options.no_browser, options.port)),
+    )
+    return calls
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "hta_widgets", "demo", str(tmp_path), "--ranks=2", "--steps=1"]
+    process = subprocess.Popen(
+        [*command, "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def test_demo_writes_traces_and_notebook(
+    tmp_path: Path, served: list[tuple[Path, bool, int | None]]
+) -> None:
+    code = cli.main(["demo", str(tmp_path / "new"), "--ranks", "2", "--steps", "1"])
+    assert code == 0
+    assert served == [(tmp_path / "new" / "first_look.ipynb", True, None)]
+    traces = sorted(path.name for path in (tmp_path / "new" / "trace").iterdir())
+    assert traces == ["rank-0.json.gz", "rank-1.json.gz"]
+
+
+def test_open_writes_a_notebook_for_the_traces(
+    tmp_path: Path, served: list[tuple[Path, bool, int | None]]
+) -> None:
+    trace = tmp_path / "job 7.pt.trace.json"
+    trace.touch()
+    notebooks = tmp_path / "notebooks"
+    options = ["--folder", str(notebooks), "--no-browser", "--port", "9000"]
+    assert cli.main(["open", str(trace), *options]) == 0
+    path = notebooks / "hta_widgets_job_7.ipynb"
+    assert served == [(path, False, 9000)]
+    assert f'open_trace("{trace}")' in sources(path)[1]
+
+
+def test_open_of_several_files_lists_them(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    notebook = trace_notebook(paths)
+    assert f'open_trace(["{paths[0]}", "{paths[1]}"])' in "".join(notebook["cells"][1]["source"])
+
+
+def test_missing_path_is_one_line_and_code_2(
+    tmp_path: Path,
+    served: list[tuple[Path, bool, int | None]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missing = tmp_path / "nothing"
+    assert cli.main(["open", str(missing)]) == 2
+    assert capsys.readouterr().err == f"hta-widgets: {missing} does not exist\n"
+    assert not served
+
+
+def test_missing_jupyterlab_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "find_spec", lambda _: None)
+    assert cli.main(["demo", str(tmp_path)]) == 2
+    assert "pip install 'hta_widgets[lab]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_argument_out_of_range_is_an_error_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["demo", str(tmp_path), "--ranks", "0"]) == 2
+    assert "ranks=0 is not possible" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["open"], ["demo", "--ranks", "two"]])
+def test_usage_error_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(arguments)
+    assert exit_info.value.code == 2
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(["--version"])
+    assert exit_info.value.code == 0
+    assert capsys.readouterr().out == f"hta-widgets {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "notebook", [demo_notebook("trace", 4), trace_notebook([Path('odd "name".json')])]
+)
+def test_notebooks_are_valid(notebook: dict[str, Any]) -> None:
+    nbformat.validate(nbformat.from_dict(notebook))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            compile("".join(cell["source"]), cell["id"], "exec")
+
+
+def test_same_cells_reuse_the_file_and_keep_its_outputs(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path, "look", demo_notebook("trace", 4))
+    ran = json.loads(path.read_text(encoding="utf-8"))
+    ran["cells"][1]["execution_count"] = 1
+    path.write_text(json.dumps(ran), encoding="utf-8")
+    assert write_notebook(tmp_path, "look", demo_notebook("trace", 4)) == path
+    assert json.loads(path.read_text(encoding="utf-8")) == ran
+
+
+def test_other_file_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "look.ipynb").write_text("not a notebook", encoding="utf-8")
+    second = write_notebook(tmp_path, "look", demo_notebook("trace", 4))
+    third = write_notebook(tmp_path, "look", demo_notebook("trace", 8))
+    assert [second.name, third.name] == ["look_2.ipynb", "look_3.ipynb"]
+    assert (tmp_path / "look.ipynb").read_text(encoding="utf-8") == "not a notebook"
+
+
+def test_notebook_is_named_after_the_first_trace() -> None:
+    assert notebook_stem([Path("runs/rank-0.json.gz"), Path("x")]) == "hta_widgets_rank-0"
+
+
+def test_demo_serves_a_notebook_that_ran_and_stops_on_interrupt(
+    server: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    assert server.stdout is not None
+    url = server.stdout.readline().strip()
+    assert "/tree/first_look.ipynb?" in url
+    with urlopen(url, timeout=10) as page:  # noqa: S310
+        assert page.status == 200
+    sessions = "/api/sessions?".join((url.partition("/lab/")[0], url.partition("?")[2]))
+    with urlopen(sessions, timeout=10) as page:  # noqa: S310
+        (session,) = json.loads(page.read())
+    assert session["path"] == "first_look.ipynb"
+    notebook = json.loads((tmp_path / "first_look.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    assert any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
+
+    server.send_signal(signal.SIGINT)
+    assert server.wait(timeout=20) == 0
+    assert "Traceback" not in server.communicate()[1]
+
+
+def sources(path: Path) -> list[str]:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in notebook["cells"]]

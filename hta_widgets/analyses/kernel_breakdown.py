@@ -182,8 +182,8 @@ def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -
     needed = _time_to_reach(_reduce(np.add, sum_ns, first), duration_ratio)
     named = (before - before[first][group] < needed[group]) | (duration_ratio == 1)
     named &= np.arange(group.size) - first[group] < num_kernels
-    table = pd.concat([statistics[named], _others(statistics[~named], group[~named])])
-    return table.sort_values(["kernel_type", "name", "rank"], ignore_index=True)
+    parts: list[pd.DataFrame] = [statistics[named], _others(statistics[~named], group[~named])]
+    return pd.concat(parts).sort_values(["kernel_type", "name", "rank"], ignore_index=True)
 
 
 def _time_to_reach(totals: Times, ratio: float) -> Times:

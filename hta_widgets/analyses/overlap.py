@@ -89,7 +89,7 @@ def _finding(table: pd.DataFrame) -> str:
     total_ns = communicating["communication_time_ns"].sum()
     exposed_ns = communicating["exposed_communication_ns"].sum()
     overall = (
-        f"{percent(100 * exposed_ns / total_ns)} of the communication time is exposed "
+        f"{percent(100 * (exposed_ns / total_ns))} of the communication time is exposed "
         f"({duration(exposed_ns)} of {duration(total_ns)})"
     )
     if len(communicating) == 1:

@@ -82,9 +82,9 @@ def _finding(table: pd.DataFrame) -> str:
         return "No GPU work was recorded on these ranks."
     idle = 100 * working["idle_time_ns"] / working["kernel_time_ns"]
     total_ns, idle_ns = working["kernel_time_ns"].sum(), working["idle_time_ns"].sum()
-    compute_share = 100 * working["compute_time_ns"].sum() / total_ns
+    compute_share = 100 * (working["compute_time_ns"].sum() / total_ns)
     overall = (
-        f"idle {percent(100 * idle_ns / total_ns)} of the time ({duration(idle_ns)} of "
+        f"idle {percent(100 * (idle_ns / total_ns))} of the time ({duration(idle_ns)} of "
         f"{duration(total_ns)}) and computing {percent(compute_share)}"
     )
     if len(working) == 1:

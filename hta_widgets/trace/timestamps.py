@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,12 @@ def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
     if not joined or joined.translate(None, b"0123456789.,-"):
         return _one_by_one(texts)
     if b"." not in joined:
-        whole = np.fromstring(joined, dtype=np.int64, sep=",")
+        whole = _numbers(joined, np.int64)
         return whole * 1000 if _fits(whole, len(texts), _LARGEST // 1000) else _one_by_one(texts)
     if _three_decimals_each(joined, len(texts)):
-        exact = np.fromstring(joined.replace(b".", b""), dtype=np.int64, sep=",")
+        exact = _numbers(joined.replace(b".", b""), np.int64)
         return exact if _fits(exact, len(texts), _LARGEST) else _one_by_one(texts)
-    microseconds = np.fromstring(joined, dtype=np.float64, sep=",")
+    microseconds = _numbers(joined, np.float64)
     if _fits(microseconds, len(texts), FLOAT_EXACT_US):
         return _split_to_ns(microseconds)
     return _one_by_one(texts)
@@ -64,6 +65,16 @@ def durations_to_ns(values: Sequence[Any]) -> Times:
     if _fits(microseconds, len(values), FLOAT_EXACT_US):
         return _split_to_ns(microseconds)
     return _one_by_one([str(value).encode() for value in values])
+
+
+def _numbers(joined: bytes, dtype: type[np.int64 | np.float64]) -> NDArray[Any]:
+    """Parse numbers between commas; what cannot be read shortens the result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.fromstring(joined, dtype=dtype, sep=",")
+        except ValueError:
+            return np.empty(0, dtype)
 
 
 def _fits(values: NDArray[Any], count: int, limit: float) -> bool:
@@ -92,7 +103,8 @@ def _one_by_one(texts: Sequence[bytes]) -> Times:
 def _exact(text: bytes) -> int:
     try:
         microseconds = Decimal(bytes(text).decode("ascii", "replace").strip('" '))
-        nanoseconds = int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
-    except (InvalidOperation, OverflowError, ValueError):
+        if not abs(microseconds) < _LARGEST // 1000:
+            return UNREADABLE
+        return int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
+    except (ArithmeticError, ValueError):
         return UNREADABLE
-    return nanoseconds if abs(nanoseconds) < _LARGEST else UNREADABLE

@@ -56,13 +56,13 @@ def test_some_ranks(tmp_path):
 
 
 def test_findings(tmp_path):
-    job = open_job(tmp_path, [[kernel(0, 10), kernel(30, 10)], [kernel(0, 30), kernel(39, 1)], []])
+    job = open_job(tmp_path, [[kernel(0, 10), kernel(30, 10)], [kernel(0, 35), kernel(39, 1)], []])
     assert temporal_breakdown(job).finding == (
-        "The 2 GPUs are idle 36.2 % of the time (29 µs of 80 µs) and computing 63.8 %; "
-        "idle time runs from 22.5 % (rank 1) to 50 % (rank 0)."
+        "The 2 GPUs are idle 30 % of the time (24 µs of 80 µs) and computing 70 %; "
+        "idle time runs from 10 % (rank 1) to 50 % (rank 0)."
     )
     assert temporal_breakdown(job, [1]).finding == (
-        "The GPU of rank 1 is idle 22.5 % of the time (9 µs of 40 µs) and computing 77.5 %."
+        "The GPU of rank 1 is idle 10 % of the time (4 µs of 40 µs) and computing 90 %."
     )
     assert temporal_breakdown(job, [2]).finding == "No GPU work was recorded on these ranks."
     assert "rank 2: no GPU work is in the trace" in temporal_breakdown(job).notices

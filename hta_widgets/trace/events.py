@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
+from hta_widgets.trace.notices import Notice
 
 Codes = NDArray[np.int32]
 
@@ -178,8 +179,8 @@ class Trace:
         (``baseTimeNanoseconds``, or full timestamps), else on a clock of its own.
     metadata : mapping
         What the file says about itself, without the events.
-    notices : tuple of str
-        What was dropped or mended while loading, in words.
+    notices : tuple of Notice
+        What was dropped while loading.
     """
 
     rank: int
@@ -187,4 +188,4 @@ class Trace:
     events: Events
     origin_ns: int
     metadata: Mapping[str, object]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()

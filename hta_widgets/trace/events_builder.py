@@ -14,6 +14,7 @@ from hta_widgets.trace.categories import kind_of
 from hta_widgets.trace.columns import ABSENT, Labels, Vocabulary, integers, streams
 from hta_widgets.trace.event_json import NO_ARGS, Event, decode_counters
 from hta_widgets.trace.events import GPU_SIDE, GPU_WORK, LAUNCH_CALLS, Events, Kind, TextColumn
+from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.side_tables import SideTablesBuilder
 from hta_widgets.trace.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 
@@ -22,9 +23,12 @@ _WITHOUT_DURATION = (Kind.INSTANT, Kind.COUNTER)
 _NOT_AN_EVENT = -1
 _HALF_AN_EVENT = -2
 
-_HALVES_NOTICE = "begin or end marks (phases B and E) are left out; only complete events are read"
-_MENDED_NOTICE = "events that are not JSON are left out"
-_TIMELESS_NOTICE = "events without a readable time and duration are left out"
+_HALVES_NOTICE = (
+    "{} begin or end marks (phases B and E) are left out; only complete events are read"
+)
+_MENDED_NOTICE = "{} events that are not JSON are left out"
+_UNCOUNTED_NOTICE = "{} pieces of text have counters that cannot be read"
+_TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
 
 Columns = dict[str, NDArray[Any]]
 
@@ -90,9 +94,9 @@ class EventsBuilder:
         )
         return events, first_ns
 
-    def notices(self) -> tuple[str, ...]:
+    def notices(self) -> list[Notice]:
         """Say what was left out, and how often."""
-        return tuple(f"{count:,} {what}" for what, count in self._left_out.items() if count)
+        return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
 
     def _identity(self, events: Sequence[Event]) -> Columns:
         return {
@@ -106,7 +110,7 @@ class EventsBuilder:
     ) -> None:
         counted = decode_counters(text)
         if len(counted) != count:
-            self._left_out["pieces of text whose counter values cannot be read"] += 1
+            self._left_out[_UNCOUNTED_NOTICE] += 1
             return
         rows = np.flatnonzero(np.isin(kind, _COUNTED))
         arguments = [counted[i].args for i in positions[rows].tolist()]

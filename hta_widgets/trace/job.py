@@ -19,6 +19,7 @@ from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.nesting import parent_rows
+from hta_widgets.trace.notices import Notice, summed_over_ranks
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -85,32 +86,29 @@ class Rank:
         )
 
     @cached_property
-    def notices(self) -> tuple[str, ...]:
-        """What was left out or not matched on this rank, in words."""
+    def notices(self) -> tuple[Notice, ...]:
+        """What was left out or not matched on this rank."""
         return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
 
-    def _gpu_notices(self) -> list[str]:
+    def _gpu_notices(self) -> list[Notice]:
         if not len(self.gpu_work):
-            return ["no GPU work is in the trace"]
+            return [Notice("no GPU work is in the trace")]
         unmatched = int((self.gpu_work.launch < 0).sum())
-        if not unmatched:
-            return []
-        notice = (
-            f"{unmatched:,} of {len(self.gpu_work):,} GPU operations have no launch in the trace "
-            "(launched before it began, or by a call that was not recorded); they are counted"
+        words = (
+            "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
+            "a call that was not recorded); they are counted"
         )
-        return [notice]
+        return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
 
-    def _step_notices(self) -> list[str]:
+    def _step_notices(self) -> list[Notice]:
         distinct = sorted(set(self.steps["step"].tolist()))
         if len(distinct) < 2 or self._include_last_step:  # noqa: PLR2004
             return []
-        left_out = int((~self.analysed).sum())
-        notice = (
-            f"ProfilerStep {distinct[-1]}, the last, is left out ({left_out:,} events), "
+        words = (
+            f"ProfilerStep {distinct[-1]}, the last, is left out ({{}} events), "
             f"{number_ranges(distinct[:-1])} used (include_last_profiler_step=True keeps all)"
         )
-        return [notice]
+        return [Notice(words, (int((~self.analysed).sum()),))]
 
 
 class Job:
@@ -219,16 +217,9 @@ class Job:
         return self.notices_for(self.ranks)
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """Notices on the given ranks; one that is the same on several ranks is said once."""
-        ranks_by_notice: dict[str, list[int]] = {}
-        chosen = list(ranks)
-        for rank in chosen:
-            for notice in self.rank(rank).notices:
-                ranks_by_notice.setdefault(notice, []).append(rank)
-        return self._notices + tuple(
-            notice if len(self.ranks) == 1 else f"{_ranks_in_words(ranks)}: {notice}"
-            for notice, ranks in ranks_by_notice.items()
-        )
+        """Notices on the given ranks; one that several ranks share is said once."""
+        by_rank = {rank: self.rank(rank).notices for rank in ranks}
+        return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
 
 def progress_bar(total_bytes: int, name: str, *, show: bool) -> tqdm[NoReturn]:
@@ -243,7 +234,3 @@ def progress_bar(total_bytes: int, name: str, *, show: bool) -> tqdm[NoReturn]:
         delay=PROGRESS_DELAY_S,
         disable=not show,
     )
-
-
-def _ranks_in_words(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {number_ranges(ranks)}"

@@ -12,6 +12,7 @@ from hta_widgets.trace.event_json import decode_events
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.events import Events, Trace
 from hta_widgets.trace.events_builder import EventsBuilder
+from hta_widgets.trace.notices import Notice
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
@@ -69,7 +70,6 @@ def _base_ns(metadata: dict[str, Any]) -> int:
     return int(base) if isinstance(base, int) or str(base).isdigit() else 0
 
 
-def _truncation_notice(text: EventText, events: Events) -> tuple[str, ...]:
-    if not text.truncated:
-        return ()
-    return (f"the file ends in the middle; its {len(events):,} whole events are loaded",)
+def _truncation_notice(text: EventText, events: Events) -> list[Notice]:
+    words = "the file ends in the middle; its {} whole events are loaded"
+    return [Notice(words, (len(events),))] if text.truncated else []

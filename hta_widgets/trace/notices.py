@@ -1,0 +1,49 @@
+"""What was dropped, left out or not matched: counted per rank, said once per job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from hta_widgets.errors import number_ranges
+
+
+class Notice(NamedTuple):
+    """Words with a ``{}`` for each count; equal words of several ranks become one notice.
+
+    Examples
+    --------
+    >>> Notice("{} of {} events are odd", (2, 1500)).text()
+    '2 of 1,500 events are odd'
+    """
+
+    words: str
+    counts: tuple[int, ...] = ()
+
+    def text(self) -> str:
+        """Words with the counts in their places."""
+        return self.words.format(*(f"{count:,}" for count in self.counts))
+
+
+def summed_over_ranks(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) -> list[str]:
+    """Say each notice once, with the counts of all ranks that have it.
+
+    Parameters
+    ----------
+    notices : mapping of rank to notices
+    name_ranks : bool
+        Begin with the ranks that a notice is about.
+    """
+    by_words: dict[str, dict[int, tuple[int, ...]]] = {}
+    for rank, of_rank in notices.items():
+        for notice in of_rank:
+            by_words.setdefault(notice.words, {})[rank] = notice.counts
+    return [
+        (f"{_in_words(list(counts))}: " if name_ranks else "")
+        + Notice(words, tuple(map(sum, zip(*counts.values(), strict=True)))).text()
+        for words, counts in by_words.items()
+    ]
+
+
+def _in_words(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {number_ranges(ranks)}"

@@ -1,0 +1,27 @@
+"""Parameters as traits, an analysis and its figures: one widget for each analysis."""
+
+from __future__ import annotations
+
+from hta_widgets.panels.dashboard import Dashboard
+from hta_widgets.panels.idle_time import IdleTimePanel
+from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
+from hta_widgets.panels.launch_stats import LaunchStatsPanel
+from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
+from hta_widgets.panels.overlap import OverlapPanel
+from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.queue_length import QueueLengthPanel
+from hta_widgets.panels.selection import Selection
+from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
+
+__all__ = [
+    "Dashboard",
+    "IdleTimePanel",
+    "KernelBreakdownPanel",
+    "LaunchStatsPanel",
+    "MemoryBandwidthPanel",
+    "OverlapPanel",
+    "Panel",
+    "QueueLengthPanel",
+    "Selection",
+    "TemporalBreakdownPanel",
+]

@@ -1,0 +1,100 @@
+"""All panels of a job on one page, linked."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import ipywidgets
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import number_ranges
+from hta_widgets.panels.controls import Control, RankPicker
+from hta_widgets.panels.idle_time import IdleTimePanel
+from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
+from hta_widgets.panels.launch_stats import LaunchStatsPanel
+from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
+from hta_widgets.panels.overlap import OverlapPanel
+from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.queue_length import QueueLengthPanel
+from hta_widgets.panels.selection import Selection
+from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.open import HasJob, TraceSource, as_job
+
+PANELS: dict[str, type[Panel]] = {
+    "temporal_breakdown": TemporalBreakdownPanel,
+    "overlap": OverlapPanel,
+    "kernel_breakdown": KernelBreakdownPanel,
+    "idle_time": IdleTimePanel,
+    "launch_stats": LaunchStatsPanel,
+    "queue_length": QueueLengthPanel,
+    "memory_bandwidth": MemoryBandwidthPanel,
+}
+
+COLUMNS = "repeat(auto-fit, minmax(min(100%, 520px), 1fr))"
+
+
+class JobPanel(Panel):
+    """The job: its name, its ranks, what was left out."""
+
+    controls: ClassVar[tuple[Control, ...]] = (RankPicker(),)
+
+    def analyse(self) -> Result:
+        """Say which ranks there are."""
+        count = len(self.job.ranks)
+        noun = "rank" if count == 1 else "ranks"
+        finding = f"{count} {noun}: {number_ranges(self.job.ranks)}."
+        return Result(finding=finding, notices=self.job.notices_for(self.ranks or self.job.ranks))
+
+    def draw(self, result: Result) -> dict[str, go.Figure]:  # noqa: ARG002
+        """Nothing: the job has no picture of its own."""
+        return {}
+
+    def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
+        """File of each rank."""
+        sources = self.job.sources
+        return pd.DataFrame({"rank": list(sources), "file": [str(p) for p in sources.values()]})
+
+    def _describe(self) -> dict[str, Any]:
+        return {**super()._describe(), "title": self.job.name}
+
+
+class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Every panel of a job, sharing one selection.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+
+    Attributes
+    ----------
+    job : Job
+    selection : Selection
+        What is selected in all panels.
+    panels : dict of str to Panel
+        The panels by the name of their analysis.
+    """
+
+    def __init__(self, source: Job | HasJob | TraceSource, **kwargs: Any) -> None:  # noqa: ANN401
+        self.job = as_job(source)
+        self.selection = Selection.of(self.job)
+        self.panels = {name: _in_grid(panel(self.job)) for name, panel in PANELS.items()}
+        grid = ipywidgets.GridBox(
+            list(self.panels.values()),
+            layout=ipywidgets.Layout(grid_template_columns=COLUMNS, grid_gap="8px 24px"),
+        )
+        super().__init__([JobPanel(self.job), grid], **kwargs)
+
+    def __repr__(self) -> str:
+        """Job and names of the panels."""
+        return f"Dashboard({self.job!r}: {', '.join(self.panels)})"
+
+
+def _in_grid(panel: Panel) -> Panel:
+    if panel.wide:
+        # Not grid_column: ipywidgets clears it with the grid_area that it sets afterwards.
+        panel.layout.grid_area = "auto / 1 / auto / -1"
+    return panel

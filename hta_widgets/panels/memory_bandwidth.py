@@ -1,0 +1,61 @@
+"""Panel of the memory bandwidth."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pandas as pd
+import plotly.graph_objects as go
+from traitlets import Unicode
+
+from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
+from hta_widgets.figures.memory_bandwidth import memory_bandwidth as draw_bandwidths
+from hta_widgets.panels.controls import Choice, Control, Options, RankPicker
+from hta_widgets.panels.time_series import TimeSeriesPanel
+from hta_widgets.trace.job import Job
+
+ALL = "all"
+
+
+def transfers_of(job: Job) -> Options:
+    """Kinds of transfers that any rank of a job has."""
+    names = sorted(set(memory_bandwidth(job).transfers["name"]))
+    return [("All", ALL), *((name, name) for name in names)]
+
+
+class MemoryBandwidthPanel(TimeSeriesPanel):
+    """Bandwidth of copies and fills over time."""
+
+    title = "Memory bandwidth"
+    wide = True
+    controls: ClassVar[tuple[Control, ...]] = (
+        RankPicker(),
+        Choice("transfer", "Transfers", transfers_of),
+    )
+
+    transfer = Unicode(ALL).tag(sync=True)
+    """Kind of transfer shown, such as ``Memcpy HtoD``; all of them by default."""
+
+    def analyse(self) -> MemoryBandwidth:
+        """Add up what runs on the selected ranks."""
+        return memory_bandwidth(self.job, self.ranks)
+
+    def draw(self, result: MemoryBandwidth) -> dict[str, go.Figure]:
+        """Draw a step line for each kind of transfer."""
+        figure = draw_bandwidths(result, name=self._name, window_us=self.window_us)
+        return {"Bandwidth of copies and fills": figure}
+
+    def tabulate(self, result: MemoryBandwidth) -> pd.DataFrame:
+        """One row per kind of transfer."""
+        table = result.transfers
+        return table[table["name"] == self._name] if self._name else table
+
+    def nothing_to_show(self, result: MemoryBandwidth) -> str | None:
+        """Say so where there are no transfers, or none of the kind asked for."""
+        if result.transfers.empty:
+            return result.finding
+        return f"No {self._name} on these ranks." if self.tabulate(result).empty else None
+
+    @property
+    def _name(self) -> str:
+        return "" if self.transfer == ALL else str(self.transfer)

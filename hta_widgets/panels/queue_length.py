@@ -1,0 +1,45 @@
+"""Panel of the queue length."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pandas as pd
+import plotly.graph_objects as go
+from traitlets import Int, List
+
+from hta_widgets.analyses.queue_length import QueueLength, queue_length
+from hta_widgets.figures.queue_length import queue_length as draw_queues
+from hta_widgets.panels.controls import Control, RankPicker
+from hta_widgets.panels.time_series import TimeSeriesPanel
+
+
+class QueueLengthPanel(TimeSeriesPanel):
+    """How many operations wait on each stream: launched, but not yet begun."""
+
+    title = "Queue length"
+    wide = True
+    controls: ClassVar[tuple[Control, ...]] = (RankPicker(),)
+
+    streams: List[int] = List(Int()).tag(sync=True)
+    """Streams shown; an empty list means all."""
+
+    def analyse(self) -> QueueLength:
+        """Count what waits on the selected ranks."""
+        return queue_length(self.job, self.ranks)
+
+    def draw(self, result: QueueLength) -> dict[str, go.Figure]:
+        """Draw a step line for each stream."""
+        figure = draw_queues(result, streams=self.streams, window_us=self.window_us)
+        return {"Operations launched and not yet begun": figure}
+
+    def tabulate(self, result: QueueLength) -> pd.DataFrame:
+        """One row per stream."""
+        table = result.streams
+        return table[table["stream"].isin(self.streams)] if self.streams else table
+
+    def nothing_to_show(self, result: QueueLength) -> str | None:
+        """Say so where nothing was launched, or nothing on the streams."""
+        if result.streams.empty:
+            return result.finding
+        return "No operations on these streams." if self.tabulate(result).empty else None

@@ -1,0 +1,52 @@
+"""What is selected, shared by the panels of one job."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from traitlets import Int, List, Unicode, validate
+
+from hta_widgets.panels.assets import SharedModel
+from hta_widgets.trace.job import Job
+
+
+class Selection(SharedModel):
+    """Ranks and kernel that the panels of one job have in common.
+
+    Examples
+    --------
+    >>> selection = Selection(ranks=[3, 0])
+    >>> selection.ranks
+    [0, 3]
+    """
+
+    ranks: List[int] = List(Int()).tag(sync=True)
+    """Selected ranks, ascending; an empty list means all."""
+
+    kernel = Unicode().tag(sync=True)
+    """Full name of the selected kernel; an empty string means none."""
+
+    @classmethod
+    def of(cls, job: Job) -> Selection:
+        """Return the selection that all panels of a job share unless they are given another."""
+        selection = _of_job.get(job)
+        if selection is None or selection.comm is None:
+            selection = _of_job[job] = cls()
+        return selection
+
+    @validate("ranks")
+    def _ascending(self, proposal: dict[str, Any]) -> list[int]:
+        return ascending(proposal["value"])
+
+    def __repr__(self) -> str:
+        """Both fields."""
+        return f"Selection(ranks={self.ranks}, kernel={self.kernel!r})"
+
+
+def ascending(ranks: list[int]) -> list[int]:
+    """Ranks in order, each once."""
+    return sorted(set(ranks))
+
+
+_of_job: WeakKeyDictionary[Job, Selection] = WeakKeyDictionary()

@@ -1,0 +1,28 @@
+"""What a notebook shows of a panel where it cannot run: words and the head of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Final
+
+ROWS: Final = 10
+
+
+def html_summary(title: str, view: dict[str, Any]) -> str:
+    """Write title, finding, error and the first rows of a view as escaped HTML."""
+    texts = [text for text in (view["finding"], view["error"], view["empty"]) if text]
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts)
+    return f"<b>{escape(title)}</b>{paragraphs}{_table(view['table'])}"
+
+
+def _table(table: dict[str, Any] | None) -> str:
+    if table is None:
+        return ""
+    head = _row("th", (column["label"] for column in table["columns"]))
+    body = "".join(_row("td", texts) for texts in table["rows"][:ROWS])
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def _row(tag: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(text)}</{tag}>' for text in texts)}</tr>"

@@ -1,0 +1,68 @@
+// Builds hta_widgets/panels/static: loader.js, panel.js.gz, plotly.js.gz and plotly.LICENSE.txt.
+
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import * as esbuild from "esbuild";
+
+const root = dirname(fileURLToPath(import.meta.url));
+const outdir = join(root, "..", "hta_widgets", "panels", "static");
+
+// The same sum as source_hash() in hta_widgets/panels/front_end.py, which notices a stale build.
+function sourceHash() {
+  const sources = readdirSync(join(root, "src")).map((name) => `src/${name}`);
+  const sum = createHash("sha256");
+  for (const name of [...sources, "build.mjs", "package-lock.json"].sort()) {
+    sum.update(`${name}\0`).update(readFileSync(join(root, name))).update("\0");
+  }
+  return sum.digest("hex");
+}
+
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  legalComments: "none",
+  logLevel: "warning",
+};
+
+const loader = { ...common, entryPoints: ["src/loader.ts"], outdir, banner: { js: `// source ${sourceHash()}` } };
+const panel = { ...common, entryPoints: ["src/panel.ts"], loader: { ".css": "text" }, write: false };
+const plotly = {
+  ...common,
+  entryPoints: ["src/plotly.ts"],
+  write: false,
+  metafile: true,
+  define: { global: "globalThis" },
+  loader: { ".css": "empty" },
+};
+
+function packageOf(file) {
+  return file.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0];
+}
+
+function licences(files) {
+  const packages = [...new Set(files.map(packageOf).filter(Boolean))].sort();
+  return packages.flatMap((folder) =>
+    readdirSync(join(root, folder))
+      .filter((name) => /^(licen[cs]e|copying|notice)/i.test(name))
+      .map((name) => `${folder.split("node_modules/").pop()}\n\n${readFileSync(join(root, folder, name), "utf8")}`),
+  );
+}
+
+async function buildGzipped(name, options) {
+  const { outputFiles, metafile } = await esbuild.build(options);
+  writeFileSync(join(outdir, `${name}.js.gz`), gzipSync(outputFiles[0].contents, { level: 9 }));
+  return metafile;
+}
+
+mkdirSync(outdir, { recursive: true });
+await buildGzipped("panel", panel);
+const { inputs } = await buildGzipped("plotly", plotly);
+const rule = `\n\n${"-".repeat(80)}\n\n`;
+writeFileSync(join(outdir, "plotly.LICENSE.txt"), licences(Object.keys(inputs)).join(rule));
+await esbuild.build(loader);

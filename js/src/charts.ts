@@ -1,0 +1,65 @@
+// The figures of a view side by side; a figure keeps its chart while its name stays.
+import { make } from "./dom";
+import { Chart, type Plotly } from "./figure";
+import type { Pick } from "./picks";
+import type { Figure } from "./types";
+
+interface Shown {
+  chart: Chart;
+  stop: AbortController;
+}
+
+export class Charts {
+  readonly element = make("div", { className: "hta-figures" });
+  #plotly: Promise<Plotly>;
+  #pick: (pick: Pick, add: boolean) => void;
+  #signal: AbortSignal;
+  #shown = new Map<string, Shown>();
+  #latest: readonly Figure[] = [];
+
+  constructor(plotly: Promise<Plotly>, pick: (pick: Pick, add: boolean) => void, signal: AbortSignal) {
+    this.#plotly = plotly;
+    this.#pick = pick;
+    this.#signal = signal;
+  }
+
+  async show(figures: readonly Figure[]): Promise<void> {
+    this.#latest = figures;
+    if (this.#shown.size === 0 && figures.length > 0) this.element.textContent = "Loading the chart…";
+    try {
+      const plotly = await this.#plotly;
+      if (figures !== this.#latest || this.#signal.aborted) return;
+      this.#keepOnly(figures);
+      const drawn = figures.map((figure) => this.#chart(figure, plotly).show(figure, figures.length > 1));
+      await Promise.all(drawn);
+    } catch (error) {
+      this.#keepOnly([]);
+      this.element.textContent = `The chart cannot be drawn (${error}). The data table has its numbers.`;
+    }
+  }
+
+  redraw(): void {
+    for (const { chart } of this.#shown.values()) void chart.draw();
+  }
+
+  #chart(figure: Figure, plotly: Plotly): Chart {
+    const known = this.#shown.get(figure.name);
+    if (known) return known.chart;
+    const stop = new AbortController();
+    const chart = new Chart(figure, plotly, this.#pick, AbortSignal.any([stop.signal, this.#signal]));
+    this.#shown.set(figure.name, { chart, stop });
+    this.element.append(chart.element);
+    return chart;
+  }
+
+  #keepOnly(figures: readonly Figure[]): void {
+    if (this.#shown.size === 0) this.element.textContent = "";
+    const names = new Set(figures.map(({ name }) => name));
+    for (const [name, { chart, stop }] of this.#shown) {
+      if (names.has(name)) continue;
+      stop.abort();
+      chart.element.remove();
+      this.#shown.delete(name);
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// Elements are made here, and text from traces reaches the page only as text.
+
+type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
+  Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children">
+>;
+
+export function make<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  properties: Properties<Tag> = {},
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[Tag] {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+/** Keep JupyterLab's one-key commands away while the element has the focus ("b" adds a cell). */
+export function keepKeys<T extends HTMLElement>(element: T): T {
+  element.dataset.lmSuppressShortcuts = "true";
+  return element;
+}
+
+/** A prefix for ids: each panel runs its own copy of this module, so a counter would collide. */
+export function uniquePrefix(): string {
+  return `hta-${Math.random().toString(36).slice(2, 10)}`;
+}

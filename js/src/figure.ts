@@ -1,0 +1,126 @@
+// One chart: drawn once it has a width, redrawn with the theme, resized with its box.
+import { keepKeys, make } from "./dom";
+import { pickAt, stops, type Pick, type Point } from "./picks";
+import { template } from "./theme";
+import type { Figure } from "./types";
+
+interface PlotlyEvent {
+  event?: MouseEvent;
+  points: Point[];
+}
+
+interface PlotlyNode extends HTMLElement {
+  on(event: string, callback: (event: PlotlyEvent) => void): void;
+  _fullData?: { type: string }[];
+}
+
+/** The part of plotly.js that is used here. */
+export interface Plotly {
+  react(node: HTMLElement, data: unknown[], layout: unknown, config: unknown): Promise<unknown>;
+  purge(node: HTMLElement): void;
+  Plots: { resize(node: HTMLElement): Promise<unknown> };
+  Fx: { hover(node: HTMLElement, points: Point[]): void };
+}
+
+const HEIGHT = 320;
+
+const CONFIG = {
+  responsive: false, // follows only the window; a ResizeObserver follows the box
+  typesetMath: false,
+  displaylogo: false,
+  displayModeBar: "hover",
+  modeBarButtons: [["toImage"]], // plotly's own choice has one that uploads the chart
+};
+
+const STEPS: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+
+export class Chart {
+  readonly element: HTMLElement;
+  #caption = make("p", { className: "hta-caption" });
+  #node: PlotlyNode;
+  #plotly: Plotly;
+  #figure: Figure;
+  #pick: (pick: Pick, add: boolean) => void;
+  #drawn = false;
+  #stop = -1;
+
+  constructor(figure: Figure, plotly: Plotly, pick: (pick: Pick, add: boolean) => void, signal: AbortSignal) {
+    this.#figure = figure;
+    this.#plotly = plotly;
+    this.#pick = pick;
+    this.#node = make("div") as HTMLElement as PlotlyNode;
+    this.element = keepKeys(make("div", { className: "hta-figure" }, this.#caption, this.#node));
+    this.element.setAttribute("role", "group");
+    this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
+    const observer = new ResizeObserver(() => void this.#resized());
+    observer.observe(this.element);
+    signal.addEventListener("abort", () => this.dispose(observer), { once: true });
+  }
+
+  show(figure: Figure, captioned: boolean): Promise<void> {
+    this.#figure = figure;
+    this.#caption.textContent = captioned ? figure.name : "";
+    const pickable = stops(figure).length > 0;
+    this.element.style.minHeight = `${figure.layout.height ?? HEIGHT}px`;
+    this.element.setAttribute("aria-label", pickable ? `${figure.name}: arrow keys move, Enter selects` : figure.name);
+    if (pickable) this.element.tabIndex = 0;
+    else this.element.removeAttribute("tabindex");
+    return this.draw();
+  }
+
+  async draw(): Promise<void> {
+    // An unseen tab has no width; the observer calls when it gets one.
+    if (this.element.clientWidth === 0) return;
+    const { name, data, layout } = this.#figure;
+    const themed = { height: HEIGHT, ...layout, autosize: true, uirevision: name, template: template(this.element) };
+    // Copied: plotly writes into what it is given, and the model's state is saved in the notebook.
+    await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);
+    if (!this.#drawn) this.#node.on("plotly_click", (event) => this.#clicked(event));
+    this.#drawn = true;
+    this.#checkTypes();
+  }
+
+  dispose(observer: ResizeObserver): void {
+    observer.disconnect();
+    this.#plotly.purge(this.#node);
+  }
+
+  #checkTypes(): void {
+    // plotly draws a trace type that is not in its bundle as a scatter, without a word.
+    this.#figure.data.forEach(({ type = "scatter" }, index) => {
+      if (this.#node._fullData?.[index]?.type !== type) throw new Error(`this build of plotly.js has no ${type} trace`);
+    });
+  }
+
+  async #resized(): Promise<void> {
+    if (!this.#drawn) await this.draw();
+    else if (this.element.clientWidth > 0) await this.#plotly.Plots.resize(this.#node);
+  }
+
+  #clicked({ event, points }: PlotlyEvent): void {
+    const pick = points[0] && pickAt(this.#figure, points[0]);
+    if (pick) this.#pick(pick, Boolean(event && (event.ctrlKey || event.metaKey || event.shiftKey)));
+  }
+
+  #key(event: KeyboardEvent): void {
+    const points = stops(this.#figure);
+    if (event.target !== this.element || points.length === 0) return;
+    const step = STEPS[event.key];
+    const here = points[this.#stop];
+    if (step !== undefined) this.#hover(points, this.#stop < 0 && step > 0 ? 0 : this.#stop + step);
+    else if (here && (event.key === "Enter" || event.key === " ")) this.#choose(here, event);
+    else return;
+    event.preventDefault();
+  }
+
+  #hover(points: Point[], stop: number): void {
+    this.#stop = (stop + points.length) % points.length;
+    const point = points[this.#stop];
+    if (point) this.#plotly.Fx.hover(this.#node, [point]);
+  }
+
+  #choose(point: Point, { ctrlKey, metaKey, shiftKey }: KeyboardEvent): void {
+    const pick = pickAt(this.#figure, point);
+    if (pick) this.#pick(pick, ctrlKey || metaKey || shiftKey);
+  }
+}

@@ -1,0 +1,21 @@
+// Models are the browser's side of widgets; their state follows Python's and Python's follows theirs.
+import type { AnyModel, Host } from "@anywidget/types";
+
+// Invariant in its state, so a function for any model takes a model of anything.
+export type Model<State extends Record<string, unknown> = any> = AnyModel<State>;
+
+/** Find another model of the same kernel by the reference that anywidget.WidgetTrait sends. */
+export function resolve<State extends Record<string, unknown>>(
+  model: Model,
+  host: Host | undefined,
+  reference: string,
+): Promise<Model<State>> {
+  if (host) return host.getModel<State>(reference);
+  return model.widget_manager.get_model<State>(reference.replace(/^anywidget:/, ""));
+}
+
+/** Listen to a model until the signal aborts. */
+export function listen(model: Model, event: string, callback: () => void, signal: AbortSignal): void {
+  model.on(event, callback);
+  signal.addEventListener("abort", () => model.off(event, callback), { once: true });
+}

@@ -1,0 +1,108 @@
+// What every panel shows: words, a row of controls, charts and a table, all from one `_view`.
+import type { RenderProps } from "@anywidget/types";
+import { importOnce } from "./assets";
+import { Charts } from "./charts";
+import { control, type ControlContext } from "./controls";
+import { make, uniquePrefix } from "./dom";
+import type { Plotly } from "./figure";
+import { listen, resolve, type Model } from "./models";
+import css from "./panel.css";
+import { selected, type Pick } from "./picks";
+import { Requests } from "./sync";
+import { DataTable } from "./table";
+import { followTheme, isDark, template } from "./theme";
+import type { AssetsState, PanelState, SelectionState } from "./types";
+import { GONE, Words } from "./words";
+
+// This module runs once per page.
+document.head.append(make("style", { textContent: css }));
+
+/** Tell Python whether the panel is in sight: unseen panels are not recomputed. */
+function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
+  let inSight = true;
+  const tell = () => {
+    if (model.get("_visible") === inSight) return;
+    model.set("_visible", inSight);
+    model.save_changes();
+  };
+  const observer = new IntersectionObserver(
+    (entries) => {
+      inSight = entries.at(-1)?.isIntersecting ?? true;
+      tell();
+    },
+    { rootMargin: "200px" },
+  );
+  observer.observe(root);
+  // A second view of the panel has gone out of sight while this one is still seen.
+  listen(model, "change:_visible", () => inSight && tell(), signal);
+  const leave = () => {
+    observer.disconnect();
+    inSight = false;
+    tell();
+  };
+  signal.addEventListener("abort", leave, { once: true });
+}
+
+function followPage(root: HTMLElement, charts: Charts, signal: AbortSignal): void {
+  let before = "";
+  const apply = () => {
+    root.style.colorScheme = isDark(root) ? "dark" : "light";
+    const now = JSON.stringify(template(root));
+    if (now !== before && before !== "") charts.redraw();
+    before = now;
+  };
+  followTheme(() => requestAnimationFrame(apply), signal);
+  requestAnimationFrame(apply);
+}
+
+function controlRow(context: ControlContext): HTMLElement {
+  const elements = context.model.get("_spec").controls.map((spec) => control(spec, context));
+  const row = make("div", { className: "hta-controls" }, ...elements);
+  row.hidden = elements.length === 0;
+  return row;
+}
+
+function render({ model, el, signal, host }: RenderProps<PanelState>): void {
+  const prefix = uniquePrefix();
+  const root = make("section", { className: "hta-panel" });
+  const words = new Words(root, model.get("_spec").title, prefix, signal);
+  root.setAttribute("aria-labelledby", words.title.id);
+
+  const requests = new Requests(model, signal, (progress) => words.progress(progress));
+  const send = requests.send.bind(requests);
+  const selection = resolve<SelectionState>(model, host, model.get("_selection"));
+  const plotly = resolve<AssetsState>(model, host, model.get("_assets")).then((assets) =>
+    importOnce<Plotly>(assets, "plotly"),
+  );
+  const pick = async (picked: Pick, add: boolean) => {
+    const target = await selection;
+    send({ [picked.field]: selected(target, picked, add) }, target);
+  };
+  const charts = new Charts(plotly, pick, signal);
+  const table = new DataTable(signal);
+  root.append(
+    make("header", {}, words.title, words.status),
+    words.finding,
+    controlRow({ model, selection, send, signal, prefix }),
+    words.error,
+    words.empty,
+    charts.element,
+    table.element,
+    words.notices,
+  );
+  el.append(root);
+
+  const update = () => {
+    const view = model.get("_view");
+    words.show(view);
+    table.show(view.table);
+    void charts.show(view.figures);
+  };
+  listen(model, "change:_view", update, signal);
+  listen(model, "comm_live_update", () => words.say(GONE), signal);
+  update();
+  followPage(root, charts, signal);
+  followVisibility(root, model, signal);
+}
+
+export default { render };

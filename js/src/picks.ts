@@ -1,0 +1,41 @@
+// What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item.
+import type { Model } from "./models";
+import { afterClick } from "./ranks";
+import type { Figure, SelectionState } from "./types";
+
+export interface Point {
+  curveNumber: number;
+  pointNumber: number;
+}
+
+export interface Pick {
+  field: string;
+  item: unknown;
+}
+
+/** The item at a point of a figure, if it can be selected. */
+export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): Pick | null {
+  const trace = data[curveNumber];
+  const field = trace?.meta?.select;
+  const item = trace?.customdata?.[pointNumber]?.[0];
+  return field === undefined || item === undefined || item === null ? null : { field, item };
+}
+
+/** One point for each item that can be selected, in drawing order. */
+export function stops(figure: Figure): Point[] {
+  const found = new Map<unknown, Point>();
+  figure.data.forEach((trace, curveNumber) => {
+    (trace.customdata ?? []).forEach((_, pointNumber) => {
+      const pick = pickAt(figure, { curveNumber, pointNumber });
+      if (pick && !found.has(pick.item)) found.set(pick.item, { curveNumber, pointNumber });
+    });
+  });
+  return [...found.values()];
+}
+
+/** The new value of the field of the selection that a pick touches. */
+export function selected(selection: Model<SelectionState>, { field, item }: Pick, add: boolean): unknown {
+  const current = selection.get(field);
+  if (Array.isArray(current)) return afterClick(current, item, add);
+  return current === item ? "" : item;
+}

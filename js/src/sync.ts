@@ -1,0 +1,67 @@
+// One recompute in flight, the newest values win, and silence is noticed.
+import { listen, type Model } from "./models";
+import type { PanelState } from "./types";
+
+export type Progress = "idle" | "busy" | "silent";
+type Values = Record<string, unknown>;
+
+export class Requests {
+  #model: Model<PanelState>;
+  #report: (progress: Progress) => void;
+  #patience: number;
+  #pending = new Map<Model, Values>();
+  #awaited: number | null = null;
+  #last = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    model: Model<PanelState>,
+    signal: AbortSignal,
+    report: (progress: Progress) => void,
+    patience = 20_000,
+  ) {
+    this.#model = model;
+    this.#report = report;
+    this.#patience = patience;
+    listen(model, "change:_view", () => this.#answered(), signal);
+    signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
+  }
+
+  /** Give values to the panel's model, or to another one (the selection), and ask for a new view. */
+  send(values: Values, target: Model = this.#model): void {
+    this.#pending.set(target, { ...this.#pending.get(target), ...values });
+    this.#flush();
+  }
+
+  #flush(): void {
+    if (this.#awaited !== null || this.#pending.size === 0) return;
+    // A second view of this panel counts on the same model.
+    this.#last = Math.max(this.#last, this.#model.get("_req")) + 1;
+    this.#awaited = this.#last;
+    const values = this.#pending.get(this.#model);
+    this.#pending.delete(this.#model);
+    for (const [target, wanted] of this.#pending) write(target, wanted);
+    this.#pending.clear();
+    write(this.#model, { ...values, _req: this.#awaited });
+    this.#report("busy");
+    this.#timer = setTimeout(() => this.#silence(), this.#patience);
+  }
+
+  #answered(): void {
+    if (this.#awaited !== null && this.#model.get("_view").rev < this.#awaited) return;
+    clearTimeout(this.#timer);
+    this.#awaited = null;
+    this.#report("idle");
+    this.#flush();
+  }
+
+  #silence(): void {
+    this.#awaited = null;
+    this.#report("silent");
+  }
+}
+
+function write(model: Model, values: Values): void {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  model.save_changes();
+}

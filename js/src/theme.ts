@@ -1,0 +1,84 @@
+// The notebook's theme, read from the page and followed while it changes.
+
+type Attributes = Pick<DOMStringMap, string>;
+
+const VSCODE = { "vscode-dark": true, "vscode-high-contrast": true, "vscode-light": false };
+
+function declared(body: HTMLElement): boolean | undefined {
+  const { jpThemeLight }: Attributes = body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  for (const [name, dark] of Object.entries(VSCODE)) if (body.classList.contains(name)) return dark;
+  return undefined;
+}
+
+/** Relative luminance (0 to 1) of a CSS `rgb()` colour; undefined where it is see-through. */
+export function luminance(colour: string): number | undefined {
+  const [red = 0, green = 0, blue = 0, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
+  if (!colour.startsWith("rgb") || alpha < 0.5) return undefined;
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+}
+
+function behind(start: HTMLElement): number | undefined {
+  for (let element: HTMLElement | null = start; element; element = element.parentElement) {
+    const seen = luminance(getComputedStyle(element).backgroundColor);
+    if (seen !== undefined) return seen;
+  }
+  return undefined;
+}
+
+/** Whether an element stands on a dark page. */
+export function isDark(element: HTMLElement): boolean {
+  const stated = declared(document.body);
+  if (stated !== undefined) return stated;
+  const background = behind(element);
+  if (background !== undefined) return background < 0.5;
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** The plotly template that gives a figure the fonts and colours of the page. */
+export function template(element: HTMLElement): object {
+  const style = getComputedStyle(element);
+  const dark = isDark(element);
+  const ink = dark ? "255, 255, 255" : "0, 0, 0";
+  const axis = {
+    gridcolor: `rgba(${ink}, 0.09)`,
+    zerolinecolor: `rgba(${ink}, 0.25)`,
+    linecolor: `rgba(${ink}, 0.25)`,
+    tickcolor: `rgba(${ink}, 0.25)`,
+    zeroline: false,
+    automargin: true,
+    ticklabelstandoff: 4,
+    title: { font: { size: 12 }, standoff: 8 },
+  };
+  const layout = {
+    font: { family: style.fontFamily, size: 12, color: style.color },
+    paper_bgcolor: "rgba(0, 0, 0, 0)",
+    plot_bgcolor: "rgba(0, 0, 0, 0)",
+    xaxis: axis,
+    yaxis: axis,
+    hoverlabel: {
+      bgcolor: dark ? "#2b2b2b" : "#ffffff",
+      bordercolor: `rgba(${ink}, 0.35)`,
+      font: { family: style.fontFamily, size: 12, color: dark ? "#f0f0f0" : "#1a1a1a" },
+      align: "left",
+    },
+    modebar: {
+      bgcolor: "rgba(0, 0, 0, 0)",
+      color: `rgba(${ink}, 0.45)`,
+      activecolor: `rgba(${ink}, 0.85)`,
+    },
+    legend: { bgcolor: "rgba(0, 0, 0, 0)" },
+  };
+  return { layout };
+}
+
+/** Call back when the page may have changed its theme, until the signal aborts. */
+export function followTheme(callback: () => void, signal: AbortSignal): void {
+  const observer = new MutationObserver(callback);
+  const attributes = { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-light", "data-theme"] };
+  observer.observe(document.documentElement, attributes);
+  observer.observe(document.body, attributes);
+  observer.observe(document.head, { childList: true });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", callback, { signal });
+  signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+}

@@ -1,0 +1,53 @@
+// Everything of a panel that is text: title, state, finding, error, emptiness, notices.
+import { keepKeys, make } from "./dom";
+import type { Progress } from "./sync";
+import type { View } from "./types";
+
+const HESITATION = 200;
+const SILENT = "No answer from the kernel: showing the last result";
+export const GONE = "The kernel has gone: showing the last result. Run the cell again.";
+
+function notices(texts: readonly string[]): (Node | string)[] {
+  if (texts.length < 2) return [...texts];
+  const items = texts.map((text) => make("li", {}, text));
+  return [make("details", {}, keepKeys(make("summary", {}, `${texts.length} notices`)), make("ul", {}, ...items))];
+}
+
+export class Words {
+  readonly title: HTMLElement;
+  readonly status = make("span", { className: "hta-status" });
+  readonly finding = make("p", { className: "hta-finding" });
+  readonly error = make("p", { className: "hta-error" });
+  readonly empty = make("p", { className: "hta-empty" });
+  readonly notices = make("div", { className: "hta-notices" });
+  #root: HTMLElement;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(root: HTMLElement, title: string, prefix: string, signal: AbortSignal) {
+    this.#root = root;
+    this.title = make("h3", { className: "hta-title", id: `${prefix}-title` }, title);
+    this.status.setAttribute("role", "status");
+    this.finding.setAttribute("aria-live", "polite");
+    this.error.setAttribute("role", "alert");
+    signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
+  }
+
+  show({ finding, error, empty, notices: texts }: View): void {
+    this.finding.textContent = finding;
+    this.error.textContent = error;
+    this.empty.textContent = empty;
+    this.notices.replaceChildren(...notices(texts));
+    this.#root.classList.toggle("hta-failed", error !== null);
+  }
+
+  progress(progress: Progress): void {
+    clearTimeout(this.#timer);
+    this.#root.setAttribute("aria-busy", String(progress === "busy"));
+    this.say(progress === "silent" ? SILENT : "");
+    if (progress === "busy") this.#timer = setTimeout(() => this.say("Computing…"), HESITATION);
+  }
+
+  say(text: string): void {
+    this.status.textContent = text;
+  }
+}

@@ -1,0 +1,122 @@
+// Stand-ins for what a notebook gives a widget: models, and plotly.
+import type { Plotly } from "../src/figure";
+import type { Model } from "../src/models";
+import type { PanelState, View } from "../src/types";
+
+type Callback = () => void;
+
+export class FakeModel {
+  state: Record<string, unknown>;
+  saved: Record<string, unknown>[] = [];
+  #changed: Record<string, unknown> = {};
+  #callbacks = new Map<string, Set<Callback>>();
+
+  constructor(state: Record<string, unknown>) {
+    this.state = state;
+  }
+
+  get(name: string): unknown {
+    return this.state[name];
+  }
+
+  set(name: string, value: unknown): void {
+    if (Object.is(this.state[name], value)) return;
+    this.state[name] = value;
+    this.#changed[name] = value;
+    this.emit(`change:${name}`);
+  }
+
+  save_changes(): void {
+    this.saved.push(this.#changed);
+    this.#changed = {};
+  }
+
+  on(event: string, callback: Callback): void {
+    this.#callbacks.set(event, (this.#callbacks.get(event) ?? new Set()).add(callback));
+  }
+
+  off(event: string, callback: Callback): void {
+    this.#callbacks.get(event)?.delete(callback);
+  }
+
+  emit(event: string): void {
+    for (const callback of [...(this.#callbacks.get(event) ?? [])]) callback();
+  }
+
+  listeners(): number {
+    return [...this.#callbacks.values()].reduce((total, callbacks) => total + callbacks.size, 0);
+  }
+
+  /** What Python does: answer with a view. */
+  answer(view: Partial<View>): void {
+    this.state["_view"] = { ...(this.state["_view"] as View), ...view };
+    this.emit("change:_view");
+  }
+
+  get model(): Model {
+    return this as unknown as Model;
+  }
+}
+
+export const EMPTY_VIEW: View = {
+  rev: 0,
+  finding: "",
+  notices: [],
+  empty: null,
+  error: null,
+  figures: [],
+  table: null,
+};
+
+export function panelModel(state: Partial<PanelState> = {}): FakeModel {
+  return new FakeModel({
+    _spec: { title: "Overlap", controls: [] },
+    _view: EMPTY_VIEW,
+    _req: 0,
+    _visible: true,
+    _assets: "anywidget:assets",
+    _selection: "anywidget:selection",
+    ...state,
+  });
+}
+
+export interface Drawing {
+  node: HTMLElement;
+  data: { type?: string }[];
+  layout: Record<string, unknown>;
+}
+
+/** A plotly that remembers what it was asked to draw, and lets a test click. */
+export class FakePlotly {
+  drawings: Drawing[] = [];
+  hovered: unknown[] = [];
+  purged = 0;
+  knows: (type: string) => boolean = () => true;
+  click: (event: unknown) => void = () => {};
+
+  api(): Plotly {
+    return {
+      react: async (node, data, layout) => {
+        this.drawings.push({ node, data, layout } as Drawing);
+        Object.assign(node, {
+          _fullData: (data as Drawing["data"]).map(({ type = "" }) => ({ type: this.knows(type) ? type : "scatter" })),
+          on: (_: string, callback: (event: unknown) => void) => {
+            this.click = callback;
+          },
+        });
+      },
+      purge: () => {
+        this.purged += 1;
+      },
+      Plots: { resize: async () => undefined },
+      Fx: { hover: (_, points) => this.hovered.push(points[0]) },
+    };
+  }
+}
+
+/** happy-dom lays nothing out: give every element a width. */
+export function giveWidth(pixels: number): void {
+  Object.defineProperty(HTMLElement.prototype, "clientWidth", { configurable: true, get: () => pixels });
+}
+
+export const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));

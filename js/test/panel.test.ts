@@ -1,0 +1,192 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { importOnce } from "../src/assets";
+import panel from "../src/panel";
+import type { ControlSpec, Figure, PanelState, View } from "../src/types";
+import { EMPTY_VIEW, FakeModel, FakePlotly, giveWidth, panelModel, settle } from "./fakes";
+
+const EVIL = "<img src=x onerror=alert(1)>";
+
+const BARS: Figure = {
+  name: "Time of each GPU",
+  data: [
+    { type: "bar", meta: { select: "ranks" }, customdata: [[0], [1]] },
+    { type: "bar", meta: { select: "ranks" }, customdata: [[0], [1]] },
+  ],
+  layout: { height: 300 },
+};
+
+let counter = 0;
+
+beforeEach(() => {
+  document.body.replaceChildren();
+  giveWidth(800);
+});
+
+function show(state: Partial<PanelState> = {}) {
+  const plotly = new FakePlotly();
+  counter += 1;
+  const assets = new FakeModel({ sums: { plotly: `sum-${counter}` }, files: {} });
+  const selection = new FakeModel({ ranks: [], kernel: "" });
+  const models: Record<string, FakeModel> = { "anywidget:assets": assets, "anywidget:selection": selection };
+  void importOnce(assets.model, "plotly", async () => plotly.api());
+  const model = panelModel(state);
+  const stop = new AbortController();
+  const el = document.body.appendChild(document.createElement("div"));
+  const host = { getModel: async (reference: string) => models[reference]?.model };
+  panel.render({ model: model.model, el, signal: stop.signal, host } as never);
+  return { el, model, plotly, selection, stop };
+}
+
+const text = (el: Element, part: string) => el.querySelector(`.hta-${part}`)?.textContent;
+
+test("words and table are there at once, the chart follows", async () => {
+  const table = { columns: [{ label: "name", align: "left" as const }], rows: [["gemm"]], total: 1 };
+  const { el, plotly } = show({
+    _view: { ...EMPTY_VIEW, finding: "All is well.", notices: ["step 3 left out"], figures: [BARS], table },
+  });
+  expect(text(el, "title")).toBe("Overlap");
+  expect(text(el, "finding")).toBe("All is well.");
+  expect(text(el, "notices")).toBe("step 3 left out");
+  expect(el.querySelector("summary")?.textContent).toBe("Data table (1 row)");
+  expect(text(el, "figures")).toContain("Loading");
+  await settle();
+  expect(plotly.drawings).toHaveLength(1);
+  expect(plotly.drawings[0]?.layout).toMatchObject({ height: 300, autosize: true });
+});
+
+test("plotly gets a copy, as it writes into what it is given", async () => {
+  const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [structuredClone(BARS)] } });
+  await settle();
+  const drawing = plotly.drawings[0];
+  if (drawing) Object.assign(drawing.layout, { height: 1 });
+  drawing?.data.pop();
+  expect((model.get("_view") as View).figures).toEqual([BARS]);
+});
+
+test("text from a trace stays text", async () => {
+  const table = { columns: [{ label: EVIL, align: "left" as const }], rows: [[EVIL]], total: 1 };
+  const { el } = show({
+    _spec: { title: EVIL, controls: [] },
+    _view: { ...EMPTY_VIEW, finding: EVIL, notices: [EVIL, EVIL], error: EVIL, empty: EVIL, table },
+  });
+  el.querySelectorAll("details").forEach((details) => {
+    details.open = true;
+    details.dispatchEvent(new Event("toggle"));
+  });
+  await settle();
+  expect(el.querySelector("img")).toBeNull();
+  expect(el.querySelector("td")?.textContent).toBe(EVIL);
+  expect(text(el, "error")).toBe(EVIL);
+});
+
+test("an error is shown over the last picture, and goes away", async () => {
+  const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  model.answer({ error: "rank 9 is not in this job; its ranks are 0-7" });
+  await settle();
+  expect(el.querySelector(".hta-panel")?.classList.contains("hta-failed")).toBe(true);
+  expect(text(el, "error")).toContain("rank 9");
+  expect(plotly.purged).toBe(0);
+  model.answer({ error: null });
+  expect(el.querySelector(".hta-panel")?.classList.contains("hta-failed")).toBe(false);
+});
+
+test("a figure keeps its chart while its name stays", async () => {
+  const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  model.answer({ rev: 1, figures: [{ ...BARS }, { ...BARS, name: "Second" }] });
+  await settle();
+  expect(el.querySelectorAll(".hta-figure")).toHaveLength(2);
+  expect(plotly.drawings[0]?.node).toBe(plotly.drawings[1]?.node);
+  model.answer({ rev: 2, figures: [] });
+  await settle();
+  expect(el.querySelectorAll(".hta-figure")).toHaveLength(0);
+  expect(plotly.purged).toBe(2);
+});
+
+test("a click selects a rank, another one clears it, with Ctrl it adds", async () => {
+  const { plotly, selection, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  const click = async (pointNumber: number, ctrlKey = false) => {
+    plotly.click({ event: { ctrlKey }, points: [{ curveNumber: 1, pointNumber }] });
+    await settle();
+    model.answer({ rev: model.get("_req") as number });
+  };
+  await click(1);
+  expect(selection.get("ranks")).toEqual([1]);
+  await click(0, true);
+  expect(selection.get("ranks")).toEqual([1, 0]);
+  await click(0);
+  await click(0);
+  expect(selection.get("ranks")).toEqual([]);
+});
+
+test("arrow keys and Enter do the same", async () => {
+  const { el, plotly, selection } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  const chart = el.querySelector(".hta-figure") as HTMLElement;
+  expect(chart.tabIndex).toBe(0);
+  for (const key of ["ArrowRight", "ArrowRight", "Enter"]) chart.dispatchEvent(new KeyboardEvent("keydown", { key }));
+  await settle();
+  expect(plotly.hovered).toEqual([
+    { curveNumber: 0, pointNumber: 0 },
+    { curveNumber: 0, pointNumber: 1 },
+  ]);
+  expect(selection.get("ranks")).toEqual([1]);
+});
+
+test("a chart without a width waits for one", async () => {
+  giveWidth(0);
+  const { plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  expect(plotly.drawings).toHaveLength(0);
+});
+
+test("a trace type that this plotly lacks is said, not drawn as something else", async () => {
+  const { el, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  plotly.knows = (type) => type !== "bar";
+  await settle();
+  expect(text(el, "figures")).toContain("no bar trace");
+});
+
+test("many notices are folded", () => {
+  const { el } = show({ _view: { ...EMPTY_VIEW, notices: ["one", "two", "three"] } });
+  expect(el.querySelector(".hta-notices summary")?.textContent).toBe("3 notices");
+  expect([...el.querySelectorAll(".hta-notices li")].map(({ textContent }) => textContent)).toEqual(["one", "two", "three"]);
+});
+
+test("slow answers are announced, and a kernel that has gone too", async () => {
+  vi.useFakeTimers();
+  const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
+  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const box = el.querySelector("input") as HTMLInputElement;
+  box.click();
+  expect(text(el, "status")).toBe("");
+  vi.advanceTimersByTime(300);
+  expect(text(el, "status")).toBe("Computing…");
+  vi.advanceTimersByTime(30_000);
+  expect(text(el, "status")).toContain("No answer");
+  model.answer({ rev: 1 });
+  expect(text(el, "status")).toBe("");
+  model.emit("comm_live_update");
+  expect(text(el, "status")).toContain("gone");
+  vi.useRealTimers();
+});
+
+test("ids differ between panels, though each runs its own copy of the module", () => {
+  const spec: ControlSpec = { kind: "ranks", name: "ranks", label: "Ranks", options: [0, 1] };
+  const controls = { title: "T", controls: [spec] };
+  show({ _spec: controls });
+  show({ _spec: controls });
+  const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test("nothing is left listening or drawn when the view goes", async () => {
+  const { model, plotly, stop } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  stop.abort();
+  expect(model.listeners()).toBe(0);
+  expect(plotly.purged).toBe(1);
+  expect(model.get("_visible")).toBe(false);
+});

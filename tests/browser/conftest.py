@@ -1,0 +1,71 @@
+"""Fixtures of the browser tests: one JupyterLab and one Chromium for all of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from hta_widgets.sample import write_sample
+from tests.browser.lab_pages import Lab, jupyter_lab
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+NAMED = "HTA_WIDGETS_CHROMIUM"
+SKIP = "HTA_WIDGETS_SKIP_BROWSER"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the browser tests out only where that was asked for."""
+    if os.environ.get(SKIP) == "1":
+        for item in items:
+            if HERE in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=f"{SKIP}=1"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Headless Chromium, the one that HTA_WIDGETS_CHROMIUM or the system names."""
+    names = [os.environ.get(NAMED), "chromium", "chromium-browser", "google-chrome"]
+    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    if path is None:
+        pytest.fail(
+            "No Chromium was found: install it (apt-get install chromium), name one in "
+            f"{NAMED}, or set {SKIP}=1 to leave out the browser tests."
+        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def lab_session(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One JupyterLab for the whole run."""
+    with jupyter_lab(tmp_path_factory.mktemp("lab")) as (url, token, root):
+        yield Lab(chromium, url, token, root)
+
+
+@pytest.fixture
+def lab(lab_session: Lab) -> Iterator[Lab]:
+    """JupyterLab without the pages of the tests before."""
+    yield lab_session
+    lab_session.close_pages()
+
+
+@pytest.fixture(scope="session")
+def job8(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a job of eight ranks."""
+    folder = tmp_path_factory.mktemp("job8")
+    write_sample(folder, ranks=8, progress=False)
+    return str(folder)

@@ -1,0 +1,41 @@
+"""axe-core finds nothing to complain about in the panels, light and dark."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from hta_widgets.panels.front_end import SOURCES
+from hta_widgets.sample import write_sample
+from tests.browser.lab_pages import Lab
+
+AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
+
+RUN_AXE = """async () => {
+    const { violations } = await axe.run('.hta-panel');
+    return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html.slice(0, 160))]);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_axe(lab: Lab, tmp_path, theme: str):
+    assert AXE.is_file(), "axe-core is missing: run `npm ci` in js/"
+    write_sample(tmp_path, ranks=2, progress=False)
+    page = lab.open(
+        [
+            "from hta_widgets.panels import *",
+            f"panel = KernelBreakdownPanel({str(tmp_path)!r})\npanel",
+            "panel.selection.kernel = panel.result.kernels['name'][0]\nOverlapPanel(panel.job)",
+            "TemporalBreakdownPanel(panel.job, ranks=[7])",
+        ]
+    )
+    expect(page.panel(1).locator(".main-svg").first).to_be_visible()
+    page.command("apputils:change-theme", {"theme": theme})
+    for summary in page.page.locator(".hta-panel summary:visible").all():
+        summary.click()
+    page.page.wait_for_timeout(800)
+    page.screenshot(f"axe {theme}")
+    page.page.add_script_tag(path=str(AXE))
+    found = page.page.evaluate(RUN_AXE)
+    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    assert found == []

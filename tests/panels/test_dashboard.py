@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from hta_widgets.panels import Dashboard, Panel, Selection
+from hta_widgets.trace.job import Job
+
+
+def test_all_panels_share_the_selection_of_the_job(loaded: Job):
+    board = Dashboard(loaded)
+    assert board.selection is Selection.of(loaded)
+    assert all(panel.selection is board.selection for panel in board.panels.values())
+    board.selection.ranks = [1]
+    assert all(panel.ranks == [1] for panel in board.panels.values())
+    board.selection.ranks = []
+
+
+def test_the_header_names_the_job_its_ranks_and_its_files(loaded: Job):
+    header = Dashboard(loaded).children[0]
+    assert header._spec["title"] == loaded.name
+    assert header.result.finding == "4 ranks: 0-3."
+    assert header.table["rank"].tolist() == [0, 1, 2, 3]
+    assert header.figures == {}
+
+
+def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):
+    board = Dashboard(loaded)
+    assert {"temporal_breakdown", "overlap", "kernel_breakdown"} <= set(board.panels)
+    assert all(isinstance(panel, Panel) for panel in board.panels.values())
+    assert "kernel_breakdown" in repr(board)

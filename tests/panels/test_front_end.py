@@ -1,0 +1,74 @@
+"""The built front end is there, made from the sources beside it, and says what is missing."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import subprocess
+
+import pytest
+
+from hta_widgets.panels import front_end
+from hta_widgets.panels.assets import shared_assets
+
+
+def test_the_build_is_up_to_date():
+    assert front_end.is_up_to_date(), (
+        f"hta_widgets/panels/static is missing or older than js/src: run "
+        f"`{front_end.BUILD_COMMAND}` in {front_end.SOURCES}"
+    )
+
+
+def test_a_changed_source_makes_it_stale(tmp_path, monkeypatch):
+    sources = tmp_path / "js"
+    shutil.copytree(front_end.SOURCES, sources, ignore=shutil.ignore_patterns("node_modules"))
+    monkeypatch.setattr(front_end, "SOURCES", sources)
+    assert front_end.is_up_to_date()
+    with (sources / "src" / "panel.ts").open("a") as source:
+        source.write("\n")
+    assert not front_end.is_up_to_date()
+
+
+def test_without_sources_the_build_is_trusted(tmp_path, monkeypatch):
+    monkeypatch.setattr(front_end, "SOURCES", tmp_path / "js")
+    assert front_end.is_up_to_date()
+
+
+def test_a_missing_build_says_how_to_make_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(front_end, "STATIC", tmp_path)
+    assert not front_end.is_up_to_date()
+    with pytest.raises(FileNotFoundError, match=r"npm ci && npm run build"):
+        front_end.static_file("loader.js")
+
+
+def test_what_every_panel_carries_stays_small():
+    assert front_end.static_file("loader.js").stat().st_size < 2_000
+
+
+@pytest.mark.parametrize("name", ["panel", "plotly"])
+def test_assets_hold_the_modules_and_their_sums(name):
+    assets = shared_assets()
+    assert hashlib.sha256(assets.files[name]).hexdigest() == assets.sums[name]
+    assert b"plotly" in gzip.decompress(assets.files[name])
+
+
+def test_closed_assets_are_made_anew():
+    first = shared_assets()
+    first.close()
+    assert shared_assets() is not first
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_types_and_unit_tests_of_the_front_end():
+    if not (front_end.SOURCES / "node_modules").is_dir():
+        subprocess.run(["npm", "ci"], cwd=front_end.SOURCES, check=True, capture_output=True)
+    for script in ("check", "test"):
+        done = subprocess.run(
+            ["npm", "run", script],
+            cwd=front_end.SOURCES,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout

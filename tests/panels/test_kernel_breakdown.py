@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from traitlets import TraitError
+
+from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.panels import KernelBreakdownPanel
+from hta_widgets.trace.job import Job
+
+
+@pytest.fixture
+def panel(loaded: Job) -> KernelBreakdownPanel:
+    panel = KernelBreakdownPanel(loaded)
+    panel.selection.kernel = ""
+    return panel
+
+
+def names(panel: KernelBreakdownPanel) -> list[str]:
+    return list(panel.figures)
+
+
+def test_the_result_is_that_of_the_analysis(loaded: Job, panel: KernelBreakdownPanel):
+    with panel.hold():
+        panel.num_kernels = 3
+        panel.duration_ratio = 0.5
+        panel.include_memory_kernels = False
+    expected = kernel_breakdown(
+        loaded, num_kernels=3, duration_ratio=0.5, include_memory_kernels=False
+    )
+    pd.testing.assert_frame_equal(panel.result.kernels, expected.kernels)
+    pd.testing.assert_frame_equal(panel.table, expected.kernels)
+
+
+def test_one_type_only(panel: KernelBreakdownPanel):
+    panel.kernel_type = "COMMUNICATION"
+    assert set(panel.table["kernel_type"]) == {"COMMUNICATION"}
+
+
+def test_a_type_that_is_left_out_is_said(panel: KernelBreakdownPanel):
+    with panel.hold():
+        panel.kernel_type = "MEMORY"
+        panel.include_memory_kernels = False
+    assert panel._view["empty"] == "Memory kernels are left out; include them to see them."
+
+
+def test_pies_of_up_to_four_ranks(panel: KernelBreakdownPanel):
+    panel.view = "pies"
+    assert names(panel) == ["Kernel types", *(f"Top kernels of rank {rank}" for rank in range(4))]
+    assert {trace.type for figure in panel.figures.values() for trace in figure.data} == {"pie"}
+
+
+def test_a_selected_kernel_shows_its_durations(panel: KernelBreakdownPanel):
+    assert names(panel) == ["Kernel types", "Top kernels"]
+    kernel = panel.result.kernels["name"][0]
+    panel.selection.kernel = kernel
+    durations = list(panel.figures.values())[-1]
+    assert len(panel.figures) == 3
+    assert len(durations.data[0].x) == 4
+    assert durations.data[0].meta == {"select": "ranks"}
+
+
+def test_a_kernel_that_is_not_there_shows_nothing(panel: KernelBreakdownPanel):
+    panel.selection.kernel = "no such kernel"
+    assert len(panel.figures) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_kernels", 0), ("duration_ratio", 1.1), ("kernel_type", "gemm"), ("view", "lines")],
+)
+def test_values_out_of_range_are_refused(panel: KernelBreakdownPanel, name: str, value: object):
+    with pytest.raises(TraitError, match=name):
+        setattr(panel, name, value)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import ipywidgets
+import pytest
+from traitlets import TraitError
+
+from hta_widgets.panels import Selection
+from tests.panels.fakes import fake_job
+
+
+def test_one_for_each_job():
+    job = fake_job()
+    assert Selection.of(job) is Selection.of(job)
+    assert Selection.of(job) is not Selection.of(fake_job())
+
+
+def test_a_closed_one_is_replaced():
+    job = fake_job()
+    first = Selection.of(job)
+    first.close()
+    assert Selection.of(job) is not first
+
+
+def test_ranks_are_ascending_and_distinct():
+    assert Selection(ranks=[3, 0, 3]).ranks == [0, 3]
+
+
+def test_ranks_are_whole_numbers():
+    with pytest.raises(TraitError):
+        Selection(ranks=["0"])
+
+
+def test_it_can_be_observed_and_linked():
+    selection, text = Selection(), ipywidgets.Text()
+    ipywidgets.link((selection, "kernel"), (text, "value"))
+    selection.kernel = "gemm"
+    assert text.value == "gemm"
+
+
+def test_repr():
+    assert repr(Selection(ranks=[1])) == "Selection(ranks=[1], kernel='')"

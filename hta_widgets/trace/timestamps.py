@@ -68,12 +68,12 @@ def durations_to_ns(values: Sequence[Any]) -> Times:
 
 
 def _numbers(joined: bytes, dtype: type[np.int64 | np.float64]) -> NDArray[Any]:
-    """Parse numbers between commas; what cannot be read shortens the result."""
+    """Parse numbers between commas; none when any cannot be read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("error")  # numpy 1 only warns where numpy 2 raises
         try:
             return np.fromstring(joined, dtype=dtype, sep=",")
-        except ValueError:
+        except (ValueError, DeprecationWarning):
             return np.empty(0, dtype)
 
 

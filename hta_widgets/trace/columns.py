@@ -8,9 +8,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Columns = dict[str, NDArray[Any]]
+
 ABSENT = -1
+_PIECES_PER_BLOCK = 64
 _NO_STREAM = 2**32 - 1
 """How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
+
+
+class GrowingColumns:
+    """Equally long columns that grow piece by piece.
+
+    Small pieces are put together into blocks large enough that the allocator gives their memory
+    back when they go: reading a trace then never holds its columns twice.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[Columns] = []
+        self._blocks: list[Columns] = []
+
+    def append(self, columns: Columns) -> None:
+        """Add a piece; every piece has the same keys."""
+        self._pieces.append(columns)
+        if len(self._pieces) == _PIECES_PER_BLOCK:
+            self._close_block()
+
+    def names(self) -> list[str]:
+        """Names of the columns; none before the first piece."""
+        return list((self._blocks + self._pieces)[0]) if self._blocks or self._pieces else []
+
+    def pop(self, key: str) -> NDArray[Any]:
+        """Return a whole column and forget it."""
+        if self._pieces:
+            self._close_block()
+        return np.concatenate([block.pop(key) for block in self._blocks])
+
+    def _close_block(self) -> None:
+        keys = self._pieces[0]
+        self._blocks.append({key: np.concatenate([p[key] for p in self._pieces]) for key in keys})
+        self._pieces = []
 
 
 class Vocabulary(dict[str, int]):

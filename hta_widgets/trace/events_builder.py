@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
 from hta_widgets.trace.categories import kind_of
-from hta_widgets.trace.columns import ABSENT, Labels, Vocabulary, integers, streams
+from hta_widgets.trace.columns import (
+    ABSENT,
+    Columns,
+    GrowingColumns,
+    Labels,
+    Vocabulary,
+    integers,
+    streams,
+)
 from hta_widgets.trace.event_json import NO_ARGS, Event, decode_counters
 from hta_widgets.trace.events import GPU_SIDE, GPU_WORK, LAUNCH_CALLS, Events, Kind, TextColumn
 from hta_widgets.trace.notices import Notice
@@ -30,14 +37,12 @@ _MENDED_NOTICE = "{} events that are not JSON are left out"
 _UNCOUNTED_NOTICE = "{} pieces of text have counters that cannot be read"
 _TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
 
-Columns = dict[str, NDArray[Any]]
-
 
 class EventsBuilder:
     """Columns of one trace under construction."""
 
     def __init__(self) -> None:
-        self._pieces: list[Columns] = []
+        self._columns = GrowingColumns()
         self._names = Vocabulary()
         self._labels = Labels()
         self._side = SideTablesBuilder()
@@ -72,7 +77,7 @@ class EventsBuilder:
         columns = {"start_ns": start[readable], "duration_ns": duration[readable], "kind": kind}
         columns |= self._identity(kept) | _placement(kept, kind)
         columns["index"] = positions + self._seen
-        self._pieces.append(columns)
+        self._columns.append(columns)
         self._side.add(kept, kind, self._kept)
         if np.isin(kind, _COUNTED).any():
             self._add_counters(text, positions, kind, len(events))
@@ -81,13 +86,12 @@ class EventsBuilder:
 
     def finish(self) -> tuple[Events, int]:
         """Return the table in order of start, and the first start on the trace's own clock (ns)."""
-        if not self._pieces:
-            self.add([], 0, b"")
-        columns = {key: np.concatenate([p[key] for p in self._pieces]) for key in _DTYPES}
-        order = np.argsort(columns["start_ns"], kind="stable")
-        columns = {key: column[order] for key, column in columns.items()}
-        first_ns = int(columns["start_ns"][0]) if order.size else 0
-        columns["start_ns"] -= first_ns
+        self.add([], 0, b"")
+        starts = self._columns.pop("start_ns")
+        order = np.argsort(starts, kind="stable")
+        first_ns = int(starts[order[0]]) if order.size else 0
+        columns = {"start_ns": starts[order] - first_ns}
+        columns |= {key: self._columns.pop(key)[order] for key in self._columns.names()}
         name = TextColumn(columns.pop("name"), tuple(self._names))
         events = Events(
             name=name, labels=tuple(self._labels), side=self._side.finish(order), **columns
@@ -115,12 +119,6 @@ class EventsBuilder:
         rows = np.flatnonzero(np.isin(kind, _COUNTED))
         arguments = [counted[i].args for i in positions[rows].tolist()]
         self._side.add_counters(arguments, rows + self._kept)
-
-
-_DTYPES = (
-    *("start_ns", "duration_ns", "kind", "name", "pid", "tid"),
-    *("device", "stream", "correlation", "index"),
-)
 
 
 class _KindCodes(dict[tuple[str | None, str | None], int]):

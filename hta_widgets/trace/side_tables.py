@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.columns import Vocabulary, floats, integers
+from hta_widgets.trace.columns import Columns, GrowingColumns, Vocabulary, floats, integers
 from hta_widgets.trace.event_json import NO_ARGS, Event
 from hta_widgets.trace.events import Kind, SideTable, TextColumn
 
@@ -58,14 +58,12 @@ _TABLES = {
 """``transfers``: bytes, GB/s as the trace says. ``collectives``: the fields of NCCL records.
 ``operators``: ids, and shapes as the JSON text of the trace."""
 
-Part = dict[str, NDArray[Any]]
-
 
 class SideTablesBuilder:
     """Side tables of one trace under construction."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[Part]] = {}
+        self._tables: dict[str, GrowingColumns] = {}
         self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
 
     def add(self, events: Sequence[Event], kind: NDArray[np.int8], offset: int) -> None:
@@ -78,8 +76,8 @@ class SideTablesBuilder:
                 rows = rows[has] if rows.size else rows
                 arguments = [args for args, wanted in zip(arguments, has, strict=True) if wanted]
             if rows.size:
-                part = {"rows": rows + offset} | self._columns(table, spec, arguments)
-                self._parts.setdefault(table, []).append(part)
+                columns = {"rows": rows + offset} | self._columns(table, spec, arguments)
+                self._tables.setdefault(table, GrowingColumns()).append(columns)
 
     def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
         """Add one line per event and numeric argument."""
@@ -89,20 +87,20 @@ class SideTablesBuilder:
             if isinstance(args, dict)
             for name, value in args.items()
         ]
-        part: Part = {
+        columns: Columns = {
             "rows": np.array([row for row, _, _ in lines], dtype=np.int64),
             "counter": self._codes("counters", "counter", [name for _, name, _ in lines]),
             "value": floats([value for _, _, value in lines]),
         }
-        self._parts.setdefault("counters", []).append(part)
+        self._tables.setdefault("counters", GrowingColumns()).append(columns)
 
     def finish(self, order: NDArray[np.int64]) -> dict[str, SideTable]:
         """Return the tables after the main table was put into `order`."""
         new_row = np.empty_like(order)
         new_row[order] = np.arange(order.size)
-        return {table: self._finished(table, new_row) for table in self._parts}
+        return {table: self._finished(table, new_row) for table in self._tables}
 
-    def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Part:
+    def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Columns:
         def values(attribute: str) -> list[Any]:
             return [getattr(args, attribute) for args in arguments]
 
@@ -120,17 +118,15 @@ class SideTablesBuilder:
         return vocabulary.codes(texts, len(texts))
 
     def _finished(self, table: str, new_row: NDArray[np.int64]) -> SideTable:
-        parts = self._parts[table]
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        rows = new_row[joined.pop("rows")]
+        grown = self._tables[table]
+        rows = new_row[grown.pop("rows")]
         order = np.argsort(rows, kind="stable")
         columns: dict[str, NDArray[Any] | TextColumn] = {}
-        for column, values in joined.items():
+        for column in grown.names():
+            values = grown.pop(column)[order]
             vocabulary = self._vocabularies.get((table, column))
             columns[column] = (
-                TextColumn(values[order], tuple(vocabulary))
-                if vocabulary is not None
-                else values[order]
+                values if vocabulary is None else TextColumn(values, tuple(vocabulary))
             )
         return SideTable(rows[order], columns)
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, count, groupby, pairwise
+from typing import TypeAlias
+
 ELLIPSIS = "…"
+_SHORTEST_WORD = 9
+_WORD_WIDTH = 40
+_NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
+_WORDS = re.compile(r"^\w+")
+_TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
+
+_Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def short_name(name: str, width: int = 48) -> str:
@@ -18,6 +31,70 @@ def short_name(name: str, width: int = 48) -> str:
     'a_ver…_name'
     """
     return cut_in_the_middle(_without_arguments(name.removeprefix("void ")), width)
+
+
+def kernel_word(name: str) -> str:
+    """Name of a kernel in one word: no namespaces, no template arguments, no signature.
+
+    Words that say nothing by themselves, such as ``Kernel``, keep what stands around them.
+
+    Examples
+    --------
+    >>> kernel_word("void at::native::vectorized_elementwise_kernel<4, Array<char*, 2> >(int)")
+    'vectorized_elementwise_kernel'
+    >>> kernel_word("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm>(Params)")
+    'cutlass::Kernel<cutl…tensorop_s1688gemm>'
+    >>> kernel_word("Memcpy HtoD (Pageable -> Device)")
+    'Memcpy HtoD'
+    """
+    if name.startswith("Mem"):
+        return name.partition(" (")[0]
+    short = short_name(name, _WORD_WIDTH)
+    plain = _without_arguments(name.replace("(anonymous namespace)::", ""))
+    while (inner := _TEMPLATE_ARGUMENTS.sub("", plain)) != plain:
+        plain = inner
+    word = plain.rpartition("::")[2].rpartition(" ")[2]
+    return word if _SHORTEST_WORD <= len(word) <= len(short) else short
+
+
+def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
+    """Write a sequence of kernels for a reader; of a long one the middle is left out.
+
+    Examples
+    --------
+    >>> sequence_words(["volta_sgemm", "void add_bias(float*)", "void add_bias(float*)"])
+    'volta_sgemm → add_bias (2×)'
+    """
+    words = {name: kernel_word(name) for name in set(names)}
+    runs = [(word, len(list(run))) for word, run in groupby(words[name] for name in names)]
+    shown = [word if count == 1 else f"{word} ({count}×)" for word, count in runs]
+    if len(shown) > at_most + 1:
+        head = (at_most + 1) // 2
+        tail = shown[len(shown) - at_most + head :]
+        left_out = sum(count for _, count in runs[head : len(runs) - len(tail)])
+        shown = [*shown[:head], f"{ELLIPSIS} {left_out:,} more {ELLIPSIS}", *tail]
+    return " → ".join(shown)
+
+
+def distinct_names(names: Sequence[str], width: int = 48) -> list[str]:
+    """Short forms of names of which different ones stay different.
+
+    Where `short_name` makes several alike, they go without namespaces, and where that is still too
+    long, without some of what they have in common; as a last resort they are numbered.
+
+    Examples
+    --------
+    >>> distinct_names(["at::pair_kernel<float, char*, 2>", "at::pair_kernel<int, char*, 2>"], 24)
+    ['pair_kernel<float, char…', 'pair_kernel<int, char*,…']
+    """
+    short = {name: short_name(name, width) for name in names}
+    for alike in _by_text(short):
+        apart = _told_apart(alike, width)
+        if not set(apart.values()) & {short[name] for name in short.keys() - set(alike)}:
+            short |= apart
+    for alike in _by_text(short):
+        short |= _numbered(alike, width, taken=set(short.values()))
+    return [short[name] for name in names]
 
 
 def cut_in_the_middle(text: str, width: int) -> str:
@@ -38,3 +115,126 @@ def _without_arguments(name: str) -> str:
         if depth == 0:
             return name if name[position - 1] == " " else name[:position]
     return name
+
+
+def _by_text(short: Mapping[str, str]) -> list[list[str]]:
+    """Names that have the same short form, in groups."""
+    groups = defaultdict(list)
+    for name, text in short.items():
+        groups[text].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
+    """Short forms that show where the names differ, if there is room for that."""
+    texts = _plain(names)
+    if max(map(len, texts)) <= width:
+        return dict(zip(names, texts, strict=True))
+    forks = _forks(texts)
+    for around in (_word_around, _character_at):
+        parts = [[around(text, fork) for fork in at] for text, at in zip(texts, forks, strict=True)]
+        grown = _grown(texts, parts, width)
+        if grown:
+            return dict(zip(names, grown, strict=True))
+    return {}
+
+
+def _plain(names: Sequence[str]) -> list[str]:
+    """Names without what is dispensable, as long as that leaves them different."""
+    whole = [name.removeprefix("void ") for name in names]
+    bare = [_without_arguments(name) for name in whole]
+    for texts in ([_NAMESPACE.sub("", name) for name in bare], bare):
+        if len(set(texts)) == len(names):
+            return texts
+    return whole
+
+
+def _forks(texts: Sequence[str]) -> list[list[int]]:
+    """Positions at which each text parts from some of the others."""
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    shared = [_in_common(texts[one], texts[other]) for one, other in pairwise(order)]
+    forks: list[list[int]] = [[] for _ in texts]
+    for place, index in enumerate(order):
+        after, before = shared[place:], shared[:place][::-1]
+        forks[index] = sorted({*accumulate(after, min), *accumulate(before, min)})
+    return forks
+
+
+def _first_word(text: str) -> str:
+    return next(iter(_WORDS.findall(text)), "")
+
+
+def _in_common(one: str, other: str) -> int:
+    """Length of the beginning that two texts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _word_around(text: str, fork: int) -> tuple[int, int]:
+    start, end = fork, fork + 1
+    while start > 0 and text[start - 1].isalnum():
+        start -= 1
+    while end < len(text) and text[end].isalnum():
+        end += 1
+    return start, end
+
+
+def _character_at(_: str, fork: int) -> tuple[int, int]:
+    return fork, fork + 1
+
+
+def _grown(texts: Sequence[str], parts: Sequence[_Ranges], width: int) -> list[str] | None:
+    """Show the parts of each text and what else fits; None if not even the parts do.
+
+    Treating all texts alike keeps them different; filling up each usually does.
+    """
+    alike = _most_that_fits(texts, parts, width, (0, 0))
+    shown = [_cut_out(text, at, *alike) for text, at in zip(texts, parts, strict=True)]
+    if max(map(len, shown)) > width:
+        return None
+    filled = [
+        _cut_out(text, at, *_most_that_fits([text], [at], width, alike))
+        for text, at in zip(texts, parts, strict=True)
+    ]
+    return filled if len(set(filled)) == len(texts) else shown
+
+
+def _most_that_fits(
+    texts: Sequence[str], parts: Sequence[_Ranges], width: int, most: tuple[int, int]
+) -> tuple[int, int]:
+    """Grow the head to the end of the first word, then what follows the parts, then the head."""
+    first_word = max(len(_first_word(text)) for text in texts)
+    for grows, limit in ((0, first_word), (1, width), (0, width)):
+        while most[grows] < limit:
+            tried = (most[0] + (grows == 0), most[1] + (grows == 1))
+            shown = (_cut_out(text, at, *tried) for text, at in zip(texts, parts, strict=True))
+            if max(map(len, shown)) > width:
+                break
+            most = tried
+    return most
+
+
+def _cut_out(text: str, parts: _Ranges, head: int, follow: int) -> str:
+    """Show the first `head` characters of a text and its parts, `follow` characters longer."""
+    shown, reached = text[:head], min(head, len(text))
+    for start, end in parts:
+        if start > reached + 1:
+            shown, reached = shown + ELLIPSIS, start
+        until = min(end + follow, len(text))
+        shown, reached = shown + text[reached:until], max(reached, until)
+    return shown + (ELLIPSIS if reached < len(text) else "")
+
+
+def _numbered(names: Iterable[str], width: int, taken: set[str]) -> dict[str, str]:
+    """Short forms with a number behind all but the first."""
+    numbered = {}
+    for name in list(names)[1:]:
+        candidates = (_with_number(short_name(name, width), place, width) for place in count(2))
+        numbered[name] = next(text for text in candidates if text not in taken)
+        taken.add(numbered[name])
+    return numbered
+
+
+def _with_number(text: str, number: int, width: int) -> str:
+    mark = f" #{number}"
+    return f"{cut_in_the_middle(text, width - len(mark))}{mark}"

@@ -19,6 +19,9 @@ class TimeUnit(NamedTuple):
 TIME_UNITS = (TimeUnit("s", 10**9), TimeUnit("ms", 10**6), TimeUnit("µs", 10**3), TimeUnit("ns", 1))
 
 
+_DATA_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
 def time_unit(ns: float) -> TimeUnit:
     """Choose the unit in which a time reads best; one unit then holds for a whole axis."""
     return next((unit for unit in TIME_UNITS if abs(ns) >= unit.ns), TIME_UNITS[-1])
@@ -49,6 +52,18 @@ def percent(value: float) -> str:
     '53.6 %'
     """
     return UNDEFINED if math.isnan(value) else f"{number(value)} %"
+
+
+def data_size(size: float) -> str:
+    """Write an amount of data, in decimal units as bandwidths are.
+
+    Examples
+    --------
+    >>> data_size(1_895_000_000), data_size(12)
+    ('1.9 GB', '12 B')
+    """
+    unit, symbol = next((each for each in _DATA_UNITS if size >= each[0]), (1, "B"))
+    return f"{number(size / unit)} {symbol}"
 
 
 def number(value: float) -> str:

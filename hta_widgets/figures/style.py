@@ -11,6 +11,7 @@ from hta_widgets.trace.kernels import KernelType
 
 OVERLAPPED = "#56B4E9"
 IDLE = "#BBBBBB"
+NEUTRAL = "#7A8794"
 NOT_SELECTED_OPACITY = 0.25
 
 TYPE_COLORS = {
@@ -78,3 +79,14 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
         "zeroline": False,
         "fixedrange": True,
     } | settings
+
+
+def names_axis(names: list[str]) -> dict[str, Any]:
+    """Names on the left, the first on top."""
+    return axis(
+        tickvals=list(range(len(names))),
+        ticktext=names,
+        range=[len(names) - 0.5, -0.5],
+        showgrid=False,
+        ticks="",
+    )

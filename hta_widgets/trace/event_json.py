@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 MISSING_TEXT = msgspec.Raw(b"")
+Decoded = TypeVar("Decoded")
 
 
 class Args(
@@ -81,8 +82,13 @@ class CountedEvent(msgspec.Struct, gc=False):
     args: Any = None
 
 
+Fields = dict[str, msgspec.Raw]
+"""An event by its keys, the values as they are written."""
+
 _EVENTS = msgspec.json.Decoder(list[Event])
 _EVENT = msgspec.json.Decoder(Event)
+_ALL_FIELDS = msgspec.json.Decoder(list[Fields])
+_FIELDS = msgspec.json.Decoder(Fields)
 _COUNTED = msgspec.json.Decoder(list[CountedEvent])
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -111,7 +117,19 @@ def decode_events(text: bytes, separator: bytes) -> tuple[list[Event], int]:
     try:
         return _EVENTS.decode(b"[" + text + b"]"), 0
     except _UNREADABLE:
-        return _mended(text, separator)
+        return _mended(text, separator, _EVENTS, _EVENT)
+
+
+def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
+    """Decode the same events into keys and values as they are written, to be written again.
+
+    What cannot be read is mended or left out as by `decode_events`.
+    """
+    try:
+        text.decode()
+        return _ALL_FIELDS.decode(b"[" + text + b"]"), 0
+    except _UNREADABLE:
+        return _mended(text, separator, _ALL_FIELDS, _FIELDS)
 
 
 def decode_counters(text: bytes) -> list[CountedEvent]:
@@ -122,13 +140,18 @@ def decode_counters(text: bytes) -> list[CountedEvent]:
         return []
 
 
-def _mended(text: bytes, separator: bytes) -> tuple[list[Event], int]:
+def _mended(
+    text: bytes,
+    separator: bytes,
+    several: msgspec.json.Decoder[list[Decoded]],
+    one: msgspec.json.Decoder[Decoded],
+) -> tuple[list[Decoded], int]:
     clean = _NOT_A_NUMBER.sub(r"\1null", text.decode("utf-8", "replace").translate(_CONTROL))
     encoded = clean.encode("utf-8", "replace")
     try:
-        return _EVENTS.decode(b"[" + encoded + b"]"), 0
+        return several.decode(b"[" + encoded + b"]"), 0
     except _UNREADABLE:
-        events = [_mended_event(piece) for piece in _pieces(encoded, separator)]
+        events = [_mended_event(piece, one) for piece in _pieces(encoded, separator)]
         whole = [event for event in events if event is not None]
         return whole, len(events) - len(whole)
 
@@ -143,9 +166,9 @@ def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
     yield text[start:]
 
 
-def _mended_event(piece: bytes) -> Event | None:
+def _mended_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
     try:
-        return _EVENT.decode(piece)
+        return one.decode(piece)
     except _UNREADABLE:
         text = _TRAILING_COMMA.sub(
             r"\1", _BAD_ESCAPE.sub(r"\\\\", piece.decode("utf-8", "replace"))
@@ -154,10 +177,10 @@ def _mended_event(piece: bytes) -> Event | None:
         fields = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return _event_from(fields) if isinstance(fields, dict) else None
+    return _event_from(fields, one) if isinstance(fields, dict) else None
 
 
-def _event_from(fields: dict[str, Any]) -> Event | None:
+def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
     """Build the record from fields of any type."""
     for key in ("ph", "cat", "name"):
         if not isinstance(fields.get(key), str | None):
@@ -166,6 +189,6 @@ def _event_from(fields: dict[str, Any]) -> Event | None:
         del fields["args"]
     try:
         text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-        return _EVENT.decode(text)
+        return one.decode(text)
     except (*_UNREADABLE, ValueError):
         return None

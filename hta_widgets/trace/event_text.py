@@ -42,6 +42,11 @@ class EventText:
     ----------
     separator : bytes
         Opening text that every event of this file shares, e.g. ``{"ph":``.
+    head, tail : bytes
+        What stands before the events, bracket included, and after the bracket that closes them;
+        the tail only after iterating.
+    gap : bytes
+        While iterating: what stands between the piece yielded last and the next.
     truncated : bool
         After iterating: the file ends before its list of events does.
     """
@@ -51,8 +56,9 @@ class EventText:
         self._on_read = on_read
         self.separator = b"{"
         self.truncated = False
-        self._head = b""
-        self._tail = b""
+        self.head = b""
+        self.tail = b""
+        self.gap = b""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield pieces of whole events."""
@@ -74,7 +80,7 @@ class EventText:
 
     def metadata(self) -> dict[str, Any]:
         """Everything in the file but the events; what follows them only after iterating."""
-        for text in (self._head + b"]" + self._tail, self._head + b"]}"):
+        for text in (self.head + b"]" + self.tail, self.head + b"]}"):
             try:
                 parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
             except (ValueError, RecursionError):
@@ -122,7 +128,7 @@ class EventText:
         start = self._events_start(text)
         if start is None:
             raise TraceFormatError(self._no_events_message(text))
-        self._head = text[:start]
+        self.head = text[:start]
         return text[start:]
 
     def _learn_separator(self, text: bytes) -> bool:
@@ -146,7 +152,11 @@ class EventText:
         if not cut and len(text) > _RELEARN_BYTES:
             self._relearn_separator(text)
             cut = self._last_separator(text)
-        return (text[: text.rindex(b",", 0, cut)], text[cut:]) if cut else (b"", text)
+        if not cut:
+            return b"", text
+        comma = text.rindex(b",", 0, cut)
+        self.gap = text[comma:cut]
+        return text[:comma], text[cut:]
 
     def _relearn_separator(self, text: bytes) -> None:
         """Take another separator: the first event of this file was written unlike the others."""
@@ -175,7 +185,7 @@ class EventText:
             end = _end_of_first_object(text)
         if text[:end].strip(_WHITE):
             yield text[:end]
-        self._tail = text[end + 1 :]
+        self.tail = text[end + 1 :]
 
     def _not_json_message(self) -> str:
         return (

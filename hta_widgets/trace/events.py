@@ -20,6 +20,8 @@ from hta_widgets.trace.notices import Notice
 
 Codes = NDArray[np.int32]
 
+_FIRST_LABEL = -2
+
 
 class Kind(IntEnum):
     """What an event is. GPU work is decided by this, never by "has a stream"."""
@@ -137,6 +139,14 @@ class Events:
     def names_at(self, rows: NDArray[np.int64]) -> list[str]:
         """Names of the events in the given rows."""
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]
+
+    def ids_in_source(self, ids: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
+        """Process or thread ids as the source has them: labels are text."""
+        if not self.labels or not np.any(ids <= _FIRST_LABEL):
+            return ids
+        labels = dict(enumerate(self.labels))
+        texts = [labels.get(_FIRST_LABEL - number, number) for number in ids.tolist()]
+        return np.array(texts, dtype=object)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the main table as pandas.

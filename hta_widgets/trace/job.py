@@ -96,7 +96,7 @@ class Rank:
         unmatched = int((self.gpu_work.launch < 0).sum())
         words = (
             "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
-            "a call that was not recorded); they are counted"
+            "a call that was not recorded)"
         )
         return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
 
@@ -205,7 +205,8 @@ class Job:
     @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
-        return min(self.rank(rank).trace.origin_ns for rank in self.ranks)
+        traces = [self.rank(rank).trace for rank in self.ranks]
+        return min((trace.origin_ns for trace in traces if len(trace.events)), default=0)
 
     def offset_ns(self, rank: int) -> int:
         """Time (ns) to add to a rank's own times to align it with the others."""

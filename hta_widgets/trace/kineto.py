@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
         rank=rank,
         source=str(path),
         events=table,
-        origin_ns=first_ns + _base_ns(metadata),
+        origin_ns=first_ns + base_ns(metadata),
         metadata=metadata,
         notices=(*_truncation_notice(text, table), *builder.notices()),
     )
@@ -65,7 +65,8 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _base_ns(metadata: dict[str, Any]) -> int:
+def base_ns(metadata: Mapping[str, Any]) -> int:
+    """Time of the file's own clock at 0, in ns since the Unix epoch; 0 where it does not say."""
     base = metadata.get("baseTimeNanoseconds", 0)
     return int(base) if isinstance(base, int) or str(base).isdigit() else 0
 

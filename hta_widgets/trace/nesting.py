@@ -33,14 +33,19 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
         Row of the parent; `NO_PARENT` for outermost calls and for all other events.
     """
     parents = np.full(len(events), NO_PARENT, dtype=np.int64)
-    rows = events.rows_of(*CPU_CALLS)
-    keys = (-events.duration_ns[rows], events.start_ns[rows], events.tid[rows], events.pid[rows])
-    rows = rows[np.lexsort(keys)]
+    rows = calls_outside_in(events)
     thread = np.stack([events.pid[rows], events.tid[rows]])
     changes = np.any(thread[:, 1:] != thread[:, :-1], axis=0)
     for calls in np.split(rows, np.flatnonzero(changes) + 1):
         parents[calls] = _parents_on_thread(events, calls)
     return parents
+
+
+def calls_outside_in(events: Events) -> NDArray[np.int64]:
+    """Rows of the calls of the CPU, thread by thread, each before the calls inside it."""
+    rows = events.rows_of(*CPU_CALLS)
+    keys = (-events.duration_ns[rows], events.start_ns[rows], events.tid[rows], events.pid[rows])
+    return np.asarray(rows[np.lexsort(keys)])
 
 
 def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:

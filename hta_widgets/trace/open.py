@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
+from hta_widgets.trace.derived import is_derived
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
@@ -112,21 +113,35 @@ def _existing_file(path: PathLike) -> Path:
 
 
 def _traces_in(folder: Path, notices: list[str]) -> list[Path]:
-    """List the files of a folder that are traces; others with their suffix are noticed."""
+    """List the files of a folder that are traces; others with their suffix are noticed.
+
+    Traces that hta_widgets has written from others count only where there are no others.
+    """
     files = sorted(f for f in folder.iterdir() if f.name.endswith(TRACE_SUFFIXES) and f.is_file())
-    traces = []
+    recorded: list[Path] = []
+    derived: list[Path] = []
     for file in files:
+        text = EventText(file)
         try:
-            EventText(file).header()
+            text.header()
         except TraceFormatError:
             notices.append(f"{file.name} is not a trace and is left out")
         else:
-            traces.append(file)
+            (derived if is_derived(text.head) else recorded).append(file)
+    if recorded:
+        notices += _derived_notice(derived)
+    traces = recorded or derived
     if not traces:
         there = _what_is_there(folder, files)
         msg = f"{folder} holds no trace: {there}; a trace is *.json or *.json.gz"
         raise TraceNotFoundError(msg)
     return traces
+
+
+def _derived_notice(files: Sequence[Path]) -> list[str]:
+    names = ", ".join(file.name for file in files[:5])
+    more = f" and {len(files) - 5} more" if len(files) > 5 else ""  # noqa: PLR2004
+    return [f"copies written by hta_widgets are left out: {names}{more}"] if files else []
 
 
 def _what_is_there(folder: Path, files: Sequence[Path]) -> str:

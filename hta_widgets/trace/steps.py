@@ -38,6 +38,13 @@ def profiler_steps(events: Events) -> pd.DataFrame:
     )
 
 
+def analysed_steps(steps: pd.DataFrame, *, include_last_profiler_step: bool) -> tuple[int, ...]:
+    """Numbers of the ProfilerSteps that take part in the analyses (see `rows_to_analyse`)."""
+    if steps["step"].nunique() >= 2 and not include_last_profiler_step:  # noqa: PLR2004
+        steps = steps[steps["start_ns"] < steps["start_ns"].max()]
+    return tuple(sorted(set(steps["step"].tolist())))
+
+
 def rows_to_analyse(
     events: Events,
     launches: NDArray[np.int64],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import open_trace
-from tests.kineto_text import Event, call, kernel, write
+from tests.kineto_text import Event, call, host, kernel, write
 
 NAMES = {
     "gemm": "COMPUTATION",
@@ -85,3 +85,51 @@ def span(events: list[Event]) -> int:
     if not events:
         return 0
     return max(e["ts"] + e["dur"] for e in events) - min(e["ts"] for e in events)
+
+
+@st.composite
+def launched_events(draw: st.DrawFn) -> list[Event]:
+    """Calls that launch one operation, or a graph of several; calls within calls; lost launches."""
+    events: list[Event] = []
+    for number in range(draw(st.integers(0, 8))):
+        begin, length = draw(st.integers(0, 60)), draw(st.integers(0, 6))
+        graph = draw(st.integers(0, 5)) == 0
+        name = "cudaGraphLaunch" if graph else draw(st.sampled_from(["cudaLaunchKernel", "hip"]))
+        if draw(st.integers(0, 4)):
+            events.append(call(begin, length, number + 1, name=name))
+            if draw(st.booleans()):
+                inner = call(begin, length, number + 1, name="cuLaunchKernel", cat="cuda_driver")
+                inner["ts"], inner["dur"] = begin + 1, max(length - 2, 0)
+                events.append(inner)
+            if draw(st.booleans()):
+                operator = host(max(begin - 2, 0), length + 4, draw(st.sampled_from(["a", "b"])))
+                events.append(operator)
+        for _ in range(draw(st.integers(2, 4)) if graph else 1):
+            work = draw(st.sampled_from(sorted(NAMES)))
+            events.append(
+                kernel(
+                    draw(st.integers(0, 80)),
+                    draw(st.integers(0, 9)),
+                    name=work,
+                    cat="gpu_memcpy" if NAMES[work] == "MEMORY" else "kernel",
+                    stream=draw(st.sampled_from([0, 7])),
+                    device=draw(st.sampled_from([0, 0, 1])),
+                    correlation=number + 1,
+                )
+            )
+    return draw(st.permutations(events))
+
+
+launched_jobs = st.lists(launched_events(), min_size=1, max_size=2)
+
+
+def launching_call(events: Iterable[Event], operation: Event) -> Event | None:
+    """Outermost call with the correlation of a GPU operation: the earliest, then the longest."""
+    correlation = operation["args"].get("correlation")
+    calls = [
+        event
+        for event in events
+        if event["cat"] in ("cuda_runtime", "cuda_driver")
+        and event["args"]["correlation"] == correlation
+    ]
+    return min(calls, key=lambda each: (each["ts"], -each["dur"]), default=None)

@@ -14,21 +14,27 @@ from pathlib import Path
 from typing import Any
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
+_CAUSES = ("host_wait", "kernel_wait", "other")
 
 
 def gpu_operations(path: Path) -> list[dict[str, Any]]:
-    """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns."""
+    """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns.
+
+    With ``stream``, ``correlation`` and ``call``: the launching call, or None.
+    """
     text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
     document = json.loads(text, strict=False, parse_float=Decimal)
     events = [_in_ns(e) for e in document["traceEvents"] if e.get("ph") == "X"]
     gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
     bound = _start_of_last_step(events)
-    launches = {
-        event["correlation"]: event["start"]
-        for event in events
+    calls = {
+        event["correlation"]: event
+        for event in sorted(events, key=lambda each: (-each["start"], each["end"]))
         if event["cat"] in ("cuda_runtime", "cuda_driver") and event["correlation"] is not None
     }
-    return [event for event in gpu if launches.get(event["correlation"], event["start"]) < bound]
+    for event in gpu:
+        event["call"] = calls.get(event["correlation"])
+    return [event for event in gpu if (event["call"] or event)["start"] < bound]
 
 
 def covered(operations: list[dict[str, Any]]) -> list[tuple[int, int]]:
@@ -47,6 +53,20 @@ def length(intervals: list[tuple[int, int]]) -> int:
     return sum(end - start for start, end in intervals)
 
 
+def idle_by_stream(operations: list[dict[str, Any]], delay_ns: int) -> dict[int, dict[str, int]]:
+    """Idle time (ns) of each stream by cause."""
+    idle: dict[int, dict[str, int]] = {}
+    reached: dict[int, int] = {}
+    for each in sorted(operations, key=lambda each: (each["start"], each["end"])):
+        causes = idle.setdefault(each["stream"], dict.fromkeys(_CAUSES, 0))
+        since = reached.get(each["stream"], each["start"])
+        late = each["call"] is not None and each["call"]["start"] > since
+        gap = max(0, each["start"] - since)
+        causes["host_wait" if late else "kernel_wait" if gap < delay_ns else "other"] += gap
+        reached[each["stream"]] = max(since, each["end"])
+    return idle
+
+
 def _in_ns(event: dict[str, Any]) -> dict[str, Any]:
     start = int(Decimal(event["ts"]) * 1000)
     return {
@@ -55,6 +75,7 @@ def _in_ns(event: dict[str, Any]) -> dict[str, Any]:
         "start": start,
         "end": start + int(Decimal(event["dur"]) * 1000),
         "correlation": (event.get("args") or {}).get("correlation"),
+        "stream": (event.get("args") or {}).get("stream"),
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from hta_widgets.trace.event_json import decode_counters, decode_events
+from hta_widgets.trace.event_json import decode_counters, decode_events, decode_fields
 
 SEPARATOR = b'{"ph":'
 GOOD = b'{"ph": "X", "name": "good", "ts": 1.5, "dur": 2}'
@@ -55,3 +57,20 @@ def test_dropped_and_counted(bad):
 def test_counters_are_read_with_all_arguments():
     text = b'{"ph": "C", "name": "n", "args": {"any name": 3}}'
     assert decode_counters(text)[0].args == {"any name": 3}
+
+
+def test_fields_are_kept_as_they_are_written():
+    text = b'{"ts": 1753.0010000000000000001, "args": {"b": [1.50, {}]}}, {"name": "x"}'
+    (first, second), dropped = decode_fields(text, b"{")
+    assert bytes(first["ts"]) == b"1753.0010000000000000001"
+    assert bytes(first["args"]) == b'{"b": [1.50, {}]}'
+    assert (bytes(second["name"]), dropped) == (b'"x"', 0)
+
+
+@pytest.mark.parametrize("broken", [b'"\x01"', b"NaN", b'"\xff"', b'"C:\\q"'])
+def test_fields_are_mended_like_events(broken):
+    text = b'{"ph":"X","name":"a"},{"ph":"X","name":"b","args":{"k":' + broken + b"}}"
+    fields, dropped = decode_fields(text, b'{"ph":')
+    assert [json.loads(bytes(each["name"])) for each in fields] == ["a", "b"]
+    assert (dropped, len(fields)) == (0, len(decode_events(text, b'{"ph":')[0]))
+    json.loads(bytes(fields[1]["args"]))

@@ -10,7 +10,7 @@ from traitlets import Bool, Enum, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
-from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider
+from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, StreamPicker
 from hta_widgets.panels.panel import Panel
 
 LEVELS = (("Streams", "stream"), ("GPUs", "device"))
@@ -23,6 +23,7 @@ class IdleTimePanel(Panel):
     title = "Idle time"
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
+        StreamPicker(),
         Choice("level", "Of", LEVELS),
         Slider(
             "consecutive_kernel_delay", "Kernel wait below", max=200, unit="µs", open_ended=True

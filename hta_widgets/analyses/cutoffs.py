@@ -1,0 +1,28 @@
+"""Cutoffs that people give in µs and analyses compare in ns."""
+
+from __future__ import annotations
+
+import math
+
+from hta_widgets.errors import ParameterError
+
+NS_PER_US = 1000
+
+
+def cutoff_ns(parameter: str, microseconds: float) -> int:
+    """Convert a cutoff to whole ns.
+
+    Raises
+    ------
+    ParameterError
+        If it is negative or no finite number.
+
+    Examples
+    --------
+    >>> cutoff_ns("runtime_cutoff", 2.3)
+    2300
+    """
+    if not math.isfinite(microseconds) or microseconds < 0:
+        msg = f"{parameter} is {microseconds}; it is a time in µs, 0 or more"
+        raise ParameterError(msg)
+    return round(microseconds * NS_PER_US)

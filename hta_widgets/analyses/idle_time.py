@@ -1,0 +1,239 @@
+"""Why GPUs and their streams are idle: the host is late, kernels follow each other, or other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.cutoffs import cutoff_ns
+from hta_widgets.analyses.idle_gaps import Gaps, device_gaps, stream_gaps
+from hta_widgets.analyses.result import Result
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.notices import Notice, summed_over_ranks
+
+CATEGORIES = ("host_wait", "kernel_wait", "other")
+_QUARTILES = {"q25_ns": 0.25, "median_ns": 0.5, "q75_ns": 0.75}
+_UNKNOWN_LAUNCHES = (
+    "{} of {} idle intervals of streams end with an operation whose launch is not in the trace; "
+    "they count as kernel_wait or other by length, never as host_wait"
+)
+_NO_NUMBER = float("nan")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IdleTime(Result):
+    """Idle time by cause.
+
+    Attributes
+    ----------
+    streams : DataFrame
+        Three rows per stream, one for each cause, the streams of a device in the order in which
+        they occur in the trace: ``rank``, ``device``, ``stream``, ``idle_category`` (``host_wait``,
+        ``kernel_wait``, ``other``), ``idle_time_ns`` (int64 ns), ``idle_percent`` (of the idle time
+        of the stream; NaN when it is never idle), ``count`` (intervals), ``mean_ns``, ``std_ns``
+        (sample; NaN for fewer than two), ``min_ns``, ``q25_ns``, ``median_ns``, ``q75_ns``,
+        ``max_ns`` (float ns, of the intervals; NaN for none), ``unknown_launches`` (intervals whose
+        launch is not in the trace), ``span_ns`` (first start to last end on the stream).
+    devices : DataFrame
+        The same for each device, over the time in which none of its streams is busy; without
+        ``stream``.
+    """
+
+    streams: pd.DataFrame
+    devices: pd.DataFrame
+
+
+def idle_time(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    streams: Iterable[int] | None = None,
+    consecutive_kernel_delay: float = 30,
+) -> IdleTime:
+    """Break down idle time by its cause.
+
+    An idle interval lies between the end of all earlier operations (of the stream, or of the
+    device) and the start of the next. Its cause is ``host_wait`` when the call that launches the
+    next operation begins only in the interval; else ``kernel_wait`` when the interval is shorter
+    than `consecutive_kernel_delay`; else ``other``. Where the launch is not in the trace, nothing
+    shows that the host was late: the length decides.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    streams : iterable of int, optional
+        Only these streams; all when not given. Devices always count all their streams.
+    consecutive_kernel_delay : float
+        Time (µs) that may pass between two operations that wait for nothing.
+
+    Returns
+    -------
+    IdleTime
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If `consecutive_kernel_delay` is negative or not finite.
+    """
+    delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
+    chosen = job.select_ranks(ranks)
+    wanted = frozenset(streams or ())
+    of_streams = _table(job, chosen, delay_ns, by_stream=True, streams=wanted)
+    of_devices = _table(job, chosen, delay_ns, by_stream=False).drop(columns="stream")
+    return IdleTime(
+        streams=of_streams,
+        devices=of_devices,
+        finding=_finding(of_streams, of_devices, wanted),
+        notices=(*job.notices_for(chosen), *_notices(job, of_streams)),
+    )
+
+
+def _table(
+    job: Job,
+    ranks: Sequence[int],
+    delay_ns: int,
+    *,
+    by_stream: bool,
+    streams: Collection[int] = (),
+) -> pd.DataFrame:
+    parts = [_rows(rank, _gaps(job, rank, by_stream=by_stream), delay_ns) for rank in ranks]
+    columns: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    codes = columns["idle_category"].astype(np.int8)
+    names = pd.Index(CATEGORIES, dtype=object)
+    columns["idle_category"] = pd.Categorical.from_codes(codes, names, ordered=True)
+    table = pd.DataFrame(columns)
+    if streams:
+        table = table[table["stream"].isin(list(streams))].reset_index(drop=True)
+    return table
+
+
+def _gaps(job: Job, rank: int, *, by_stream: bool) -> Gaps:
+    """Intervals of one rank, which no parameter changes."""
+    find = stream_gaps if by_stream else device_gaps
+    return job.remember(
+        ("idle gaps", by_stream, rank),
+        lambda: find(job.rank(rank).trace.events, job.gpu_work(rank)),
+    )
+
+
+def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]]:
+    """One row per stream and cause."""
+    edges = gaps.category_edges(delay_ns)
+    idle_ns = np.diff(gaps.total_ns[edges])
+    whole_ns = np.repeat(idle_ns.reshape(-1, len(CATEGORIES)).sum(axis=1), len(CATEGORIES))
+    share = np.divide(100 * idle_ns, whole_ns, out=_undefined(idle_ns.size), where=whole_ns > 0)
+    return {
+        "rank": np.full(idle_ns.size, rank, dtype=np.int64),
+        "device": np.repeat(gaps.device, len(CATEGORIES)),
+        "stream": np.repeat(gaps.stream, len(CATEGORIES)),
+        "idle_category": np.tile(np.arange(len(CATEGORIES), dtype=np.int8), gaps.device.size),
+        "idle_time_ns": idle_ns,
+        "idle_percent": share,
+        **_statistics(gaps.length_ns, idle_ns, edges),
+        "unknown_launches": np.diff(gaps.unknown_launches[edges]),
+        "span_ns": np.repeat(gaps.span_ns, len(CATEGORIES)),
+    }
+
+
+def _statistics(
+    length_ns: NDArray[np.int64], sum_ns: NDArray[np.int64], edges: NDArray[np.int64]
+) -> dict[str, NDArray[np.generic]]:
+    """Statistics of runs of intervals that each ascend in length."""
+    count = np.diff(edges)
+    filled = np.flatnonzero(count)
+    first, number = edges[:-1][filled], count[filled]
+    mean = sum_ns[filled] / number
+
+    def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        column = _undefined(count.size)
+        column[filled] = values
+        return column
+
+    return {
+        "count": count,
+        "mean_ns": spread(mean),
+        "std_ns": spread(_deviations(length_ns, mean, first, number)),
+        "min_ns": spread(length_ns[first].astype(np.float64)),
+        **{
+            name: spread(_quantiles(length_ns, first, number, share))
+            for name, share in _QUARTILES.items()
+        },
+        "max_ns": spread(length_ns[first + number - 1].astype(np.float64)),
+    }
+
+
+def _deviations(
+    length_ns: NDArray[np.int64],
+    mean: NDArray[np.float64],
+    first: NDArray[np.int64],
+    number: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Sample standard deviation of consecutive runs; NaN for single values."""
+    if not first.size:
+        return _undefined(0)
+    squares = np.add.reduceat(np.square(length_ns - np.repeat(mean, number)), first)
+    alone = number == 1
+    return np.where(alone, _NO_NUMBER, np.sqrt(squares / np.where(alone, 1, number - 1)))
+
+
+def _quantiles(
+    length_ns: NDArray[np.int64],
+    first: NDArray[np.int64],
+    number: NDArray[np.int64],
+    share: float,
+) -> NDArray[np.float64]:
+    """Quantile of each run, linear between its neighbours."""
+    place = share * (number - 1)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, number - 1)
+    low, high = length_ns[first + below], length_ns[first + above]
+    return np.asarray(low + (high - low) * (place - below))
+
+
+def _undefined(size: int) -> NDArray[np.float64]:
+    return np.full(size, _NO_NUMBER)
+
+
+def _notices(job: Job, streams: pd.DataFrame) -> list[str]:
+    counts = streams.groupby("rank")[["unknown_launches", "count"]].sum()
+    notices = {
+        int(rank): [Notice(_UNKNOWN_LAUNCHES, (unknown, intervals))]
+        for rank, unknown, intervals in counts.itertuples()
+        if unknown
+    }
+    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+
+
+def _finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[int]) -> str:
+    if devices.empty:
+        return "No GPU work was recorded on these ranks."
+    if streams.empty:
+        return f"No rank has work on stream {', '.join(map(str, sorted(wanted)))}."
+    one_each = devices.drop_duplicates(["rank", "device"])
+    span_ns, idle_ns = int(one_each["span_ns"].sum()), int(devices["idle_time_ns"].sum())
+    who = (
+        f"The GPU of rank {one_each['rank'].iloc[0]} is"
+        if len(one_each) == 1
+        else f"The {len(one_each)} GPUs are"
+    )
+    if not idle_ns:
+        return f"{who} never idle in {duration(span_ns)}."
+    cause = devices.groupby("idle_category", observed=False)["idle_time_ns"].sum() / idle_ns * 100
+    return (
+        f"{who} idle {percent(100 * idle_ns / span_ns)} of the time ({duration(idle_ns)} of "
+        f"{duration(span_ns)}): {percent(cause['host_wait'])} of it because the host was late, "
+        f"{percent(cause['kernel_wait'])} between consecutive kernels, "
+        f"{percent(cause['other'])} for other causes."
+    )

@@ -1,0 +1,325 @@
+"""What it costs to launch GPU work: duration of the calls, and delay until the work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.cutoffs import cutoff_ns
+from hta_widgets.analyses.histogram import histogram
+from hta_widgets.analyses.launched_work import LaunchedWork, launched_work
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.notices import Notice, summed_over_ranks
+
+SHORT_KERNELS = "short_kernels"
+RUNTIME_OUTLIERS = "runtime_outliers"
+LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
+DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
+WORST_BY = ("launch_delay", "cpu_duration")
+_BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
+_WITHOUT_LAUNCH = (
+    "{} GPU operations whose launch is not in the trace are in none of the launch statistics"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaunchStats(Result):
+    """Calls that launch GPU work, and the operations that they launch.
+
+    Attributes
+    ----------
+    ranks : DataFrame
+        One row per rank: ``rank``, ``calls``, ``operations`` (launched by them), ``without_launch``
+        (operations whose launch is not in the trace, in no other number here),
+        ``started_before_return`` (operations that start before the call returns),
+        ``short_kernels`` (operations shorter than their call, which is within the cutoff),
+        ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (operations
+        that wait longer than the cutoff), ``median_launch_delay_ns`` (float ns; NaN for none).
+    apis : DataFrame
+        One row per rank and launching API, most operations first: ``rank``, ``launch_api``,
+        ``calls``, ``operations``, ``mean_cpu_duration_ns`` (float ns), ``max_cpu_duration_ns``
+        (int64 ns), ``median_launch_delay_ns`` (float ns).
+    launched : DataFrame
+        What each API launches: ``rank``, ``launch_api``, ``kernel_type``, ``operations``,
+        ``gpu_duration_ns`` (sum, int64 ns).
+    distributions : DataFrame
+        Histograms over all the ranks: ``distribution`` (``short_kernels`` and ``runtime_outliers``
+        by call duration, ``launch_delay_outliers`` by delay), ``start_ns``, ``end_ns`` (of the bin,
+        half-open, int64 ns), ``count``.
+    worst : DataFrame
+        The calls with the longest delay, or the longest ones: ``rank``, ``operator``,
+        ``launch_api``, ``kernel`` (of its operation that starts first), ``operations``,
+        ``cpu_duration_ns``, ``gpu_duration_ns``, ``launch_delay_ns``, ``started_before_return``,
+        ``correlation``.
+    runtime_cutoff_ns, launch_delay_cutoff_ns : int
+        What the outliers are beyond.
+    """
+
+    ranks: pd.DataFrame
+    apis: pd.DataFrame
+    launched: pd.DataFrame
+    distributions: pd.DataFrame
+    worst: pd.DataFrame
+    runtime_cutoff_ns: int
+    launch_delay_cutoff_ns: int
+    work: Mapping[int, LaunchedWork] = field(repr=False)
+
+    @cached_property
+    def launches(self) -> dict[int, pd.DataFrame]:
+        """One row per launched operation, of each rank, in the order of the calls in the file.
+
+        ``correlation``, ``cpu_duration_ns`` (of the call), ``gpu_duration_ns``,
+        ``launch_delay_ns`` (end of the call to start of the operation, 0 when it starts before),
+        ``started_before_return``, ``launch_api``, ``kernel``, ``kernel_type``, ``operator``
+        (innermost around the call, empty for none). All int64 ns.
+        """
+        return {rank: work.table() for rank, work in self.work.items()}
+
+
+def launch_stats(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    runtime_cutoff: float = 50,
+    launch_delay_cutoff: float = 100,
+    include_memory_events: bool = True,
+    worst_by: str = "launch_delay",
+    num_worst: int = 20,
+) -> LaunchStats:
+    """Pair GPU operations with the calls that launch them.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    runtime_cutoff : float
+        Calls longer than this (µs) are outliers.
+    launch_delay_cutoff : float
+        Delays longer than this (µs) are outliers.
+    include_memory_events : bool
+        Include copies and fills.
+    worst_by : {"launch_delay", "cpu_duration"}
+        What makes a call one of the worst.
+    num_worst : int
+        Calls listed as the worst.
+
+    Returns
+    -------
+    LaunchStats
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If a cutoff or `num_worst` is negative or `worst_by` is none of the two.
+    """
+    runtime_ns = cutoff_ns("runtime_cutoff", runtime_cutoff)
+    delay_ns = cutoff_ns("launch_delay_cutoff", launch_delay_cutoff)
+    cutoffs = dict(zip(DISTRIBUTIONS, (runtime_ns, runtime_ns, delay_ns), strict=True))
+    _check(worst_by, num_worst)
+    chosen = job.select_ranks(ranks)
+    memory = bool(include_memory_events)
+    work = {rank: _work(job, rank, include_memory=memory) for rank in chosen}
+    beyond = {rank: _beyond(each, cutoffs) for rank, each in work.items()}
+    summary = pd.DataFrame([_summary(rank, work[rank], beyond[rank]) for rank in chosen])
+    by_api = [
+        job.remember(("launch apis", rank, memory), partial(_by_api, rank, each))
+        for rank, each in work.items()
+    ]
+    return LaunchStats(
+        ranks=summary,
+        apis=pd.concat([apis for apis, _ in by_api], ignore_index=True),
+        launched=pd.concat([launched for _, launched in by_api], ignore_index=True),
+        distributions=_distributions(list(beyond.values()), cutoffs),
+        worst=_worst(job, work, worst_by, num_worst, include_memory=memory),
+        runtime_cutoff_ns=runtime_ns,
+        launch_delay_cutoff_ns=delay_ns,
+        work=work,
+        finding=_finding(summary, runtime_ns, delay_ns),
+        notices=(*job.notices_for(chosen), *_notices(job, summary)),
+    )
+
+
+def _check(worst_by: str, num_worst: int) -> None:
+    if worst_by not in WORST_BY:
+        msg = f"worst_by is {worst_by!r}; it is one of {', '.join(WORST_BY)}"
+        raise ParameterError(msg)
+    if num_worst < 0:
+        msg = f"num_worst is {num_worst}; it is a number of calls, 0 or more"
+        raise ParameterError(msg)
+
+
+def _work(job: Job, rank: int, *, include_memory: bool) -> LaunchedWork:
+    """Launched operations of one rank, which no cutoff changes."""
+    return job.remember(
+        ("launched work", rank, include_memory),
+        lambda: launched_work(job.rank(rank), include_memory_events=include_memory),
+    )
+
+
+def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
+    """Times of each distribution, shortest first."""
+    short, calls, delays = work.short_kernel_calls_ns, work.call_durations_ns, work.delays_ns
+
+    def place(times: Times, distribution: str) -> int:
+        return int(np.searchsorted(times, cutoffs[distribution], side="right"))
+
+    return {
+        SHORT_KERNELS: short[: place(short, SHORT_KERNELS)],
+        RUNTIME_OUTLIERS: calls[place(calls, RUNTIME_OUTLIERS) :],
+        LAUNCH_DELAY_OUTLIERS: delays[place(delays, LAUNCH_DELAY_OUTLIERS) :],
+    }
+
+
+def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> dict[str, float]:
+    return {
+        "rank": rank,
+        "calls": work.calls.rows.size,
+        "operations": work.call.size,
+        "without_launch": work.without_launch,
+        "started_before_return": work.number_started_before_return,
+        **{distribution: times.size for distribution, times in beyond.items()},
+        "median_launch_delay_ns": _median_of_sorted(work.delays_ns),
+    }
+
+
+def _median_of_sorted(times: Times) -> float:
+    middle = times[(times.size - 1) // 2 : times.size // 2 + 1]
+    return float(middle.mean()) if times.size else float("nan")
+
+
+def _by_api(rank: int, work: LaunchedWork) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables `apis` and `launched` of one rank."""
+    names = work.rank.trace.events.name.values
+    calls = work.calls
+    per_call = pd.DataFrame(
+        {
+            "launch_api": work.call_names[calls.first],
+            "operations": calls.operations,
+            "cpu_duration_ns": work.cpu_duration_ns[calls.first],
+        }
+    ).groupby("launch_api")
+    per_operation = pd.DataFrame(
+        {
+            "launch_api": work.call_names,
+            "kernel_type": work.kernel_type,
+            "gpu_duration_ns": work.gpu_duration_ns,
+            "launch_delay_ns": work.launch_delay_ns,
+        }
+    )
+    apis = per_call.agg(
+        calls=("operations", "size"),
+        operations=("operations", "sum"),
+        mean_cpu_duration_ns=("cpu_duration_ns", "mean"),
+        max_cpu_duration_ns=("cpu_duration_ns", "max"),
+    )
+    delays = per_operation.groupby("launch_api")["launch_delay_ns"].median().astype(np.float64)
+    apis["median_launch_delay_ns"] = delays
+    launched = (
+        per_operation.groupby(["launch_api", "kernel_type"])["gpu_duration_ns"]
+        .agg(operations="size", gpu_duration_ns="sum")
+        .reset_index()
+    )
+    launched["kernel_type"] = [KernelType(code).name for code in launched["kernel_type"].tolist()]
+    return (
+        _named(rank, names, apis.reset_index()),
+        _named(rank, names, launched),
+    )
+
+
+def _named(rank: int, names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
+    """Put names for name codes and the rank in front, most operations first."""
+    apis = [names[code] for code in table["launch_api"].tolist()]
+    table = table.assign(launch_api=apis)
+    table.insert(0, "rank", rank)
+    order = ["operations", "launch_api"]
+    return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
+
+
+def _distributions(
+    beyond: Sequence[Mapping[str, Times]], cutoffs: Mapping[str, int]
+) -> pd.DataFrame:
+    parts = []
+    for distribution in DISTRIBUTIONS:
+        lowest = 0 if distribution == SHORT_KERNELS else cutoffs[distribution]
+        edges, counts = histogram(
+            [times[distribution] for times in beyond], lowest, _BINS_AT_MOST[distribution]
+        )
+        parts.append(
+            pd.DataFrame(
+                {
+                    "distribution": distribution,
+                    "start_ns": edges[:-1],
+                    "end_ns": edges[1:],
+                    "count": counts,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _worst(
+    job: Job,
+    work: Mapping[int, LaunchedWork],
+    worst_by: str,
+    number: int,
+    *,
+    include_memory: bool,
+) -> pd.DataFrame:
+    """The worst calls of all ranks, from the worst of each rank."""
+    parts = [
+        job.remember(
+            ("worst launches", rank, include_memory, worst_by, number),
+            partial(_worst_of_rank, rank, each, worst_by, number),
+        )
+        for rank, each in work.items()
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
+    return table.head(number)
+
+
+def _worst_of_rank(rank: int, work: LaunchedWork, worst_by: str, number: int) -> pd.DataFrame:
+    order = work.calls_by_delay if worst_by == "launch_delay" else work.calls_by_duration
+    calls = order[:number]
+    table = work.table(work.calls.first[calls])
+    texts = ["operator", "launch_api", "kernel"]
+    table[texts] = table[texts].astype(str)
+    table.insert(0, "rank", rank)
+    table["operations"] = work.calls.operations[calls]
+    times = ["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]
+    return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
+
+
+def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
+    missing = zip(summary["rank"].tolist(), summary["without_launch"].tolist(), strict=True)
+    notices = {rank: [Notice(_WITHOUT_LAUNCH, (count,))] for rank, count in missing if count}
+    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+
+
+def _finding(summary: pd.DataFrame, runtime_ns: int, delay_ns: int) -> str:
+    total = summary.sum()
+    operations, calls = int(total["operations"]), int(total["calls"])
+    if not operations:
+        return "No launch of GPU work was recorded on these ranks."
+    where = f"rank {summary['rank'].iloc[0]}" if len(summary) == 1 else f"{len(summary)} ranks"
+    short, late = int(total[SHORT_KERNELS]), int(total[LAUNCH_DELAY_OUTLIERS])
+    long = int(total[RUNTIME_OUTLIERS])
+    return (
+        f"On {where}, {calls:,} calls launch {operations:,} operations; "
+        f"{short:,} ({percent(100 * short / operations)}) of these are shorter than their call, "
+        f"{late:,} ({percent(100 * late / operations)}) start more than "
+        f"{duration(delay_ns)} after it; {long:,} "
+        f"{'call lasts' if long == 1 else 'calls last'} longer than {duration(runtime_ns)}."
+    )

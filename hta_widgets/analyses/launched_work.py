@@ -1,0 +1,182 @@
+"""GPU operations with the calls that launch them, sorted so that any cutoff costs little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.events import Codes, Kind
+from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.job import Rank
+from hta_widgets.trace.kernels import KernelType
+
+NO_OPERATOR = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Launching calls of one rank, in the order of the file.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Row of each call in the events table.
+    first : ndarray of int64
+        Position (in `LaunchedWork`) of the operation that starts first.
+    operations : ndarray of int64
+        Operations that the call launches; several for a graph.
+    """
+
+    rows: NDArray[np.int64]
+    first: NDArray[np.int64]
+    operations: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchedWork:
+    """Operations of one rank whose launch is in the trace, in the order of the calls in the file.
+
+    Attributes
+    ----------
+    rank : Rank
+    operation, call : ndarray of int64
+        Rows of the events table.
+    kernel_type : ndarray of int8
+    launch_delay_ns : ndarray of int64
+        From the end of the call to the start of the operation, 0 when it starts before that.
+    without_launch : int
+        Operations left out since their launch is not in the trace.
+    """
+
+    rank: Rank
+    operation: NDArray[np.int64]
+    call: NDArray[np.int64]
+    kernel_type: NDArray[np.int8]
+    launch_delay_ns: Times
+    without_launch: int
+
+    @property
+    def correlation(self) -> NDArray[np.int64]:
+        """Correlation id of each operation."""
+        return self.rank.trace.events.correlation[self.operation]
+
+    @cached_property
+    def cpu_duration_ns(self) -> Times:
+        """Duration of the call of each operation."""
+        return self.rank.trace.events.duration_ns[self.call]
+
+    @cached_property
+    def gpu_duration_ns(self) -> Times:
+        """Duration of each operation."""
+        return self.rank.trace.events.duration_ns[self.operation]
+
+    @cached_property
+    def started_before_return(self) -> NDArray[np.bool_]:
+        """Tell which operations start before their call returns."""
+        events = self.rank.trace.events
+        return np.asarray(events.start_ns[self.operation] < events.end_ns[self.call])
+
+    @cached_property
+    def number_started_before_return(self) -> int:
+        """Number of operations that start before their call returns."""
+        return int(self.started_before_return.sum())
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The calls, each once."""
+        first = np.flatnonzero(np.diff(self.call, prepend=-1))
+        operations = np.diff(first, append=self.call.size)
+        return Calls(rows=self.call[first], first=first, operations=operations)
+
+    @cached_property
+    def call_durations_ns(self) -> Times:
+        """Durations of the calls, shortest first."""
+        return np.sort(self.cpu_duration_ns[self.calls.first])
+
+    @cached_property
+    def delays_ns(self) -> Times:
+        """Launch delays of the operations, shortest first."""
+        return np.sort(self.launch_delay_ns)
+
+    @cached_property
+    def short_kernel_calls_ns(self) -> Times:
+        """Call durations of the operations shorter than their call, shortest first."""
+        return np.sort(self.cpu_duration_ns[self.gpu_duration_ns < self.cpu_duration_ns])
+
+    @cached_property
+    def calls_by_delay(self) -> NDArray[np.int64]:
+        """Positions of the calls, longest delay to the first operation first."""
+        return np.argsort(-self.launch_delay_ns[self.calls.first], kind="stable")
+
+    @cached_property
+    def calls_by_duration(self) -> NDArray[np.int64]:
+        """Positions of the calls, longest first."""
+        return np.argsort(-self.cpu_duration_ns[self.calls.first], kind="stable")
+
+    @cached_property
+    def call_names(self) -> Codes:
+        """Name code of the call of each operation."""
+        return self.rank.trace.events.name.codes[self.call]
+
+    def table(self, positions: NDArray[np.int64] | None = None) -> pd.DataFrame:
+        """Describe some of the operations, or all: see `LaunchStats.launches`."""
+        chosen = np.arange(self.call.size) if positions is None else positions
+        events = self.rank.trace.events
+        types = pd.Index([each.name for each in KernelType], dtype=object)
+        texts = pd.Index(events.name.values, dtype=object)
+        return pd.DataFrame(
+            {
+                "correlation": self.correlation[chosen],
+                "cpu_duration_ns": self.cpu_duration_ns[chosen],
+                "gpu_duration_ns": self.gpu_duration_ns[chosen],
+                "launch_delay_ns": self.launch_delay_ns[chosen],
+                "started_before_return": self.started_before_return[chosen],
+                "launch_api": pd.Categorical.from_codes(self.call_names[chosen], texts),
+                "kernel": pd.Categorical.from_codes(
+                    events.name.codes[self.operation[chosen]], texts
+                ),
+                "kernel_type": pd.Categorical.from_codes(self.kernel_type[chosen], types),
+                "operator": operators(self.rank, self.call[chosen]),
+            }
+        )
+
+
+def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
+    """Pair operations with their launches."""
+    work = rank.gpu_work
+    if not include_memory_events:
+        work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
+    return _paired(rank, work)
+
+
+def _paired(rank: Rank, work: GpuWork) -> LaunchedWork:
+    launched = np.flatnonzero(work.launch >= 0)
+    events = rank.trace.events
+    order = launched[np.argsort(events.index[work.launch[launched]], kind="stable")]
+    call = work.launch[order]
+    return LaunchedWork(
+        rank=rank,
+        operation=work.rows[order],
+        call=call,
+        kernel_type=work.type[order],
+        launch_delay_ns=np.maximum(work.start_ns[order] - events.end_ns[call], 0),
+        without_launch=len(work) - launched.size,
+    )
+
+
+def operators(rank: Rank, calls: NDArray[np.int64]) -> pd.Categorical:
+    """Name the innermost operator around each call; empty where there is none."""
+    events = rank.trace.events
+    around = rank.parents[calls]
+    while (climbing := (around >= 0) & (events.kind[around] != Kind.CPU_OP)).any():
+        around = np.where(climbing, rank.parents[around], around)
+    codes = np.where(around >= 0, events.name.codes[around], len(events.name.values))
+    found, place = np.unique(codes, return_inverse=True)
+    names = [*events.name.values, NO_OPERATOR]
+    texts = [names[code] for code in found.tolist()]
+    return pd.Categorical(pd.Index(texts, dtype=object).take(place.reshape(-1)))

@@ -1,0 +1,181 @@
+"""Figures of the idle time: stacked bars by cause, per stream or per GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
+from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, rank_emphasis, stacked_time_bars
+from hta_widgets.figures.style import IDLE, axis, figure, height_for_rows
+from hta_widgets.quantities import duration, percent, time_unit
+
+STREAMS_AT_MOST = 24
+"""Streams with a bar of their own; the rest, least idle, share one."""
+
+_SERIES = (
+    TimeSeries("host_wait", "Host wait", "#D55E00"),
+    TimeSeries("kernel_wait", "Kernel wait", "#F0E442"),
+    TimeSeries("other", "Other", IDLE),
+)
+_WHOLE = "idle"
+_KEYS = ["rank", "device", "stream"]
+
+_Row: TypeAlias = dict[str, Any]
+
+
+def idle_time_of_devices(
+    result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw the causes of the time in which no stream of a GPU is busy.
+
+    Parameters
+    ----------
+    result : IdleTime
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each GPU's idle time instead of time.
+    """
+    return stacked_time_bars(
+        _by_cause(result.devices, ["rank", "device"]),
+        _SERIES,
+        whole=_WHOLE,
+        whole_name="idle time",
+        selected=selected,
+        as_percent=as_percent,
+    )
+
+
+def idle_time_of_streams(
+    result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw the causes of each stream's idle time, one horizontal bar per stream.
+
+    Of more than `STREAMS_AT_MOST` streams the least idle ones share the last bar.
+
+    Parameters
+    ----------
+    result : IdleTime
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each stream's idle time instead of time.
+    """
+    table = _most_idle(_by_cause(result.streams, _KEYS))
+    unit = time_unit(float(table[_WHOLE].max()) if len(table) else 0)
+    scale = table[_WHOLE].where(table[_WHOLE] > 0) / 100 if as_percent else unit.ns
+    labels = _labels(table)
+    bars = [
+        go.Bar(
+            x=(table[each.column] / scale).to_numpy(dtype=float),
+            y=np.arange(len(table)),
+            orientation="h",
+            name=each.name,
+            marker={"color": each.color},
+            customdata=[[None if folded else rank] for rank, folded in _ranks(table)],
+            meta=SELECT_RANKS,
+            hovertext=_hover(table, labels, each),
+            hovertemplate="%{hovertext}<extra></extra>",
+            **rank_emphasis(table, selected),
+        )
+        for each in _SERIES
+    ]
+    title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
+    limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
+    return figure(
+        bars,
+        barmode="stack",
+        height=height_for_rows(len(table)),
+        xaxis=axis(title, **limits),
+        yaxis=axis(
+            tickvals=list(range(len(labels))),
+            ticktext=labels,
+            range=[len(labels) - 0.5, -0.5],
+            showgrid=False,
+            ticks="",
+        ),
+    )
+
+
+def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """One row per stream or device, one column per cause (ns), and their sum.
+
+    The rows of `table` come in threes, one for each cause.
+    """
+    wide = table[keys].iloc[:: len(CATEGORIES)].reset_index(drop=True)
+    times = table["idle_time_ns"].to_numpy().reshape(-1, len(CATEGORIES))
+    counts = table["count"].to_numpy().reshape(-1, len(CATEGORIES))
+    medians = table["median_ns"].to_numpy().reshape(-1, len(CATEGORIES))
+    for place, cause in enumerate(CATEGORIES):
+        wide[cause] = times[:, place]
+        wide[f"{cause} intervals"] = counts[:, place]
+        wide[f"{cause} median"] = medians[:, place]
+    wide[_WHOLE] = times.sum(axis=1)
+    return wide
+
+
+def _most_idle(table: pd.DataFrame) -> pd.DataFrame:
+    """Fold the least idle of too many streams into a last row; ``folded`` says how many."""
+    if len(table) <= STREAMS_AT_MOST:
+        return table.assign(folded=0)
+    by_time = np.argsort(-table[_WHOLE].to_numpy(), kind="stable")
+    kept = np.sort(by_time[: STREAMS_AT_MOST - 1])
+    rest = table.iloc[np.sort(by_time[STREAMS_AT_MOST - 1 :])]
+    sums = {
+        column: [rest[column].sum()]
+        for column in table.columns
+        if column not in _KEYS and not column.endswith("median")
+    }
+    others = pd.DataFrame({key: [-1] for key in _KEYS} | sums | {"folded": [len(rest)]})
+    return pd.concat([table.iloc[kept].assign(folded=0), others], ignore_index=True)
+
+
+def _labels(table: pd.DataFrame) -> list[str]:
+    rows = _records(table)
+    own = [row for row in rows if not row["folded"]]
+    several_ranks = len({row["rank"] for row in own}) > 1
+    several_devices = len({(row["rank"], row["device"]) for row in own}) > len(
+        {row["rank"] for row in own}
+    )
+
+    def label(row: _Row) -> str:
+        if row["folded"]:
+            return f"{row['folded']:,} others"
+        parts = [f"Rank {row['rank']}"] if several_ranks else []
+        parts += [f"GPU {row['device']}"] if several_devices else []
+        return " · ".join([*parts, f"stream {row['stream']}"])
+
+    return [label(row) for row in rows]
+
+
+def _hover(table: pd.DataFrame, labels: list[str], series: TimeSeries) -> list[str]:
+    return [
+        _hover_text(row, label, series) for row, label in zip(_records(table), labels, strict=True)
+    ]
+
+
+def _hover_text(row: _Row, label: str, series: TimeSeries) -> str:
+    where = label if row["folded"] or label.startswith("Rank") else f"Rank {row['rank']} · {label}"
+    whole, part = row[_WHOLE], row[series.column]
+    if not whole:
+        return f"{where}: never idle"
+    intervals = row[f"{series.column} intervals"]
+    middle = row[f"{series.column} median"]
+    text = (
+        f"{where}<br>{series.name}: {duration(part)}, {percent(100 * part / whole)} of "
+        f"{duration(whole)} idle time<br>Intervals: {intervals:,}"
+    )
+    return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"
+
+
+def _ranks(table: pd.DataFrame) -> list[tuple[int, int]]:
+    return list(zip(table["rank"].tolist(), table["folded"].tolist(), strict=True))
+
+
+def _records(table: pd.DataFrame) -> list[_Row]:
+    return cast("list[_Row]", table.to_dict("records"))

@@ -1,0 +1,60 @@
+"""The idle time breakdown as HTA's two tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.analyses.idle_time import IdleTime
+from hta_widgets.hta_tables import NS_PER_US
+
+_ALWAYS = "other"
+_STATISTICS = {
+    "mean_ns": "mean",
+    "std_ns": "std",
+    "min_ns": "min",
+    "q25_ns": "25%",
+    "median_ns": "50%",
+    "q75_ns": "75%",
+    "max_ns": "max",
+}
+
+
+def idle_time(result: IdleTime) -> pd.DataFrame:
+    """Return the columns of the first table of `TraceAnalysis.get_idle_time_breakdown`."""
+    table = _rows_of_hta(result)
+    columns = {
+        "rank": table["rank"],
+        **_device_column(result, table),
+        "stream": table["stream"],
+        "idle_category": table["idle_category"].astype(str),
+        "idle_time": (table["idle_time_ns"] / NS_PER_US).round(2),
+        "idle_time_ratio": (table["idle_percent"] / 100).round(2),
+    }
+    return pd.DataFrame(columns).set_index(table.groupby("rank").cumcount().to_numpy())
+
+
+def idle_interval_statistics(result: IdleTime) -> pd.DataFrame:
+    """Return the columns of the second table of `TraceAnalysis.get_idle_time_breakdown`."""
+    table = _rows_of_hta(result)
+    columns = {
+        "rank": table["rank"],
+        **_device_column(result, table),
+        "stream": table["stream"],
+        "count": table["count"].astype(float),
+        **{name: (table[ours] / NS_PER_US).round(2) for ours, name in _STATISTICS.items()},
+    }
+    index = pd.Index(table["idle_category"].astype(str), name="idle_category")
+    return pd.DataFrame(columns).set_index(index)
+
+
+def _rows_of_hta(result: IdleTime) -> pd.DataFrame:
+    """Drop causes that do not occur on a stream, except `other`."""
+    table = result.streams
+    kept = (table["count"] > 0) | (table["idle_category"] == _ALWAYS)
+    return table[kept].reset_index(drop=True)
+
+
+def _device_column(result: IdleTime, table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Column ``device``, which only jobs with several devices on a rank have."""
+    several = result.devices.groupby("rank")["device"].nunique().gt(1).any()
+    return {"device": table["device"]} if several else {}

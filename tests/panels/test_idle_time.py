@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from traitlets import TraitError
+
+from hta_widgets.analyses.idle_time import idle_time
+from hta_widgets.panels import IdleTimePanel
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.open import open_trace
+from tests.kineto_text import host, write
+from tests.panels.fakes import send
+
+
+def test_the_result_is_that_of_the_analysis(loaded: Job):
+    panel = IdleTimePanel(loaded, ranks=[1, 3], consecutive_kernel_delay=2.5)
+    expected = idle_time(loaded, [1, 3], consecutive_kernel_delay=2.5)
+    pd.testing.assert_frame_equal(panel.result.streams, expected.streams)
+    pd.testing.assert_frame_equal(panel.table, expected.streams)
+    panel.level = "device"
+    pd.testing.assert_frame_equal(panel.table, expected.devices)
+
+
+def test_the_delay_moves_intervals_between_causes(loaded: Job):
+    panel = IdleTimePanel(loaded, ranks=[0], consecutive_kernel_delay=0)
+
+    def kernel_wait() -> int:
+        table = panel.result.streams
+        return int(table.loc[table["idle_category"] == "kernel_wait", "count"].sum())
+
+    assert kernel_wait() == 0
+    send(panel, consecutive_kernel_delay=10_000)
+    assert kernel_wait() > 0
+    with pytest.raises(TraitError):
+        panel.consecutive_kernel_delay = -1
+
+
+def test_a_linked_panel_draws_all_gpus_and_the_streams_of_the_selected_ranks(loaded: Job):
+    panel = IdleTimePanel(loaded)
+    panel.ranks = [2]
+    streams = panel.figures["Idle time of each stream"]
+    assert not any("Rank" in label for label in streams.layout.yaxis.ticktext)
+    panel.level = "device"
+    devices = panel.figures["Idle time of each GPU"]
+    assert all(len(bar.x) == 4 for bar in devices.data)
+    assert all(tuple(bar.selectedpoints) == (2,) for bar in devices.data)
+    panel.ranks = []
+
+
+def test_shares_or_times(loaded: Job):
+    panel = IdleTimePanel(loaded)
+    assert "%" in panel.figures["Idle time of each stream"].layout.xaxis.title.text
+    panel.visualize_pctg = False
+    assert "%" not in panel.figures["Idle time of each stream"].layout.xaxis.title.text
+
+
+def test_streams_that_nothing_runs_on_are_said(loaded: Job):
+    panel = IdleTimePanel(loaded, streams=[12345])
+    assert panel._view["empty"] == "No work on these streams."
+    panel.level = "device"
+    assert panel._view["empty"] is None
+
+
+def test_no_gpu_work_is_said(tmp_path):
+    job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
+    assert IdleTimePanel(job)._view["empty"] == "No GPU work that could be idle."

@@ -10,7 +10,7 @@ from traitlets import Unicode
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
 from hta_widgets.figures.memory_bandwidth import memory_bandwidth as draw_bandwidths
-from hta_widgets.panels.controls import Choice, Control, Options, RankPicker
+from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
 from hta_widgets.trace.job import Job
 
@@ -31,6 +31,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Choice("transfer", "Transfers", transfers_of),
+        Button("write_counters", "Write as counters"),
     )
 
     transfer = Unicode(ALL).tag(sync=True)

@@ -10,7 +10,7 @@ from traitlets import Int, List
 
 from hta_widgets.analyses.queue_length import QueueLength, queue_length
 from hta_widgets.figures.queue_length import queue_length as draw_queues
-from hta_widgets.panels.controls import Control, RankPicker
+from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
 
 
@@ -19,7 +19,11 @@ class QueueLengthPanel(TimeSeriesPanel):
 
     title = "Queue length"
     wide = True
-    controls: ClassVar[tuple[Control, ...]] = (RankPicker(),)
+    controls: ClassVar[tuple[Control, ...]] = (
+        RankPicker(),
+        StreamPicker(),
+        Button("write_counters", "Write as counters"),
+    )
 
     streams: List[int] = List(Int()).tag(sync=True)
     """Streams shown; an empty list means all."""

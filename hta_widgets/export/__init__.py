@@ -1,0 +1,1 @@
+"""Write traces: copies of the originals with something added."""

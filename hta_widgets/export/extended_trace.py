@@ -1,0 +1,105 @@
+"""Copy a trace file and add events to it, without ever holding it as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from hta_widgets.errors import ParameterError
+from hta_widgets.trace.derived import marked
+from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.open import TRACE_SUFFIXES
+
+try:
+    from isal import igzip as gzip
+except ImportError:  # isal has no wheel for some platforms; the standard library is only slower
+    import gzip
+
+BETWEEN = b",\n"
+"""Stands between two added events."""
+
+_COMPRESSION_LEVEL = 3
+_GZIP_MAGIC = b"\x1f\x8b"
+_WHITE = b" \t\r\n"
+_LONGEST_FIRST = sorted(TRACE_SUFFIXES, key=len, reverse=True)
+
+
+def path_beside(source: Path, suffix: str) -> Path:
+    """Path in the same folder whose name has `suffix` before ``.json``, ``.json.gz`` or ``.gz``.
+
+    Examples
+    --------
+    >>> path_beside(Path("my.json/rank0.json.gz"), "_new").as_posix()
+    'my.json/rank0_new.json.gz'
+    >>> path_beside(Path("trace"), "_new").as_posix()
+    'trace_new'
+
+    Raises
+    ------
+    ParameterError
+        If the suffix is empty or holds more than a part of a name.
+    """
+    if not suffix or suffix != os.path.basename(suffix):  # noqa: PTH119
+        msg = f"the suffix {suffix!r} does not give a new file name; choose one like '_new'"
+        raise ParameterError(msg)
+    ending = next((each for each in _LONGEST_FIRST if source.name.endswith(each)), "")
+    return source.with_name(f"{source.name.removesuffix(ending)}{suffix}{ending}")
+
+
+def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
+    """Write a copy of a trace, with the same compression, that has more events.
+
+    The copy appears when it is whole. Its bytes are those of the source but for the mark before
+    the events (see `trace.derived`) and the added events after the last one. A file that ends in
+    the middle is closed after its last whole event.
+
+    Parameters
+    ----------
+    source, target : Path
+    events : iterable of bytes
+        JSON of one or more events each, separated by `BETWEEN`.
+    """
+    with appearing_when_whole(target, like=source) as out:
+        for part in _extended(EventText(source), events):
+            out.write(part)
+
+
+def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
+    text.header()
+    before = marked(text.head, text.path.name)
+    rest = b""
+    for piece in text:
+        whole = piece.rstrip(_WHITE + b",")
+        yield before + whole
+        rest = piece[len(whole) :]
+        before = rest + text.gap
+    for added in events:
+        yield BETWEEN + added
+    yield rest.replace(b",", b"") + closing(text)
+
+
+def closing(text: EventText) -> bytes:
+    """What ends the file; the bare-array form has become the object form."""
+    bare = text.head.lstrip(_WHITE).startswith(b"[")
+    return b"\n]}\n" if bare or text.truncated else b"]" + text.tail
+
+
+@contextmanager
+def appearing_when_whole(target: Path, *, like: Path) -> Iterator[IO[bytes]]:
+    """Write a file that has its name only once it is whole, compressed if another one is."""
+    with like.open("rb") as file:
+        compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with (
+            gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL)
+            if compressed
+            else partial.open("wb")
+        ) as out:
+            yield out
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

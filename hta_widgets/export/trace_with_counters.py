@@ -1,0 +1,160 @@
+"""Write queue lengths and memory bandwidths into a copy of the trace, for trace viewers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from enum import Flag, auto
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.errors import ParameterError, TraceFormatError
+from hta_widgets.export.extended_trace import BETWEEN, path_beside, write_extended
+from hta_widgets.trace.derived import is_derived
+from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.kineto import base_ns
+
+DEFAULT_SUFFIX = "_with_counters"
+QUEUE_COUNTER = "Queue Length"
+BANDWIDTH_COUNTER = "Memcpy BW"
+
+_ENDING = (".gz", ".json")
+_EVENTS_AT_A_TIME = 20_000
+_NS_PER_US = 1000
+_log = logging.getLogger(__name__)
+
+_AsText: TypeAlias = Callable[[pd.DataFrame, list[str], list[str]], Iterator[str]]
+
+
+class TimeSeriesTypes(Flag):
+    """What can be written into a trace."""
+
+    QUEUE_LENGTH = auto()
+    MEMCPY_BANDWIDTH = auto()
+
+
+def write_traces_with_counters(
+    job: Job,
+    time_series: TimeSeriesTypes | None = None,
+    ranks: Iterable[int] | None = None,
+    output_suffix: str = DEFAULT_SUFFIX,
+) -> list[Path]:
+    """Write a copy of each rank's trace with counter tracks, beside the trace.
+
+    The copy has the compression of the original, and everything in it unchanged. A rank without
+    anything to count gets no copy; the log says so. `open_trace` leaves the copies in a folder out
+    where there are originals.
+
+    Parameters
+    ----------
+    job : Job
+    time_series : TimeSeriesTypes, optional
+        Both when not given.
+    ranks : iterable of int, optional
+        All ranks when not given.
+    output_suffix : str
+        Added to the file name, before ``.json`` or ``.json.gz``; the default when empty.
+
+    Returns
+    -------
+    list of Path
+        The files written, by rank.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If the suffix is no part of a file name, or a file of that name exists that is no such copy.
+    TraceFormatError
+        If the trace of a rank is no Kineto trace.
+    """
+    chosen = job.select_ranks(ranks)
+    wanted = time_series or TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
+    targets = {rank: _target(job, rank, output_suffix) for rank in chosen}
+    return [target for rank, target in targets.items() if _write(job, rank, wanted, target)]
+
+
+def _target(job: Job, rank: int, suffix: str) -> Path:
+    for ending in _ENDING:
+        suffix = suffix.removesuffix(ending)
+    target = path_beside(job.sources[rank], suffix or DEFAULT_SUFFIX)
+    if target.exists() and not _is_copy(target):
+        msg = (
+            f"{target} exists, was not written by hta_widgets and is not overwritten; "
+            "give another output_suffix"
+        )
+        raise ParameterError(msg)
+    return target
+
+
+def _is_copy(file: Path) -> bool:
+    text = EventText(file)
+    try:
+        text.header()
+    except TraceFormatError:
+        return False
+    return is_derived(text.head)
+
+
+def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
+    series: list[tuple[pd.DataFrame, _AsText]] = []
+    if TimeSeriesTypes.QUEUE_LENGTH in wanted:
+        series.append((queue_length(job, [rank]).changes[rank], _queue_events))
+    if TimeSeriesTypes.MEMCPY_BANDWIDTH in wanted:
+        series.append((memory_bandwidth(job, [rank]).changes[rank], _bandwidth_events))
+    if not any(len(changes) for changes, _ in series):
+        _log.warning("rank %d has nothing to count; no file is written for it", rank)
+        return False
+    shift_ns = job.origin_ns - base_ns(job.rank(rank).trace.metadata)
+    events = (piece for changes, as_text in series for piece in _pieces(changes, shift_ns, as_text))
+    write_extended(job.sources[rank], target, events)
+    _log.info("wrote %s", target)
+    return True
+
+
+def _pieces(changes: pd.DataFrame, shift_ns: int, as_text: _AsText) -> Iterator[bytes]:
+    """JSON of the changes, with times on the clock of the file."""
+    for first in range(0, len(changes), _EVENTS_AT_A_TIME):
+        part = changes.iloc[first : first + _EVENTS_AT_A_TIME]
+        times = [_microseconds(ns + shift_ns) for ns in part["time_ns"].tolist()]
+        pids = part["pid"].tolist()
+        as_json = {pid: json.dumps(pid) for pid in set(pids)}
+        texts = as_text(part, [as_json[pid] for pid in pids], times)
+        yield BETWEEN.decode().join(texts).encode()
+
+
+def _queue_events(changes: pd.DataFrame, pids: list[str], times: list[str]) -> Iterator[str]:
+    streams, lengths = changes["stream"].tolist(), changes["queue_length"].tolist()
+    for pid, ts, stream, length in zip(pids, times, streams, lengths, strict=True):
+        yield (
+            f'{{"ph": "C", "name": "{QUEUE_COUNTER}", "pid": {pid}, "ts": {ts}, "id": {stream}, '
+            f'"args": {{"{QUEUE_COUNTER}": {length}}}}}'
+        )
+
+
+def _bandwidth_events(changes: pd.DataFrame, pids: list[str], times: list[str]) -> Iterator[str]:
+    names, values = changes["name"].tolist(), changes["bandwidth_gb_per_s"].tolist()
+    for pid, ts, name, value in zip(pids, times, names, values, strict=True):
+        yield (
+            f'{{"ph": "C", "name": "{name}", "pid": {pid}, "ts": {ts}, '
+            f'"args": {{"{BANDWIDTH_COUNTER}": {value!r}}}}}'
+        )
+
+
+def _microseconds(ns: int) -> str:
+    """Exact decimal text.
+
+    Examples
+    --------
+    >>> _microseconds(1234567), _microseconds(-1)
+    ('1234.567', '-0.001')
+    """
+    whole, rest = divmod(abs(ns), _NS_PER_US)
+    return f"{'-' if ns < 0 else ''}{whole}.{rest:03d}"

@@ -1,0 +1,53 @@
+"""Reduce a line of any length to what a screen can show."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+
+_KEPT_PER_INTERVAL = 3
+
+
+def steps_to_draw(
+    time_ns: Times, values: NDArray[Any], start_ns: int, end_ns: int, points: int
+) -> NDArray[np.int64]:
+    """Choose the changes of a step line that show it on a stretch of time.
+
+    Where there are more changes than points, the stretch is cut into equal intervals, and of each
+    the least, the greatest and the last value are kept: peaks stay, and between intervals the line
+    has its true height. The change that holds when the stretch begins is among the chosen.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64
+        Times of the changes, ascending.
+    values : ndarray
+        Value from each change on.
+    start_ns, end_ns : int
+        The stretch, ends included.
+    points : int
+        How many changes to keep at most; one more for the beginning.
+
+    Returns
+    -------
+    ndarray of int64
+        Ascending positions in `time_ns`.
+    """
+    first = max(int(np.searchsorted(time_ns, start_ns, side="right")) - 1, 0)
+    last = int(np.searchsorted(time_ns, end_ns, side="right"))
+    if last - first <= points:
+        return np.arange(first, last)
+    intervals = max(points // _KEPT_PER_INTERVAL, 1)
+    inner = np.linspace(start_ns, end_ns, intervals + 1)[1:-1]
+    cuts = first + np.searchsorted(time_ns[first:last], inner)
+    edges = np.unique(np.concatenate(([first], cuts, [last])))
+    kept = {first}
+    for begin, end in pairwise(edges.tolist()):
+        inside = values[begin:end]
+        kept |= {begin + int(inside.argmin()), begin + int(inside.argmax()), end - 1}
+    return np.array(sorted(kept), dtype=np.int64)

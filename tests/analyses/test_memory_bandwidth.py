@@ -1,0 +1,181 @@
+"""Memory bandwidth against literal tables and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth, transfer_name
+from hta_widgets.trace.open import open_trace
+from tests.analyses.generated_jobs import open_job
+from tests.analyses.generated_queues import TRANSFERS, queued_jobs
+from tests.kineto_text import host, kernel, write
+
+HTOD = "Memcpy HtoD (Pageable -> Device)"
+
+
+def copy(ts, dur, bandwidth=None, *, name=HTOD, **args):
+    if bandwidth is not None:
+        args["memory bandwidth (GB/s)"] = bandwidth
+    return kernel(ts, dur, name=name, cat="gpu_memcpy", **args)
+
+
+def opened(folder, *events):
+    return open_trace(write(folder / "rank-0.json", list(events)), progress=False)
+
+
+def values(result, rank=0):
+    table = result.changes[rank]
+    return list(zip(table["time_ns"], table["bandwidth_gb_per_s"], strict=True))
+
+
+def test_bandwidths_of_a_kind_add_up(tmp_path):
+    job = opened(tmp_path, copy(0, 10, 2.0), copy(4, 2, 3.0, stream=20), copy(20, 5, 1.0, device=1))
+    result = memory_bandwidth(job)
+    assert values(result) == [
+        *((0, 2), (4000, 5), (6000, 2), (10_000, 0)),
+        *((20_000, 1), (25_000, 0)),
+    ]
+    assert result.changes[0]["active"].tolist() == [1, 2, 1, 0, 1, 0]
+    (row,) = result.transfers.to_dict("records")
+    assert (row["name"], row["operations"], row["busy_ns"]) == ("Memcpy HtoD", 3, 15_000)
+    assert (row["count"], row["mean_gb_per_s"], row["max_gb_per_s"]) == (4, 2.5, 5)
+    assert row["mean_over_time_gb_per_s"] == pytest.approx((8 * 2 + 2 * 5 + 5 * 1) / 15)
+
+
+def test_an_end_comes_before_a_start_at_the_same_time(tmp_path):
+    result = memory_bandwidth(opened(tmp_path, copy(0, 5, 5.0), copy(5, 5, 5.0)))
+    assert values(result) == [(0, 5), (5000, 0), (5000, 5), (10_000, 0)]
+    assert result.transfers["max_gb_per_s"].tolist() == [5]
+
+
+@pytest.mark.parametrize("stated", [None, 0, "N/A", -1, "inf"])
+def test_without_a_usable_bandwidth_it_is_bytes_by_time(tmp_path, stated):
+    result = memory_bandwidth(opened(tmp_path, copy(0, 4, stated, bytes=8000)))
+    assert values(result) == [(0, 2), (4000, 0)]
+    assert result.transfers["bytes"].tolist() == [8000]
+
+
+def test_without_bytes_as_well_it_adds_nothing_and_is_counted(tmp_path):
+    result = memory_bandwidth(opened(tmp_path, copy(0, 4, 1.0), copy(1, 2)))
+    assert [value for _, value in values(result)] == [1, 1, 1, 0]
+    assert result.transfers["without_bandwidth"].tolist() == [1]
+    expected = "1 of 2 copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
+    assert result.notices[-1] == expected
+
+
+def test_a_duration_of_zero_counts_as_a_microsecond(tmp_path):
+    assert values(memory_bandwidth(opened(tmp_path, copy(0, 0, 3.0)))) == [(0, 3), (1000, 0)]
+
+
+def test_nothing_active_is_exactly_nothing(tmp_path):
+    events = [copy(3 * number, 2, 0.1 * number + 0.07) for number in range(50)]
+    events += [copy(3 * number, 1, 0.3) for number in range(50)]
+    result = memory_bandwidth(opened(tmp_path, *events))
+    table = result.changes[0]
+    assert ((table["bandwidth_gb_per_s"] == 0) == (table["active"] == 0)).all()
+    assert result.transfers["count"].tolist() == [150]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Memcpy PtoP (Device -> Device)", "Memcpy PtoP"),
+        ("hipMemcpyDtoD", "Memcpy DtoD"),
+        ("CopyHostToDevice", "Memcpy HtoD"),
+        ("Memset (Device)", "Memset"),
+        ("hipMemset", "Memset"),
+        ("FillBuffer", "Memset"),
+        ("__amd_rocclr_copyBuffer.kd", "Memcpy Unknown"),
+        ("dma_transfer", "Memcpy Unknown"),
+        ("Memcpy", "Memcpy Unknown"),
+    ],
+)
+def test_kinds(name, kind):
+    assert transfer_name(name) == kind
+
+
+def test_kernels_that_copy_are_transfers(tmp_path):
+    result = memory_bandwidth(opened(tmp_path, kernel(0, 2, name="__amd_rocclr_copyBuffer")))
+    assert result.transfers["name"].tolist() == ["Memcpy Unknown"]
+    expected = "1 copies and fills ran; the trace does not say how much they moved."
+    assert result.finding == expected
+
+
+@pytest.mark.parametrize("event", [host(0, 1, "op"), kernel(0, 1)])
+def test_nothing_to_add_up(tmp_path, event):
+    result = memory_bandwidth(opened(tmp_path, event))
+    assert result.finding == "No copies or fills were recorded on these ranks."
+    assert result.transfers.empty
+    assert list(result.changes[0].columns[:3]) == ["name", "time_ns", "bandwidth_gb_per_s"]
+
+
+def test_finding(tmp_path):
+    job = opened(tmp_path, copy(0, 4, bytes=8_000_000), copy(9, 1, bytes=2_000_000, name="Memset"))
+    expected = "2 copies and fills moved 10 MB, 80 % of it as Memcpy HtoD: 4 µs at 2,000 GB/s "
+    assert memory_bandwidth(job).finding == f"{expected}on average, at most 2,000 GB/s."
+
+
+@given(queued_jobs)
+def test_against_brute_force(tmp_path_factory, ranks):
+    result = memory_bandwidth(open_job(tmp_path_factory.mktemp("job"), ranks))
+    origin = min((event["ts"] for events in ranks for event in events), default=0)
+    expected = [
+        (rank, kind, active)
+        for rank, events in enumerate(ranks)
+        for kind, active in sorted(transfers_of(events).items())
+    ]
+    rows = result.transfers.to_dict("records")
+    assert [(row["rank"], row["name"]) for row in rows] == [each[:2] for each in expected]
+    for row, (rank, kind, active) in zip(rows, expected, strict=True):
+        table = result.changes[rank]
+        check_changes(table[table["name"] == kind], active, origin)
+        check_statistics(row, active)
+
+
+def transfers_of(events):
+    """Per kind: start, end (µs) and GB/s of each transfer."""
+    kinds = {}
+    for event in events:
+        if event["name"] in TRANSFERS:
+            args = event["args"]
+            duration = event["dur"] or 1
+            stated = args.get("memory bandwidth (GB/s)", 0)
+            reckoned = args.get("bytes", 0) / (1000 * duration)
+            speed = stated if isinstance(stated, float) and stated else reckoned
+            name = "Memset" if event["name"].startswith("Memset") else event["name"][:11]
+            kinds.setdefault(name, []).append((event["ts"], event["ts"] + duration, speed))
+    return kinds
+
+
+def speed_at(time, active):
+    return math.fsum(speed for start, end, speed in active if start <= time < end)
+
+
+def check_changes(table, active, origin):
+    times = [time // 1000 + origin for time in table["time_ns"].tolist()]
+    ours = table["bandwidth_gb_per_s"].tolist()
+    assert sorted(times) == times == sorted(time for each in active for time in each[:2])
+    for place, time in enumerate(times):
+        highest = max(speed_at(time - 1, active), speed_at(time, active))
+        assert 0 <= ours[place] <= highest + 1e-9
+        if place + 1 == len(times) or times[place + 1] > time:
+            expected = speed_at(time, active)
+            assert ours[place] == pytest.approx(expected, abs=1e-12)
+            assert (ours[place] == 0) == (expected == 0)
+
+
+def check_statistics(row, active):
+    every = range(min(each[0] for each in active), max(each[1] for each in active))
+    sampled = [speed_at(time, active) for time in every]
+    running = [speed for speed in sampled if speed]
+    assert row["operations"] == len(active)
+    assert row["without_bandwidth"] == sum(speed == 0 for *_, speed in active)
+    busy = sum(any(start <= time < end for start, end, _ in active) for time in every)
+    assert row["busy_ns"] == 1000 * busy
+    if running:
+        assert row["mean_over_time_gb_per_s"] == pytest.approx(sum(running) / len(running))
+    else:
+        assert row["count"] == 0

@@ -1,0 +1,134 @@
+"""Step lines are reduced without losing a peak, and say how much is drawn."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
+from hta_widgets.figures.queue_length import queue_length as queue_figure
+from hta_widgets.figures.reduction import steps_to_draw
+from hta_widgets.figures.step_lines import POINTS_AT_MOST, STRIPS_AT_MOST, StepLine, step_lines
+from hta_widgets.trace.open import open_trace
+from tests.kineto_text import call, kernel, write
+
+
+def line(times, values, name="line"):
+    return StepLine(name, "things", "#000000", np.array(times), np.array(values))
+
+
+def value_at(times, values, moment):
+    held = [value for time, value in zip(times, values, strict=True) if time <= moment]
+    return held[-1] if held else None
+
+
+@given(st.data())
+def test_reduction_keeps_peaks_and_heights(data):
+    steps = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=60))
+    times = np.cumsum(steps)
+    values = np.array(data.draw(st.lists(st.integers(0, 9), min_size=60)))[: times.size]
+    start = data.draw(st.integers(-5, int(times[-1]) + 5))
+    end = start + data.draw(st.integers(1, 60))
+    points = data.draw(st.integers(3, 30))
+    kept = steps_to_draw(times, values, start, end, points)
+    assert (np.diff(kept) > 0).all()
+    assert len(kept) <= points + 1
+    seen = values[(times > start) & (times <= end)]
+    if seen.size:
+        assert values[kept].max() >= seen.max()
+        assert values[kept].min() <= seen.min()
+    for moment in (start, end):
+        drawn = value_at(np.maximum(times[kept], start), values[kept], moment)
+        true = value_at(times, values, moment)
+        assert drawn == true or (true is None and not kept.size) or moment < times[0]
+
+
+def test_few_changes_are_drawn_as_they_are():
+    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])])
+    (drawn,) = figure.data
+    assert list(drawn.x) == [1, 5, 9, 9]
+    assert list(drawn.y) == [1, 2, 0, 0]
+    assert drawn.line.shape == "hv"
+    assert figure.layout.xaxis.title.text == "Time (µs) · 3 changes"
+    assert figure.layout.meta == {"zoom": "window_us"}
+    assert not figure.layout.xaxis.fixedrange
+
+
+def test_a_window_begins_with_the_value_that_holds():
+    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])], window_us=[6, 8])
+    assert list(figure.data[0].x) == [6, 8]
+    assert list(figure.data[0].y) == [2, 2]
+    assert list(figure.layout.xaxis.range) == [6, 8]
+
+
+def test_many_changes_are_reduced_and_counted():
+    many = np.arange(1_000_000)
+    lines = [line(many * 100, many % 7, "long"), line([0, 10], [1, 0], "short")]
+    figure = step_lines(lines)
+    assert sum(len(each.x) for each in figure.data) <= POINTS_AT_MOST + 4
+    assert len(figure.data[1].x) == 3
+    caption = figure.layout.xaxis.title.text
+    assert caption.startswith("Time (ms) · 2,399 of 1,000,002 changes drawn")
+    zoomed = step_lines(lines, window_us=[50, 60])
+    assert zoomed.layout.xaxis.title.text == "Time (µs) · 101 changes"
+
+
+def test_ticks_are_round_in_the_unit_that_reads_best():
+    axis = step_lines([line([0, 2_000_000_000], [1, 0])]).layout.xaxis
+    assert list(axis.ticktext) == ["0.0", "0.5", "1.0", "1.5", "2.0"]
+    assert list(axis.tickvals) == [0, 500_000, 1_000_000, 1_500_000, 2_000_000]
+
+
+@pytest.mark.parametrize("times", [[], [5]])
+def test_hardly_anything_to_draw(times):
+    figure = step_lines([line(times, [1] * len(times))])
+    first, last = figure.layout.xaxis.range
+    assert first < last
+
+
+def test_strips_do_not_overlap():
+    figure = step_lines([line([0, 1], [1, 0], name) for name in "abc"])
+    domains = [figure.layout[f"yaxis{place}"].domain for place in ("", 2, 3)]
+    assert all(above[0] >= below[1] for above, below in pairwise(domains))
+    assert [label.text for label in figure.layout.annotations] == ["a", "b", "c"]
+    assert [trace.yaxis for trace in figure.data] == ["y", "y2", "y3"]
+
+
+@pytest.fixture
+def job(tmp_path):
+    for rank in (0, 1):
+        events = [call(0, 1, number) for number in range(6)]
+        events += [
+            kernel(5 + number, 1, stream=number, correlation=number, device=number % 2)
+            for number in range(6)
+        ]
+        name = "Memcpy HtoD (a -> b)"
+        events.append(kernel(20, 5, name=name, cat="gpu_memcpy", bytes=10_000 * (rank + 1)))
+        write(tmp_path / f"rank-{rank}.json", events)
+    return open_trace(tmp_path, progress=False)
+
+
+def test_streams_are_named_and_those_with_most_operations_drawn(job):
+    figure = queue_figure(queue_length(job))
+    assert len(figure.data) == STRIPS_AT_MOST
+    assert figure.data[0].name == "Rank 0 · GPU 0 · Stream 0"
+    assert "8 of 12 lines" in figure.layout.xaxis.title.text
+    chosen = queue_figure(queue_length(job, [0]), streams=[3])
+    assert [trace.name for trace in chosen.data] == ["GPU 1 · Stream 3"]
+    assert list(chosen.data[0].x) == [0, 8, 8]
+
+
+def test_kinds_of_transfers_are_named(job):
+    figure = bandwidth_figure(memory_bandwidth(job))
+    assert [trace.name for trace in figure.data] == [
+        "Rank 0 · Memcpy HtoD (GB/s)",
+        "Rank 1 · Memcpy HtoD (GB/s)",
+    ]
+    assert list(figure.data[1].y) == [4, 0, 0]
+    assert not bandwidth_figure(memory_bandwidth(job), name="Memset").data

@@ -1,0 +1,94 @@
+"""Panels of quantities over time: windows, choices, and counters written out."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from hta_widgets.panels import Dashboard, MemoryBandwidthPanel, QueueLengthPanel
+from hta_widgets.trace.open import open_trace
+from tests.kineto_text import call, host, kernel, write
+from tests.panels.fakes import send
+
+COPY = "Memcpy HtoD (a -> b)"
+
+
+@pytest.fixture
+def job(tmp_path):
+    for rank in (0, 1):
+        events = [call(0, 1, 1), call(2, 1, 2), kernel(5, 9, correlation=1)]
+        copy = kernel(10, 5, name=COPY, cat="gpu_memcpy", stream=20, correlation=2, bytes=10_000)
+        write(tmp_path / f"rank-{rank}.json", [*events, copy])
+    return open_trace(tmp_path, progress=False)
+
+
+@pytest.fixture(params=[QueueLengthPanel, MemoryBandwidthPanel])
+def panel(request, job):
+    return request.param(job)
+
+
+def axis_of(panel):
+    (figure,) = panel.figures.values()
+    return figure.layout.xaxis
+
+
+def test_the_figure_tells_the_front_end_what_a_zoom_sets(panel):
+    (figure,) = panel._view["figures"]
+    assert figure["layout"]["meta"] == {"zoom": "window_us"}
+    assert panel.window_us == []
+
+
+def test_a_zoom_sets_the_window(panel):
+    view = send(panel, window_us=[1.5, 6])
+    assert view["error"] is None
+    assert list(axis_of(panel).range) == [1.5, 6]
+    send(panel, window_us=[])
+    assert axis_of(panel).range[1] > 6
+
+
+@pytest.mark.parametrize("window", [[5, 5], [6, 5], [1], [1, 2, 3], [float("nan"), 1]])
+def test_a_window_is_a_start_before_an_end(panel, window):
+    with pytest.raises(TraitError, match=r"it is \[start, end\] in µs, or \[\] for all"):
+        panel.window_us = window
+    assert "it is [start, end]" in send(panel, window_us=window)["error"]
+    assert panel.window_us == []
+
+
+def test_counters_are_written_for_the_selected_ranks(panel, tmp_path):
+    panel.ranks = [1]
+    paths = panel.write_counters()
+    assert paths == [tmp_path / "rank-1_with_counters.json"]
+    text = paths[0].read_text()
+    assert "Queue Length" in text
+    assert "Memcpy BW" in text
+    assert [path.name for path in panel.write_counters("_again")] == ["rank-1_again.json"]
+
+
+def test_streams(job):
+    panel = QueueLengthPanel(job, ranks=[0])
+    assert panel.table["stream"].tolist() == [7, 20]
+    assert panel._spec["controls"][1]["options"] == [7, 20]
+    panel.streams = [20]
+    assert panel.table["stream"].tolist() == [20]
+    assert len(next(iter(panel.figures.values())).data) == 1
+    panel.streams = [99]
+    assert panel._view["empty"] == "No operations on these streams."
+
+
+def test_transfers(job):
+    panel = MemoryBandwidthPanel(job)
+    assert panel._spec["controls"][1]["options"] == [["All", "all"], ["Memcpy HtoD"] * 2]
+    assert panel.table["rank"].tolist() == [0, 1]
+    panel.transfer = "Memset"
+    assert panel._view["empty"] == "No Memset on these ranks."
+
+
+def test_nothing_to_show(tmp_path):
+    job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
+    assert QueueLengthPanel(job)._view["empty"] == "No GPU work was recorded on these ranks."
+    words = "No copies or fills were recorded on these ranks."
+    assert MemoryBandwidthPanel(job)._view["empty"] == words
+
+
+def test_they_are_on_the_dashboard(job):
+    assert {"queue_length", "memory_bandwidth"} <= set(Dashboard(job).panels)

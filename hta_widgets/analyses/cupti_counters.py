@@ -1,0 +1,255 @@
+"""Performance counters of kernels, with the operators that launched them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import number_ranges
+from hta_widgets.trace.events import LAUNCH_CALLS, Events, Kind, TextColumn
+from hta_widgets.trace.job import Job, Rank
+from hta_widgets.trace.links import NO_LAUNCH
+from hta_widgets.trace.nesting import NO_PARENT
+
+TOP, BOTTOM = "top_level_op", "bottom_level_op"
+LEVELS = (TOP, BOTTOM)
+
+_KERNEL_LAUNCH = re.compile(r"(cuda|cu|hip|mc|mu).*Launch(Cooperative)?Kernel")
+_NO_COUNTERS = frozenset({"correlation", "device", "stream", "context", "External id"})
+_COLUMNS = (
+    *("rank", "index", "name", "pid", "tid", "start_ns", "duration_ns"),
+    *("index_runtime", "op_stack", TOP, BOTTOM),
+)
+_OPERATOR_COLUMNS = ("level", "operator", "counter", "kernels", "sum", "mean")
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CuptiCounters(Result):
+    """Counters that CUPTI's range profiler measured for each kernel.
+
+    Attributes
+    ----------
+    counters : tuple of str
+        Names of the counters, in order.
+    ranges : DataFrame
+        One row per measured kernel, by rank, then in order of measurement: ``rank``, ``index``
+        (position in the trace file), ``name`` (of the kernel), ``pid``, ``tid``, ``start_ns``
+        (aligned over the ranks), ``duration_ns`` (int64 ns, both as the profiler spread them, not
+        as the kernel ran), ``index_runtime`` (position in the file of the launching call, -1 where
+        it is not known), ``op_stack`` (list of the operators around the launch, outermost first),
+        ``top_level_op`` and ``bottom_level_op`` (its ends, None where it is empty), and one
+        column per counter (float, NaN where the kernel lacks it).
+    operators : DataFrame
+        Each counter by operator: ``level`` (``top_level_op`` or ``bottom_level_op``), ``operator``
+        (None for kernels without), ``counter``, ``kernels`` (number that have the counter),
+        ``sum``, ``mean`` over them. Ordered by level, counter, largest sum first.
+    """
+
+    counters: tuple[str, ...]
+    ranges: pd.DataFrame
+    operators: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRank:
+    """What one rank has."""
+
+    ranges: pd.DataFrame
+    counters: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounters:
+    """Attribute the performance counters of kernels to operators.
+
+    A measured kernel (an event ``cuda_profiler_range``) belongs to the launch with its correlation
+    id. Without one, the first measured kernel belongs to the first call that launches a kernel, the
+    second to the second and so on, if there are as many of either; where there are not, the kernels
+    keep their counters but get no operators, and a notice says so.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    CuptiCounters
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    parts = {rank: _of_rank(job, rank) for rank in chosen}
+    measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
+    counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
+    columns = [*_COLUMNS, *counters]
+    frames = [part.ranges.assign(rank=rank) for rank, part in measured.items()]
+    table = (
+        pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    )
+    return CuptiCounters(
+        counters=counters,
+        ranges=table,
+        operators=_by_operator(table, counters),
+        finding=_finding(table, counters, chosen),
+        notices=(
+            *job.notices_for(chosen),
+            *(f"rank {rank}: {each}" for rank, part in parts.items() for each in part.notices),
+        ),
+    )
+
+
+def _of_rank(job: Job, rank: int) -> _OfRank:
+    offset_ns = job.offset_ns(rank)
+    return job.remember(
+        ("cupti counters", rank, offset_ns), lambda: _measured(job.rank(rank), offset_ns)
+    )
+
+
+def _measured(rank: Rank, offset_ns: int) -> _OfRank:
+    events = rank.trace.events
+    rows = events.rows_of(Kind.PROFILER_RANGE)
+    launches, notices = _launches(rank, rows)
+    kept = rank.analysed[np.where(launches == NO_LAUNCH, rows, launches)]
+    rows, launches = rows[kept], launches[kept]
+    stacks = _operator_stacks(rank, launches)
+    table = pd.DataFrame(
+        {
+            "index": events.index[rows],
+            "name": events.names_at(rows),
+            "pid": events.ids_in_source(events.pid[rows]),
+            "tid": events.ids_in_source(events.tid[rows]),
+            "start_ns": events.start_ns[rows] + offset_ns,
+            "duration_ns": events.duration_ns[rows],
+            "index_runtime": np.where(launches < 0, NO_LAUNCH, events.index[launches]),
+            "op_stack": pd.Series(stacks, dtype=object),
+            TOP: pd.Series([stack[0] if stack else None for stack in stacks], dtype=object),
+            BOTTOM: pd.Series([stack[-1] if stack else None for stack in stacks], dtype=object),
+        }
+    )
+    values = _counter_values(events, rows)
+    return _OfRank(pd.concat([table, values], axis=1), tuple(values.columns), tuple(notices))
+
+
+def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
+    """Row of the launch of each measured kernel, -1 where it is not known."""
+    launches = rank.launches[rows]
+    without = np.flatnonzero(launches == NO_LAUNCH)
+    if not without.size:
+        return launches, []
+    calls = np.setdiff1d(_kernel_launches(rank), launches)
+    if calls.size != without.size:
+        words = (
+            f"{without.size:,} measured kernels and {calls.size:,} kernel launches cannot be paired"
+            " by their order; these kernels have no operators"
+        )
+        return launches, [words]
+    return _replaced(launches, without, calls), []
+
+
+def _replaced(values: Rows, positions: Rows, by: Rows) -> Rows:
+    changed = values.copy()
+    changed[positions] = by
+    return changed
+
+
+def _kernel_launches(rank: Rank) -> Rows:
+    """Calls that launch one kernel, in order of start; one inside another is the same launch."""
+    events = rank.trace.events
+    names = [_KERNEL_LAUNCH.match(name) is not None for name in events.name.values]
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[np.array(names, dtype=bool)[events.name.codes[calls]]]
+    return np.asarray(calls[~np.isin(rank.parents[calls], calls)])
+
+
+def _operator_stacks(rank: Rank, calls: Rows) -> list[list[str]]:
+    """Names of the operators around each call, outermost first."""
+    events, parents = rank.trace.events, rank.parents
+    known: dict[int, list[str]] = {NO_PARENT: []}
+
+    def stack(row: int) -> list[str]:
+        """Operators around and including a call."""
+        path = []
+        while row not in known:
+            path.append(row)
+            row = int(parents[row])
+        names = known[row]
+        for each in reversed(path):
+            is_operator = events.kind[each] == Kind.CPU_OP
+            names = [*names, *events.names_at(np.array([each]))] if is_operator else names
+            known[each] = names
+        return names
+
+    return [stack(call) for call in calls.tolist()]
+
+
+def _counter_values(events: Events, rows: Rows) -> pd.DataFrame:
+    """One column per counter, one row per measured kernel."""
+    table = events.side.get("counters")
+    if table is None or not rows.size:
+        return pd.DataFrame(index=range(rows.size))
+    column = table.columns["counter"]
+    if not isinstance(column, TextColumn):
+        msg = "the counters' names are text"
+        raise TypeError(msg)
+    place = np.minimum(np.searchsorted(rows, table.rows), rows.size - 1)
+    belongs = rows[place] == table.rows
+    values = np.full((rows.size, len(column.values)), np.nan)
+    values[place[belongs], column.codes[belongs]] = np.asarray(table.columns["value"])[belongs]
+    frame = pd.DataFrame(values, columns=pd.Index(column.values, dtype=object))
+    wanted = [
+        name for name in frame.columns if name not in _NO_COUNTERS and frame[name].notna().any()
+    ]
+    return frame[wanted]
+
+
+def _by_operator(table: pd.DataFrame, counters: Sequence[str]) -> pd.DataFrame:
+    parts = [_sums_at_level(table, counters, level) for level in LEVELS if len(table)]
+    if not parts or not counters:
+        return pd.DataFrame(columns=list(_OPERATOR_COLUMNS))
+    return pd.concat(parts, ignore_index=True).sort_values(
+        ["level", "counter", "sum", "operator"],
+        ascending=[False, True, False, True],
+        ignore_index=True,
+    )
+
+
+def _sums_at_level(table: pd.DataFrame, counters: Sequence[str], level: str) -> pd.DataFrame:
+    long = table.melt([level], list(counters), "counter", "value").dropna(subset=["value"])
+    grouped = long.groupby([level, "counter"], dropna=False, sort=False)["value"]
+    sums = grouped.agg(["count", "sum", "mean"]).reset_index()
+    sums = sums.rename(columns={level: "operator", "count": "kernels"}).assign(level=level)
+    operator = sums["operator"].astype(object)
+    sums["operator"] = operator.where(operator.notna(), None)
+    return sums[list(_OPERATOR_COLUMNS)]
+
+
+def _finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequence[int]) -> str:
+    where = f"rank{'s' if len(ranks) > 1 else ''} {number_ranges(ranks)}"
+    if table.empty:
+        return (
+            f"No performance counters are in the trace of {where}: it has no events "
+            "cuda_profiler_range; record it with CUPTI's range profiler "
+            "(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))."
+        )
+    operators = table[TOP].dropna()
+    measured = f"{len(table):,} kernels on {where} have {len(counters)} counters"
+    if operators.empty:
+        return f"{measured}; no operator is known for any of them."
+    counted = operators.value_counts()
+    return (
+        f"{measured}; {len(operators):,} of them were launched by {len(counted)} top-level "
+        f"operators, most by {counted.index[0]} ({counted.iloc[0]:,})."
+    )

@@ -1,0 +1,287 @@
+"""Which sequences of kernels an operator launches, and how often: candidates for fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.launching_calls import LaunchingCalls, launching_calls, sums_by_group
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import ParameterError
+from hta_widgets.names import sequence_words
+from hta_widgets.quantities import duration
+from hta_widgets.trace.job import Job
+
+SEPARATOR = "|"
+NO_PATTERN = -1
+_COLUMNS = ("pattern", "operator", "kernels", "count", "gpu_time_ns", "cpu_time_ns")
+_SIMILAR_AMONG = 2_000
+_NAMES_SAID = 3
+_ALIKE = 0.8
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KernelSequences(Result):
+    """Sequences of GPU operations that the occurrences of an operator launch.
+
+    Attributes
+    ----------
+    rank : int
+    operator_name : str
+        As it was asked for.
+    patterns : DataFrame
+        One row per sequence, most frequent first, then by pattern: ``pattern`` (name of the
+        operator, then of each GPU operation in order of its start on the GPU, joined by ``|``),
+        ``operator``, ``kernels`` (GPU operations in the sequence), ``count`` (occurrences),
+        ``gpu_time_ns`` (sum of the durations of the GPU operations of all occurrences),
+        ``cpu_time_ns`` (sum of the durations of the operator), int64.
+    sequences : tuple of tuple of str
+        Names of the GPU operations of each pattern.
+    occurrences : DataFrame
+        One row per occurrence, ascending by start: ``event`` (row of the operator in the events
+        table), ``pattern`` (row of `patterns`), ``gpu_time_ns``, ``cpu_time_ns`` (int64 ns).
+    """
+
+    rank: int
+    operator_name: str
+    patterns: pd.DataFrame
+    sequences: tuple[tuple[str, ...], ...]
+    occurrences: pd.DataFrame
+
+
+def kernel_sequences(
+    job: Job,
+    rank: int | None = None,
+    *,
+    operator_name: str,
+    min_pattern_len: int = 3,
+    whole_name: bool = False,
+) -> KernelSequences:
+    """Find the sequences of GPU operations that an operator launches.
+
+    An occurrence is a call of the CPU (operator, annotation, Python function or runtime call) with
+    a fitting name that is not inside another one. All work that it, or any call inside it,
+    launches on whatever stream belongs to it.
+
+    Parameters
+    ----------
+    job : Job
+    rank : int, optional
+        The first rank when not given.
+    operator_name : str
+        A part of the operator's name, upper and lower case as it is written.
+    min_pattern_len : int
+        Occurrences with fewer GPU operations are left out.
+    whole_name : bool
+        `operator_name` is the whole name: ``aten::add`` does not stand for ``aten::addmm``.
+
+    Returns
+    -------
+    KernelSequences
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    ParameterError
+        If `operator_name` is empty or `min_pattern_len` is negative.
+    """
+    _check(operator_name, min_pattern_len)
+    (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
+    calls = launching_calls(job, rank)
+    found = _occurrences(calls, operator_name, whole_name=whole_name)
+    long_enough = found[calls.operations(found) >= min_pattern_len]
+    patterns, sequences, occurrences = _count(calls, long_enough)
+    return KernelSequences(
+        rank=rank,
+        operator_name=operator_name,
+        patterns=patterns,
+        sequences=sequences,
+        occurrences=occurrences,
+        finding=_finding(
+            calls, patterns, sequences, found.size, (operator_name, rank, min_pattern_len)
+        ),
+        notices=(
+            *job.notices_for([rank]),
+            *_notices(calls, found, found.size - long_enough.size, min_pattern_len),
+        ),
+    )
+
+
+def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
+    """Tell which of the first `top_k` patterns each event of the rank belongs to.
+
+    Returns
+    -------
+    ndarray of int64, one per event
+        Row of ``result.patterns`` for the operator of each occurrence, all calls inside it, and
+        the GPU work that they launch; -1 for all other events.
+    """
+    calls = launching_calls(job, result.rank)
+    table = result.occurrences[result.occurrences["pattern"] < top_k]
+    places = calls.tree.place[table["event"].to_numpy()]
+    patterns = table["pattern"].to_numpy()
+    belongs = np.full(len(job.rank(result.rank).trace.events), NO_PATTERN, dtype=np.int64)
+    sizes = calls.tree.ends[places] - places
+    belongs[calls.tree.rows[_runs(places, sizes)]] = np.repeat(patterns, sizes)
+    first, counts = calls.first_operation[places], calls.operations(places)
+    belongs[calls.work.rows[_runs(first, counts)]] = np.repeat(patterns, counts)
+    return belongs
+
+
+def _check(operator_name: str, min_pattern_len: int) -> None:
+    if not operator_name:
+        msg = "operator_name is empty; give an operator's name or a part of it: 'aten::linear'"
+        raise ParameterError(msg)
+    if min_pattern_len < 0:
+        msg = f"min_pattern_len is {min_pattern_len}; it is a number of kernels, 0 or more"
+        raise ParameterError(msg)
+
+
+def _occurrences(calls: LaunchingCalls, operator_name: str, *, whole_name: bool) -> Rows:
+    """Places of the outermost calls of that name."""
+    wanted = np.array(
+        [
+            operator_name == name if whole_name else operator_name in name
+            for name in calls.work.names
+        ],
+        dtype=bool,
+    )
+    places = np.flatnonzero(wanted[calls.names] & calls.analysed)
+    return places[calls.tree.outermost(places)]
+
+
+def _count(
+    calls: LaunchingCalls, places: Rows
+) -> tuple[pd.DataFrame, tuple[tuple[str, ...], ...], pd.DataFrame]:
+    """Count equal sequences; the occurrences refer to the patterns by their position."""
+    counts = calls.operations(places)
+    kernels = calls.work.name[_in_gpu_order(calls, places, counts)].astype(np.int64)
+    first = np.cumsum(counts) - counts
+    ids = _sequence_ids(np.insert(kernels, first, calls.names[places]), counts + 1)
+    _, example, count = np.unique(ids, return_index=True, return_counts=True)
+    texts = calls.work.names
+    operators = [texts[code] for code in calls.names[places[example]].tolist()]
+    sequences = [
+        tuple(texts[code] for code in kernels[first[each] : first[each] + counts[each]].tolist())
+        for each in example.tolist()
+    ]
+    gpu_time_ns, cpu_time_ns = calls.gpu_time_ns(places), calls.cpu_time_ns[places]
+    table = pd.DataFrame(
+        {
+            "pattern": [
+                SEPARATOR.join([operator, *names])
+                for operator, names in zip(operators, sequences, strict=True)
+            ],
+            "operator": operators,
+            "kernels": counts[example],
+            "count": count,
+            "gpu_time_ns": sums_by_group(gpu_time_ns, ids, count.size),
+            "cpu_time_ns": sums_by_group(cpu_time_ns, ids, count.size),
+        },
+        columns=list(_COLUMNS),
+    ).sort_values(["count", "pattern"], ascending=[False, True], kind="stable")
+    order = table.index.to_numpy()
+    occurrences = pd.DataFrame(
+        {
+            "event": calls.tree.rows[places],
+            "pattern": np.argsort(order)[ids],
+            "gpu_time_ns": gpu_time_ns,
+            "cpu_time_ns": cpu_time_ns,
+        }
+    ).sort_values("event", ignore_index=True)
+    return (
+        table.reset_index(drop=True),
+        tuple(sequences[each] for each in order.tolist()),
+        occurrences,
+    )
+
+
+def _in_gpu_order(calls: LaunchingCalls, places: Rows, counts: Rows) -> Rows:
+    """Operations of one occurrence after the other, each in order of start on the GPU."""
+    operations = _runs(calls.first_operation[places], counts)
+    occurrence = np.repeat(np.arange(places.size), counts)
+    stride = int(calls.gpu_rank.max(initial=0)) + 1
+    key = occurrence * stride + calls.gpu_rank[operations]
+    return np.asarray(operations[np.argsort(key, kind="stable")])
+
+
+def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
+    """Give equal sequences, laid out one after the other, equal numbers from 0 on.
+
+    Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
+    no slower for one long sequence than for many short ones.
+    """
+    while (lengths > 1).any():
+        within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        left = np.flatnonzero(within % 2 == 0)
+        alone = within[left] + 1 == np.repeat(lengths, (lengths + 1) // 2)
+        right = np.where(alone, 0, words[np.minimum(left + 1, words.size - 1)] + 1)
+        words = _renamed(words[left] * (int(words.max()) + 2) + right)
+        lengths = (lengths + 1) // 2
+    return _renamed(words)
+
+
+def _renamed(words: Rows) -> Rows:
+    return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)
+
+
+def _runs(first: Rows, counts: Rows) -> Rows:
+    """Positions ``first[i], first[i] + 1, ...``, so many as counted, one run after the other."""
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))
+
+
+def _notices(calls: LaunchingCalls, found: Rows, short: int, min_pattern_len: int) -> list[str]:
+    notices = []
+    if short:
+        notices.append(
+            f"{short:,} of {found.size:,} occurrences launch fewer than {min_pattern_len} GPU "
+            "operations and are left out"
+        )
+    codes = np.unique(calls.names[found]).tolist()
+    if len(codes) > 1:
+        names = ", ".join(calls.work.names[code] for code in codes[:_NAMES_SAID])
+        more = ", …" if len(codes) > _NAMES_SAID else ""
+        notices.append(f"{len(codes)} different names contain operator_name: {names}{more}")
+    return notices
+
+
+def _finding(
+    calls: LaunchingCalls,
+    patterns: pd.DataFrame,
+    sequences: Sequence[tuple[str, ...]],
+    found: int,
+    asked: tuple[str, int, int],
+) -> str:
+    name, rank, least = asked
+    if not found:
+        return f"No call on rank {rank} is named {name}{_similar(calls, name)}."
+    occurrences = f"{found:,} occurrence{'s' if found > 1 else ''} of {name} on rank {rank}"
+    if patterns.empty:
+        return f"None of the {occurrences} launches {least} GPU operations or more."
+    top = patterns.iloc[0]
+    verb = "launch" if found > 1 else "launches"
+    noun = "sequence" if len(patterns) == 1 else "different sequences"
+    often = "once" if top["count"] == 1 else f"{top['count']:,} times"
+    return (
+        f"The {occurrences} {verb} {len(patterns):,} {noun}; the most frequent, "
+        f"{sequence_words(sequences[0], 3)}, occurs {often} and takes "
+        f"{duration(top['gpu_time_ns'])} of GPU time, {duration(top['cpu_time_ns'])} of CPU time."
+    )
+
+
+def _similar(calls: LaunchingCalls, name: str) -> str:
+    """Names of calls that may have been meant."""
+    codes = np.unique(calls.names).tolist()
+    names = [calls.work.names[code] for code in codes]
+    alike = [each for each in names if name.lower() in each.lower()]
+    alike = alike or get_close_matches(name, names[:_SIMILAR_AMONG], cutoff=_ALIKE)
+    return f"; there is {', '.join(alike[:_NAMES_SAID])}" if alike else ""

@@ -1,0 +1,190 @@
+"""The calls of one rank with the GPU work launched inside them: any call is looked up at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.call_tree import CallTree
+from hta_widgets.trace.events import LAUNCH_CALLS, Codes, Kind
+from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.job import Job, Rank
+
+SEVERAL_KERNELS = (3, 30)
+USUAL_OPERATOR = "aten::linear"
+MODULE = "nn.Module: "
+"""How the names of those Python frames begin that are calls of a module."""
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchingCalls:
+    """Calls of one rank, by their place in a `CallTree`.
+
+    Attributes
+    ----------
+    tree : CallTree
+    names : ndarray of int32
+        Name code of the call at each place.
+    analysed : ndarray of bool
+        Tells which calls take part in the analyses (the step filter).
+    work : GpuWork
+        GPU work whose launch is in the trace, in order of the place of its launch.
+    gpu_rank : ndarray of int64
+        Position of each piece of `work` in the order in which the GPU starts.
+    first_operation : ndarray of int64
+        Position in `work` of the first piece launched at each place or after; one item more than
+        there are places.
+    time_before_ns : ndarray of int64
+        Total duration of the pieces of `work` before each; one item more than there are pieces.
+    cpu_time_ns : ndarray of int64
+        Duration of the call at each place.
+    """
+
+    tree: CallTree
+    names: Codes
+    analysed: NDArray[np.bool_]
+    work: GpuWork
+    gpu_rank: Rows
+    first_operation: Rows
+    time_before_ns: Times
+    cpu_time_ns: Times
+
+    @classmethod
+    def of(cls, rank: Rank) -> LaunchingCalls:
+        """Sort the GPU work of a rank by the calls that launch it."""
+        events = rank.trace.events
+        tree = CallTree.of(events, rank.parents)
+        work = rank.gpu_work
+        launched = np.flatnonzero(work.launch >= 0)
+        order = launched[np.argsort(tree.place[work.launch[launched]], kind="stable")]
+        places = tree.place[work.launch[order]]
+        per_place = np.bincount(places, minlength=tree.rows.size)
+        return cls(
+            tree=tree,
+            names=events.name.codes[tree.rows],
+            analysed=rank.analysed[tree.rows],
+            work=work.take(order),
+            gpu_rank=order,
+            first_operation=np.concatenate([[0], np.cumsum(per_place)]),
+            time_before_ns=np.concatenate([[0], np.cumsum(work.duration_ns[order])]),
+            cpu_time_ns=events.duration_ns[tree.rows],
+        )
+
+    def operations(self, places: Rows) -> Rows:
+        """Number of pieces of GPU work launched inside each of some calls."""
+        return np.asarray(
+            self.first_operation[self.tree.ends[places]] - self.first_operation[places]
+        )
+
+    def gpu_time_ns(self, places: Rows) -> Times:
+        """Total duration of the GPU work launched inside each of some calls."""
+        first, last = self.first_operation[places], self.first_operation[self.tree.ends[places]]
+        return np.asarray(self.time_before_ns[last] - self.time_before_ns[first])
+
+
+def launching_calls(job: Job, rank: int) -> LaunchingCalls:
+    """Index the calls of a rank, once per job."""
+    return job.remember(("launching calls", rank), lambda: LaunchingCalls.of(job.rank(rank)))
+
+
+def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
+    """List everything that launches GPU work and has a name worth asking for.
+
+    Parameters
+    ----------
+    job : Job
+    rank : int, optional
+        The first rank when not given.
+
+    Returns
+    -------
+    DataFrame
+        ``name``; ``kind`` (``cpu_op``, ``annotation``, ``python`` or ``other``; of the first call
+        of that name); ``occurrences`` (calls of exactly that name that launch GPU work, those
+        inside another such call not counted); ``kernels`` (GPU operations launched inside them);
+        ``gpu_time_ns`` (sum of their durations, int64 ns). Longest GPU time first, then by name.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    """
+    chosen = job.select_ranks(None if rank is None else [rank])[0]
+    table: pd.DataFrame = job.remember(
+        ("operators by GPU time", chosen),
+        lambda: _by_gpu_time(job.rank(chosen), launching_calls(job, chosen)),
+    )
+    return table
+
+
+def operators_to_offer(job: Job, rank: int | None = None) -> pd.DataFrame:
+    """Rows of `operators_by_gpu_time` without Python frames, but with the calls of modules."""
+    table = operators_by_gpu_time(job, rank)
+    is_frame = table["kind"] == Kind.PYTHON.name.lower()
+    is_module = [name.startswith(MODULE) for name in table["name"]]
+    return table[~is_frame | np.array(is_module, dtype=bool)]
+
+
+def suggested_operator(job: Job, rank: int | None = None) -> str:
+    """Name of an operator whose kernel sequences are worth a look.
+
+    The operator with the longest GPU time of those that occur repeatedly and launch several, but
+    not very many, kernels each time. Where there is none, an annotation or module for which that
+    holds, or at least the number of kernels.
+    """
+    table = operators_to_offer(job, rank)
+    per_occurrence = table["kernels"] / table["occurrences"]
+    several, repeated = per_occurrence.between(*SEVERAL_KERNELS), table["occurrences"] > 1
+    is_operator = table["kind"] == Kind.CPU_OP.name.lower()
+    many = per_occurrence >= SEVERAL_KERNELS[0]
+    for wanted in (several & repeated & is_operator, several & repeated, several, many):
+        if wanted.any():
+            return str(table["name"][wanted].iloc[0])
+    return str(table["name"].iloc[0]) if len(table) else USUAL_OPERATOR
+
+
+def _by_gpu_time(rank: Rank, calls: LaunchingCalls) -> pd.DataFrame:
+    events = rank.trace.events
+    places = np.arange(calls.names.size)
+    named = ~np.isin(events.kind[calls.tree.rows], LAUNCH_CALLS)
+    places = places[named & (calls.operations(places) > 0)]
+    places = places[_outermost_of_their_name(calls, places)]
+    codes, first, occurrences = np.unique(
+        calls.names[places], return_index=True, return_counts=True
+    )
+    by_code = np.searchsorted(codes, calls.names[places])
+    kinds = events.kind[calls.tree.rows[places[first]]].tolist()
+    table = pd.DataFrame(
+        {
+            "name": [events.name.values[code] for code in codes.tolist()],
+            "kind": [Kind(kind).name.lower() for kind in kinds],
+            "occurrences": occurrences,
+            "kernels": sums_by_group(calls.operations(places), by_code, codes.size),
+            "gpu_time_ns": sums_by_group(calls.gpu_time_ns(places), by_code, codes.size),
+        }
+    )
+    return table.sort_values(["gpu_time_ns", "name"], ascending=[False, True], ignore_index=True)
+
+
+def _outermost_of_their_name(calls: LaunchingCalls, places: Rows) -> NDArray[np.bool_]:
+    """Tell which of some calls, by ascending places, are in no other call of the same name."""
+    order = np.argsort(calls.names[places], kind="stable")
+    inside = places[order]
+    of_name = calls.names[inside].astype(np.int64) * (calls.names.size + 1)
+    reached = np.maximum.accumulate(of_name + calls.tree.ends[inside])
+    outermost = np.ones(places.size, dtype=bool)
+    outermost[order[1:]] = (of_name + inside)[1:] >= reached[:-1]
+    return outermost
+
+
+def sums_by_group(values: Rows, groups: Rows, count: int) -> Rows:
+    """Sum integers by group, exactly."""
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, groups, values)
+    return sums

@@ -1,0 +1,238 @@
+"""Write kernel sequences into a copy of the trace, where a trace viewer's search finds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
+from hta_widgets.errors import ParameterError
+from hta_widgets.export.extended_trace import BETWEEN, appearing_when_whole, closing
+from hta_widgets.names import cut_in_the_middle
+from hta_widgets.trace.derived import marked
+from hta_widgets.trace.event_json import Fields, decode_fields
+from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.events import Events, Kind
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.open import PathLike
+
+PREFIX = "overlaid_"
+PATTERNS = "Patterns"
+"""Argument that marked events have; the word to search for in a trace viewer."""
+
+NAMES_KEY = "hta_widgets_names"
+"""Where the names stand that numbers replace, in a trace without a span of the profiler."""
+
+LONGEST_PATTERN = 2_000
+"""Characters of a pattern that are written into each of its events."""
+
+_WITHOUT_DURATION = (Kind.COUNTER, Kind.INSTANT)
+_COMPLETE = b'"X"'
+_SPANS = b'"Spans"'
+_PROFILER = "PyTorch Profiler"
+
+_encode = msgspec.json.encode
+
+
+def write_overlaid_trace(
+    job: Job,
+    result: KernelSequences,
+    output_dir: PathLike,
+    *,
+    top_k: int = 5,
+    compress_other_kernels: bool = True,
+) -> Path:
+    """Write ``overlaid_<name of the trace>``, in which the events of the top patterns are marked.
+
+    The operator, all calls inside it and the GPU work that they launch get an argument
+    ``Patterns: {pattern: count}``; a pattern longer than 2,000 characters is cut in the middle.
+    The copy has the compression of the original, which is never overwritten. `open_trace` leaves
+    it out where a folder holds originals.
+
+    Parameters
+    ----------
+    job : Job
+    result : KernelSequences
+        Of this job.
+    output_dir : path
+        An existing folder.
+    top_k : int
+        Number of patterns, the most frequent first.
+    compress_other_kernels : bool
+        Keep the copy small: all other complete events lose their arguments, and a number stands
+        for their name. The event of the profiler itself has the list of numbers and names as its
+        arguments; without such an event it stands under the key ``hta_widgets_names`` at the end.
+
+    Returns
+    -------
+    Path
+        The file written; an older one of that name is replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the folder is none that can be written to, `top_k` is less than 1, there is no pattern,
+        or the copy would replace a trace of this job.
+    TraceFormatError
+        If the trace of the rank is no Kineto trace.
+    """
+    source = job.sources[result.rank]
+    target = existing_folder(output_dir) / f"{PREFIX}{source.name}"
+    _check(job, result, target, top_k)
+    overlay = _Overlay.of(job, result, top_k, compress=compress_other_kernels)
+    with appearing_when_whole(target, like=source) as out:
+        for part in overlay.parts(EventText(source)):
+            out.write(part)
+    return target
+
+
+def existing_folder(output_dir: PathLike) -> Path:
+    """Return the folder to write to.
+
+    Raises
+    ------
+    ParameterError
+        If it does not exist or cannot be written to.
+    """
+    folder = Path(output_dir).expanduser()
+    if not os.fspath(output_dir) or not folder.is_dir():
+        state = "is a file" if folder.is_file() else "does not exist"
+        msg = f"output_dir {os.fspath(output_dir)!r} {state}; give a folder that exists"
+        raise ParameterError(msg)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        msg = f"output_dir {folder} cannot be written to; give another folder"
+        raise ParameterError(msg)
+    return folder
+
+
+def _check(job: Job, result: KernelSequences, target: Path, top_k: int) -> None:
+    if top_k < 1:
+        msg = f"top_k is {top_k}; it is a number of patterns, 1 or more"
+        raise ParameterError(msg)
+    if result.patterns.empty:
+        msg = f"there is no pattern to overlay: {result.finding}"
+        raise ParameterError(msg)
+    if target.resolve() in {source.resolve() for source in job.sources.values()}:
+        msg = f"{target} is a trace of this job and is not overwritten; give another output_dir"
+        raise ParameterError(msg)
+
+
+class _Overlay:
+    """What becomes of each event.
+
+    Parameters
+    ----------
+    patterns : sequence of bytes
+        JSON of the argument that the events of each pattern get.
+    by_index : ndarray of int64
+        Pattern of each event by its position in the file, -1 for none.
+    numbers : mapping of str to int, optional
+        Number that stands for the name of each event without a pattern; they keep name and
+        arguments when not given.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[bytes],
+        by_index: NDArray[np.int64],
+        numbers: Mapping[str, int] | None,
+    ) -> None:
+        self._patterns = [msgspec.Raw(pattern) for pattern in patterns]
+        self._by_index = by_index
+        self._numbers = numbers
+        self._seen_names: dict[bytes, msgspec.Raw] = {}
+        self._names_said = False
+
+    @classmethod
+    def of(cls, job: Job, result: KernelSequences, top_k: int, *, compress: bool) -> _Overlay:
+        events = job.rank(result.rank).trace.events
+        belongs = pattern_of_events(job, result, top_k)
+        by_index = np.full(int(events.index.max(initial=-1)) + 1, NO_PATTERN, dtype=np.int64)
+        by_index[events.index] = belongs
+        top = result.patterns.head(top_k)
+        texts = [cut_in_the_middle(pattern, LONGEST_PATTERN) for pattern in top["pattern"]]
+        patterns = [
+            _encode({text: count}) for text, count in zip(texts, top["count"].tolist(), strict=True)
+        ]
+        return cls(patterns, by_index, _numbers(events, belongs) if compress else None)
+
+    def parts(self, text: EventText) -> Iterator[bytes]:
+        """Text of the copy, piece by piece."""
+        text.header()
+        before = marked(text.head, text.path.name) + b"\n"
+        position = 0
+        for piece in text:
+            events, dropped = decode_fields(piece, text.separator)
+            for number, event in enumerate(events, start=position):
+                self._mark(event, self._pattern(number))
+            position += len(events) + dropped
+            if events:
+                yield before + BETWEEN.join(map(_encode, events))
+                before = BETWEEN
+        yield (b"" if position else before) + self._closed(closing(text).lstrip())
+
+    def _pattern(self, position: int) -> int:
+        known = position < self._by_index.size
+        return int(self._by_index[position]) if known else NO_PATTERN
+
+    def _mark(self, event: Fields, pattern: int) -> None:
+        if pattern != NO_PATTERN:
+            event["args"] = _with(event.get("args"), PATTERNS, self._patterns[pattern])
+        elif self._numbers is not None and bytes(event.get("ph", b"")) == _COMPLETE:
+            self._compress(event, self._numbers)
+
+    def _compress(self, event: Fields, numbers: Mapping[str, int]) -> None:
+        if self._is_profiler(event):
+            event["args"] = msgspec.Raw(_encode(_by_number(numbers)))
+            self._names_said = True
+            return
+        event.pop("args", None)
+        if "name" in event:
+            event["name"] = self._number(bytes(event["name"]), numbers)
+
+    def _number(self, name: bytes, numbers: Mapping[str, int]) -> msgspec.Raw:
+        """JSON of the number of a name, or of the name itself where it has none."""
+        if name not in self._seen_names:
+            number = numbers.get(_text(name))
+            self._seen_names[name] = msgspec.Raw(name if number is None else b'"%d"' % number)
+        return self._seen_names[name]
+
+    def _is_profiler(self, event: Fields) -> bool:
+        is_span = bytes(event.get("pid", b"")) == _SPANS
+        return is_span and _PROFILER in _text(bytes(event.get("name", b'""')))
+
+    def _closed(self, ending: bytes) -> bytes:
+        """End of the file, with the names where no event has them."""
+        if self._numbers is None or self._names_said:
+            return b"\n" + ending
+        names = b'],\n"%s": %s' % (NAMES_KEY.encode(), _encode(_by_number(self._numbers)))
+        return b"\n" + names + ending.removeprefix(b"]")
+
+
+def _numbers(events: Events, belongs: NDArray[np.int64]) -> dict[str, int]:
+    """Number the names of all events with a duration that are in no pattern."""
+    others = (belongs == NO_PATTERN) & ~np.isin(events.kind, _WITHOUT_DURATION)
+    codes = np.unique(events.name.codes[others]).tolist()
+    return {events.name.values[code]: code for code in codes}
+
+
+def _by_number(numbers: Mapping[str, int]) -> dict[str, str]:
+    return {str(number): name for name, number in numbers.items()}
+
+
+def _with(args: msgspec.Raw | None, key: str, value: msgspec.Raw) -> msgspec.Raw:
+    """Arguments with one more."""
+    known: Any = msgspec.json.decode(args or b"{}", type=Fields | None)
+    return msgspec.Raw(_encode({**(known or {}), key: value}))
+
+
+def _text(value: bytes) -> str:
+    """Text of a JSON string; of anything else, as it is written."""
+    decoded = msgspec.json.decode(value)
+    return decoded if isinstance(decoded, str) else value.decode()

@@ -1,0 +1,56 @@
+"""Figure of the performance counters: one of them by operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
+from hta_widgets.figures.style import NEUTRAL, axis, figure, height_for_rows, names_axis
+from hta_widgets.figures.text import plot_name, plot_text
+from hta_widgets.quantities import number
+
+BARS_AT_MOST = 30
+WITHOUT = "no operator"
+
+
+def counter_by_operator(
+    result: CuptiCounters, counter: str, *, level: str = TOP, statistic: str = "sum"
+) -> go.Figure:
+    """Draw one counter by operator, largest first.
+
+    Parameters
+    ----------
+    result : CuptiCounters
+    counter : str
+        One of ``result.counters``.
+    level : {"top_level_op", "bottom_level_op"}
+        The outermost or the innermost operator around each launch.
+    statistic : {"sum", "mean"}
+        Over the kernels of an operator.
+    """
+    every = result.operators
+    table = every[(every["counter"] == counter) & (every["level"] == level)]
+    table = table.sort_values(statistic, ascending=False, kind="stable").head(BARS_AT_MOST)
+    names = [WITHOUT if name is None else str(name) for name in table["operator"]]
+    bar = go.Bar(
+        x=table[statistic].to_numpy(dtype=float),
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": NEUTRAL},
+        hovertext=[
+            f"{plot_text(name)}<br>"
+            f"sum {number(total)}, mean {number(mean)} over {kernels:,} kernels"
+            for name, total, mean, kernels in zip(
+                names, table["sum"], table["mean"], table["kernels"], strict=True
+            )
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis(f"{plot_text(counter)}, {statistic}", rangemode="tozero"),
+        yaxis=names_axis([plot_name(name) for name in names]),
+    )

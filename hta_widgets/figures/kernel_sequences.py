@@ -1,0 +1,86 @@
+"""Figure of the kernel sequences: how often each occurs, or how long it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.kernel_sequences import KernelSequences
+from hta_widgets.figures.style import NEUTRAL, axis, figure, height_for_rows, names_axis
+from hta_widgets.figures.text import plot_text
+from hta_widgets.names import cut_in_the_middle, sequence_words
+from hta_widgets.quantities import duration, time_unit
+
+AXIS_WIDTH = 72
+WORDS_AT_MOST = 4
+TABLE_WIDTH = 2_000
+_HOVER_KERNELS = 12
+_HOVER_WIDTH = 100
+
+
+def kernel_sequences(
+    result: KernelSequences, *, top_k: int = 5, as_time: bool = False
+) -> go.Figure:
+    """Draw the most frequent sequences.
+
+    Parameters
+    ----------
+    result : KernelSequences
+    top_k : int
+        At most so many sequences.
+    as_time : bool
+        GPU time instead of the number of occurrences.
+    """
+    table = result.patterns.head(top_k)
+    unit = time_unit(float(table["gpu_time_ns"].max()) if len(table) else 0)
+    values = table["gpu_time_ns"] / unit.ns if as_time else table["count"]
+    sequences = result.sequences[:top_k]
+    bar = go.Bar(
+        x=values.to_numpy(),
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": NEUTRAL},
+        hovertext=[
+            _hover(names, count, gpu_ns, cpu_ns)
+            for names, count, gpu_ns, cpu_ns in zip(
+                sequences, table["count"], table["gpu_time_ns"], table["cpu_time_ns"], strict=True
+            )
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis(f"GPU time ({unit.symbol})" if as_time else "Occurrences", rangemode="tozero"),
+        yaxis=names_axis([_on_axis(names) for names in sequences]),
+    )
+
+
+def readable_patterns(result: KernelSequences) -> pd.DataFrame:
+    """Patterns as a table to read.
+
+    Returns
+    -------
+    DataFrame
+        ``sequence`` (short names of the kernels), the columns of ``result.patterns`` but the
+        pattern, and last the ``pattern``, cut in the middle when longer than 2,000 characters.
+    """
+    table = result.patterns.drop(columns="pattern")
+    table.insert(0, "sequence", [sequence_words(names) for names in result.sequences])
+    return table.assign(
+        pattern=[cut_in_the_middle(each, TABLE_WIDTH) for each in result.patterns["pattern"]]
+    )
+
+
+def _on_axis(names: tuple[str, ...]) -> str:
+    return plot_text(cut_in_the_middle(sequence_words(names, WORDS_AT_MOST), AXIS_WIDTH))
+
+
+def _hover(names: tuple[str, ...], count: int, gpu_ns: int, cpu_ns: int) -> str:
+    shown = [plot_text(cut_in_the_middle(name, _HOVER_WIDTH)) for name in names[:_HOVER_KERNELS]]
+    if len(names) > _HOVER_KERNELS:
+        shown.append(f"… {len(names) - _HOVER_KERNELS:,} more")
+    numbers = f"{count:,} times, {duration(gpu_ns)} GPU time, {duration(cpu_ns)} CPU time"
+    return "<br>".join([numbers, *shown])

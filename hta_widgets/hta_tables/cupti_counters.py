@@ -1,0 +1,28 @@
+"""The performance counters as HTA's tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.analyses.cupti_counters import CuptiCounters
+from hta_widgets.hta_tables import NS_PER_US
+
+CATEGORY = "cuda_profiler_range"
+_PLACE = ["index", "cat", "name", "pid", "tid", "ts", "dur"]
+_OPERATORS = ["index_runtime", "op_stack", "top_level_op", "bottom_level_op"]
+
+
+def cupti_counters(result: CuptiCounters) -> list[pd.DataFrame]:
+    """Return the tables that `TraceAnalysis.get_cupti_counter_data_with_operators` documents."""
+    ranges = result.ranges
+    table = ranges.assign(
+        cat=CATEGORY, ts=ranges["start_ns"] / NS_PER_US, dur=ranges["duration_ns"] / NS_PER_US
+    )
+    return [
+        of_rank[[*_PLACE, *_counters_of(result, of_rank), *_OPERATORS]].reset_index(drop=True)
+        for _, of_rank in table.groupby("rank", sort=False)
+    ]
+
+
+def _counters_of(result: CuptiCounters, of_rank: pd.DataFrame) -> list[str]:
+    return [name for name in result.counters if of_rank[name].notna().any()]

@@ -1,0 +1,115 @@
+"""Performance counters and the operators that they belong to."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hta_widgets.analyses.cupti_counters import cupti_counters
+from hta_widgets.errors import UnknownRankError
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import call, host, kernel, step
+
+
+def measured(ts, name="k", *, correlation=None, **counters):
+    event = kernel(ts, 5, name=name, cat="cuda_profiler_range")
+    given = {} if correlation is None else {"correlation": correlation}
+    return event | {"args": given | {key.replace("_", "."): n for key, n in counters.items()}}
+
+
+def operators(result):
+    columns = ("top_level_op", "bottom_level_op", "op_stack")
+    return list(zip(*(result.ranges[name].tolist() for name in columns), strict=True))
+
+
+def test_in_order_of_the_launches(tmp_path):
+    events = [
+        host(0, 9, "aten::linear"),
+        host(1, 7, "linear.py(3): forward", cat="python_function"),
+        host(2, 5, "aten::addmm"),
+        call(3, 1, 1),
+        call(20, 1, 2),
+        measured(100, "first", inst_sum=3, cycles_avg=0.5),
+        measured(105, "second", inst_sum=4),
+    ]
+    result = cupti_counters(open_job(tmp_path, [events]))
+    assert result.counters == ("cycles.avg", "inst.sum")
+    assert result.ranges["name"].tolist() == ["first", "second"]
+    assert operators(result) == [
+        ("aten::linear", "aten::addmm", ["aten::linear", "aten::addmm"]),
+        (None, None, []),
+    ]
+    assert result.ranges["index_runtime"].tolist() == [3, 4]
+    assert result.ranges["inst.sum"].tolist() == [3, 4]
+    assert math.isnan(result.ranges["cycles.avg"][1])
+    assert result.operators.to_dict("records") == [
+        {"level": level, "operator": operator, "counter": counter} | {"kernels": 1} | both
+        for level, inner in (("top_level_op", "aten::linear"), ("bottom_level_op", "aten::addmm"))
+        for counter, operator, both in (
+            ("cycles.avg", inner, {"sum": 0.5, "mean": 0.5}),
+            ("inst.sum", None, {"sum": 4.0, "mean": 4.0}),
+            ("inst.sum", inner, {"sum": 3.0, "mean": 3.0}),
+        )
+    ]
+    assert result.finding == (
+        "2 kernels on rank 0 have 2 counters; 1 of them were launched by 1 top-level operators, "
+        "most by aten::linear (1)."
+    )
+
+
+def test_by_correlation_where_there_is_one(tmp_path):
+    events = [host(0, 9, "a"), call(1, 1, 5), host(10, 9, "b"), call(11, 1, 6)]
+    events += [measured(50, correlation=6, inst=1), measured(60, correlation=5, inst=2)]
+    result = cupti_counters(open_job(tmp_path, [events]))
+    assert result.ranges["top_level_op"].tolist() == ["b", "a"]
+    assert result.counters == ("inst",)
+
+
+def test_a_driver_call_inside_a_runtime_call_is_the_same_launch(tmp_path):
+    events = [
+        host(0, 9, "a"),
+        call(1, 6, 1),
+        call(2, 2, 1, name="cuLaunchKernel", cat="cuda_driver"),
+        call(8, 1, 2, name="cudaMemcpyAsync"),
+        host(10, 9, "triton"),
+        call(11, 1, 3, name="cuLaunchKernelEx", cat="cuda_driver"),
+        measured(50, inst=1),
+        measured(60, inst=1),
+    ]
+    result = cupti_counters(open_job(tmp_path, [events]))
+    assert result.ranges["top_level_op"].tolist() == ["a", "triton"]
+
+
+def test_where_the_counts_differ_the_counters_stay(tmp_path):
+    """Spec C9: HTA drops the rank."""
+    events = [host(0, 9, "a"), call(1, 1, 5), measured(50, inst=1), measured(60, inst=2)]
+    result = cupti_counters(open_job(tmp_path, [events]))
+    assert result.ranges["inst"].tolist() == [1, 2]
+    assert operators(result) == [(None, None, [])] * 2
+    assert result.notices[-1] == (
+        "rank 0: 2 measured kernels and 1 kernel launches cannot be paired by their order; these "
+        "kernels have no operators"
+    )
+    assert "no operator is known" in result.finding
+
+
+def test_the_step_filter_goes_by_the_launch(tmp_path):
+    """The profiler spreads its measurements over the time as it likes."""
+    events = [step(1, 0, 10), step(2, 10, 10)]
+    events += [host(1, 5, "a"), call(2, 1, 1), host(11, 5, "b"), call(12, 1, 2)]
+    events += [measured(500, inst=1), measured(505, inst=2)]
+    result = cupti_counters(open_job(tmp_path, [events]))
+    assert result.ranges["top_level_op"].tolist() == ["a"]
+
+
+def test_without_counters(tmp_path):
+    job = open_job(tmp_path, [[host(0, 1, "op")], [call(0, 1, 1), measured(5, inst=1)]])
+    result = cupti_counters(job, [0])
+    assert "no events cuda_profiler_range" in result.finding
+    assert result.ranges.empty
+    assert result.operators.empty
+    assert {"rank", "op_stack"} <= set(result.ranges.columns)
+    assert cupti_counters(job).ranges["rank"].tolist() == [1]
+    with pytest.raises(UnknownRankError):
+        cupti_counters(job, [7])

@@ -4,23 +4,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from hta_widgets.analyses.cupti_counters import cupti_counters
+from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
+from hta_widgets.analyses.kernel_sequences import kernel_sequences
+from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.overlap import overlap
+from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
+from hta_widgets.export.trace_with_counters import (
+    DEFAULT_SUFFIX,
+    TimeSeriesTypes,
+    write_traces_with_counters,
+)
 from hta_widgets.figures import kernel_breakdown as kernel_figures
+from hta_widgets.figures.idle_time import idle_time_of_streams
+from hta_widgets.figures.kernel_sequences import kernel_sequences as sequences_figure
+from hta_widgets.figures.launch_stats import launch_histogram
 from hta_widgets.figures.overlap import overlap as overlap_figure
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
+from hta_widgets.hta_tables.cupti_counters import cupti_counters as cupti_tables
+from hta_widgets.hta_tables.idle_time import idle_interval_statistics
+from hta_widgets.hta_tables.idle_time import idle_time as idle_table
 from hta_widgets.hta_tables.kernel_breakdown import kernel_breakdown as kernel_tables
+from hta_widgets.hta_tables.kernel_sequences import kernel_sequences as sequences_table
+from hta_widgets.hta_tables.launch_stats import launch_stats as launch_tables
+from hta_widgets.hta_tables.memory_bandwidth import memory_bw_summary, memory_bw_time_series
 from hta_widgets.hta_tables.overlap import overlap as overlap_table
+from hta_widgets.hta_tables.queue_length import queue_length_summary, queue_length_time_series
 from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as temporal_table
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.open import PathLike, open_trace
+from hta_widgets.trace.steps import analysed_steps
+
+__all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
 DEFAULT_TRACE_DIR = "/tmp/trace"  # noqa: S108 - HTA's default
 
@@ -155,6 +181,314 @@ class TraceAnalysis:
             for figure in _kernel_figures(result):
                 figure.show(renderer=image_renderer or None)
         return kernel_tables(result)
+
+    def get_idle_time_breakdown(  # noqa: PLR0917
+        self,
+        ranks: Iterable[int] | None = None,
+        streams: Iterable[int] | None = None,
+        visualize: bool = True,  # noqa: FBT001, FBT002
+        visualize_pctg: bool = True,  # noqa: FBT001, FBT002
+        show_idle_interval_stats: bool = False,  # noqa: FBT001, FBT002
+        consecutive_kernel_delay: float = 30,
+    ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """Idle time of each stream by its cause.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+        streams : iterable of int, optional
+            All streams when not given.
+        visualize : bool
+            Show a figure per rank.
+        visualize_pctg : bool
+            Show shares of the idle time instead of time.
+        show_idle_interval_stats : bool
+            Return the statistics of the idle intervals too.
+        consecutive_kernel_delay : float
+            Intervals shorter than this (µs) for which the host is not late are ``kernel_wait``.
+
+        Returns
+        -------
+        idle_time : DataFrame
+            ``rank``, ``stream``, ``idle_category`` (``host_wait``, ``kernel_wait``, ``other``; the
+            first two only where they occur), ``idle_time`` (µs, two decimals),
+            ``idle_time_ratio`` (share, 0 to 1, of the stream's idle time, two decimals; NaN when it
+            is never idle). The index begins anew for each rank. Where a rank has several devices: a
+            column ``device``.
+        statistics : DataFrame or None
+            Indexed by ``idle_category``: ``rank``, ``stream``, ``count`` (intervals), ``mean``,
+            ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max`` (µs, two decimals). None unless
+            asked for.
+        """
+        chosen = self._ranks_or_first(ranks)
+        analyse = partial(
+            idle_time,
+            self.job,
+            streams=streams if streams is None else tuple(streams),
+            consecutive_kernel_delay=consecutive_kernel_delay,
+        )
+        result = analyse(chosen)
+        if visualize:
+            for rank in chosen:
+                idle_time_of_streams(analyse([rank]), as_percent=visualize_pctg).show()
+        statistics = idle_interval_statistics(result) if show_idle_interval_stats else None
+        return idle_table(result), statistics
+
+    def get_cuda_kernel_launch_stats(
+        self,
+        ranks: Iterable[int] | None = None,
+        runtime_cutoff: float = 50,
+        launch_delay_cutoff: float = 100,
+        include_memory_events: bool = True,  # noqa: FBT001, FBT002
+        visualize: bool = True,  # noqa: FBT001, FBT002
+    ) -> dict[int, pd.DataFrame]:
+        """Duration of each launch, of the operation that it launches, and the delay between them.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+        runtime_cutoff : float
+            Calls longer than this (µs) are drawn as outliers.
+        launch_delay_cutoff : float
+            Delays longer than this (µs) are drawn as outliers.
+        include_memory_events : bool
+            Include copies and fills.
+        visualize : bool
+            Show three histograms per rank: operations shorter than their call, long calls, long
+            delays.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank, in the order of the calls in the file: ``correlation``, ``cpu_duration`` (of
+            the launching call), ``gpu_duration`` (of the operation), ``launch_delay`` (end of the
+            call to start of the operation, 0 when it starts before), in µs. A call that launches a
+            graph has a row for each of its operations.
+        """
+        chosen = self._ranks_or_first(ranks)
+        analyse = partial(
+            launch_stats,
+            self.job,
+            runtime_cutoff=runtime_cutoff,
+            launch_delay_cutoff=launch_delay_cutoff,
+            include_memory_events=include_memory_events,
+        )
+        result = analyse(chosen)
+        if visualize:
+            for rank in chosen:
+                of_rank = analyse([rank])
+                for distribution in DISTRIBUTIONS:
+                    launch_histogram(of_rank, distribution).show()
+        return launch_tables(result)
+
+    def get_queue_length_time_series(
+        self, ranks: Iterable[int] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Operations launched and not yet begun, over time.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank with launches, one row per change, by stream and time: ``ts`` (µs), ``pid`` and
+            ``tid`` (of the GPU operation), ``stream``, ``queue_length`` (from then on), indexed by
+            the position in the file of the launch or of the operation that begins. Where a rank has
+            several devices: by device first, with a column ``device``.
+        """
+        return queue_length_time_series(queue_length(self.job, self._ranks_or_first(ranks)))
+
+    def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
+        """Statistics of the queue length of each stream, over its changes.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+
+        Returns
+        -------
+        DataFrame or None
+            Indexed by ``rank`` and ``stream`` (and ``device``, where a rank has several); columns
+            ``("queue_length", s)`` with s ``count`` (changes), ``mean``, ``std``, ``min``,
+            ``25%``, ``50%``, ``75%``, ``max``. None without launches.
+        """
+        return queue_length_summary(queue_length(self.job, self._ranks_or_first(ranks)))
+
+    def get_memory_bw_time_series(
+        self, ranks: Iterable[int] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Bandwidth of copies and fills over time.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank with copies or fills, one row per start and per end, by name and time: ``ts``
+            (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
+            then on, over all streams and devices).
+        """
+        return memory_bw_time_series(memory_bandwidth(self.job, self._ranks_or_first(ranks)))
+
+    def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
+        """Statistics of the bandwidth of copies and fills, over its changes to more than 0.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+
+        Returns
+        -------
+        DataFrame or None
+            Indexed by ``rank`` and ``name``; columns ``("memory_bw_gbps", s)`` in GB/s with s
+            ``count`` (changes), ``mean``, ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max``.
+            Without rows when no bandwidth is known; None without copies and fills.
+        """
+        return memory_bw_summary(memory_bandwidth(self.job, self._ranks_or_first(ranks)))
+
+    def generate_trace_with_counters(
+        self,
+        time_series: TimeSeriesTypes | None = None,
+        ranks: Iterable[int] | None = None,
+        output_suffix: str = DEFAULT_SUFFIX,
+    ) -> None:
+        """Write copies of traces with queue length and memory bandwidth as counter tracks.
+
+        Each copy lies beside its trace and has its compression; traces are never overwritten. A
+        rank without anything to count gets none, and the log says so.
+
+        Parameters
+        ----------
+        time_series : TimeSeriesTypes, optional
+            Both when not given.
+        ranks : iterable of int, optional
+            The first rank when not given.
+        output_suffix : str
+            Added to the file name, before ``.json`` or ``.json.gz``.
+
+        Raises
+        ------
+        ParameterError
+            If `output_suffix` is no part of a file name, or a file of that name exists that is no
+            such copy.
+        """
+        chosen = self._ranks_or_first(ranks)
+        write_traces_with_counters(self.job, time_series, chosen, output_suffix)
+
+    def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917
+        self,
+        operator_name: str,
+        output_dir: PathLike,
+        min_pattern_len: int = 3,
+        rank: int = 0,
+        top_k: int = 5,
+        visualize: bool = False,  # noqa: FBT001, FBT002
+        compress_other_kernels: bool = True,  # noqa: FBT001, FBT002
+        *,
+        whole_name: bool = False,
+    ) -> pd.DataFrame:
+        """Sequences of kernels that an operator launches, also marked in a copy of the trace.
+
+        Parameters
+        ----------
+        operator_name : str
+            A part of the operator's name.
+        output_dir : path
+            An existing folder; the copy is ``overlaid_<name of the trace>``, with the same
+            compression. Without any sequence none is written.
+        min_pattern_len : int
+            Occurrences that launch fewer GPU operations are left out.
+        rank : int
+            0, the default, is the first rank where the job has no rank 0.
+        top_k : int
+            Number of sequences shown and marked, the most frequent first.
+        visualize : bool
+            Show the figure.
+        compress_other_kernels : bool
+            Keep the copy small: events in none of the sequences lose their arguments, and a number
+            stands for their name.
+        whole_name : bool
+            `operator_name` is the whole name: ``aten::add`` does not stand for ``aten::addmm``.
+
+        Returns
+        -------
+        DataFrame
+            All sequences, most frequent first, then by pattern: ``pattern`` (names of the operator
+            and of the kernels, joined by ``|``), ``count``, ``GPU kernel duration (us)`` and
+            ``CPU op duration (us)`` (µs, summed over the occurrences).
+
+        Raises
+        ------
+        ParameterError
+            If `operator_name` is empty or `output_dir` is no folder that can be written to.
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        folder = existing_folder(output_dir)
+        result = kernel_sequences(
+            self.job,
+            None if rank == 0 and 0 not in self.job.ranks else rank,
+            operator_name=operator_name,
+            min_pattern_len=min_pattern_len,
+            whole_name=whole_name,
+        )
+        if not result.patterns.empty:
+            write_overlaid_trace(
+                self.job,
+                result,
+                folder,
+                top_k=top_k,
+                compress_other_kernels=compress_other_kernels,
+            )
+        if visualize:
+            sequences_figure(result, top_k=top_k).show()
+        return sequences_table(result)
+
+    def get_cupti_counter_data_with_operators(
+        self, ranks: Iterable[int] | None = None
+    ) -> list[pd.DataFrame]:
+        """Performance counters of kernels, with the operators that launched them.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank when not given.
+
+        Returns
+        -------
+        list of DataFrame
+            One per rank that has counters, one row per measured kernel: ``index`` (position in the
+            file), ``cat``, ``name``, ``pid``, ``tid``, ``ts``, ``dur`` (µs, as the profiler spread
+            the measurements, not as the kernels ran), a column per counter, ``index_runtime``
+            (position in the file of the launch, -1 where it is not known), ``op_stack`` (list of
+            the operators around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None
+            where there is none).
+        """
+        return cupti_tables(cupti_counters(self.job, self._ranks_or_first(ranks)))
+
+    def get_profiler_steps(self) -> list[int]:
+        """Numbers of the ProfilerSteps that take part in the analyses, of all ranks together."""
+        include_last = self.job.include_last_profiler_step
+        steps = [
+            analysed_steps(self.job.rank(rank).steps, include_last_profiler_step=include_last)
+            for rank in self.job.ranks
+        ]
+        return sorted(set().union(*steps))
+
+    def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
+        """HTA's rule: no rank given means rank 0, here the first rank that there is."""
+        chosen = tuple(ranks or ())
+        return self.job.select_ranks(chosen or self.job.ranks[:1])
 
 
 def _in_folder(

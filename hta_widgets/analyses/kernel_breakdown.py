@@ -133,9 +133,7 @@ def _time_by_type(work: Sequence[GpuWork], types: Sequence[KernelType]) -> pd.Da
 def _statistics_of(job: Job, rank: int) -> pd.DataFrame:
     """Launch statistics of one rank, which no parameter changes."""
     key = ("kernel statistics", rank)
-    table: pd.DataFrame = job.remember(
-        key, lambda: _launch_statistics(rank, job.gpu_work(rank))
-    )
+    table: pd.DataFrame = job.remember(key, lambda: _launch_statistics(rank, job.gpu_work(rank)))
     return table
 
 

@@ -17,9 +17,10 @@ from hta_widgets.figures.style import (
     emphasis,
     figure,
     height_for_rows,
+    names_axis,
     type_color,
 )
-from hta_widgets.figures.text import hover_name, plot_name
+from hta_widgets.figures.text import hover_name, plot_names
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_KERNEL = {"select": "kernel"}
@@ -58,7 +59,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
         height=height_for_rows(len(table)),
         showlegend=False,
         xaxis=axis("Share of busy time (%)", rangemode="tozero"),
-        yaxis=_names_axis(names),
+        yaxis=names_axis(names),
     )
 
 
@@ -95,7 +96,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         height=height_for_rows(len(table)),
         showlegend=False,
         xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
-        yaxis=_names_axis([plot_name(_label(row)) for row in _records(table)]),
+        yaxis=names_axis(plot_names([_label(row) for row in _records(table)])),
     )
 
 
@@ -108,7 +109,7 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
     rows = _records(table)
     colors = [IDLE if row["name"] == OTHERS else type_color(row["kernel_type"]) for row in rows]
     pie = _pie(
-        [plot_name(_label(row), LEGEND_WIDTH) for row in rows],
+        plot_names([_label(row) for row in rows], LEGEND_WIDTH),
         table["sum_ns"],
         colors,
         [_kernel_hover(row) for row in rows],
@@ -196,17 +197,6 @@ def _label(row: _Row) -> str:
 def _kernel_hover(row: _Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
     return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {row['count']:,} launches"
-
-
-def _names_axis(names: list[str]) -> dict[str, Any]:
-    """Names on the left, the first on top."""
-    return axis(
-        tickvals=list(range(len(names))),
-        ticktext=names,
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-        ticks="",
-    )
 
 
 def _pie(

@@ -6,7 +6,9 @@ made on purpose would become a link.
 
 from __future__ import annotations
 
-from hta_widgets.names import short_name
+from collections.abc import Sequence
+
+from hta_widgets.names import distinct_names, short_name
 
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _DIRECTION_MARKS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
@@ -30,6 +32,11 @@ def plot_text(text: str) -> str:
 def plot_name(name: str, width: int = 48) -> str:
     """Short form of a name for an axis or a legend."""
     return plot_text(short_name(name, width))
+
+
+def plot_names(names: Sequence[str], width: int = 48) -> list[str]:
+    """Short forms of names that stand side by side: different names stay different."""
+    return [plot_text(name) for name in distinct_names(names, width)]
 
 
 def hover_name(name: str) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
 NS_PER_US = 1000
+_DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
 
 def device_column(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Column ``device``, which only jobs with several devices on a rank have."""
     return {"device": table["device"]} if table["rank"].duplicated().any() else {}
+
+
+def statistics_table(
+    table: pd.DataFrame, keys: Sequence[str], columns: Sequence[str], of: str
+) -> pd.DataFrame:
+    """Columns with the eight statistics, in the form of ``groupby(keys)[[of]].describe()``."""
+    shown = table.set_index(list(keys))[list(columns)].astype(np.float64)
+    shown.columns = pd.MultiIndex.from_product([[of], _DESCRIBED])
+    return shown

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.panels.idle_time import IdleTimePanel
 from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
+from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
 from hta_widgets.panels.launch_stats import LaunchStatsPanel
 from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
 from hta_widgets.panels.overlap import OverlapPanel
@@ -14,9 +16,11 @@ from hta_widgets.panels.selection import Selection
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 
 __all__ = [
+    "CuptiCountersPanel",
     "Dashboard",
     "IdleTimePanel",
     "KernelBreakdownPanel",
+    "KernelSequencesPanel",
     "LaunchStatsPanel",
     "MemoryBandwidthPanel",
     "OverlapPanel",

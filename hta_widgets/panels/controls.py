@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+
 from hta_widgets.trace.job import Job
 
 Options: TypeAlias = Sequence[tuple[str, str | float]]
+DetailedOptions: TypeAlias = Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
@@ -93,17 +96,92 @@ class Toggle(Control):
 
 
 @dataclass(frozen=True)
-class RankPicker(Control):
-    """Picks the ranks of the selection."""
+class Search(Control):
+    """One of very many values, found by typing parts of its label.
 
-    kind: ClassVar[str] = "ranks"
+    Parameters
+    ----------
+    options : sequence of (label, value, detail), or function of the job that returns one
+        The detail stands behind the label, such as ``12.3 ms, 48 calls``.
+    free_text : bool
+        Also offer the text as it was typed.
+    """
+
+    kind: ClassVar[str] = "search"
+
+    options: DetailedOptions | Callable[[Job], DetailedOptions] = ()
+    free_text: bool = False
+
+    def spec(self, job: Job) -> dict[str, Any]:
+        """Name, label and the options of this job."""
+        options = self.options(job) if callable(self.options) else self.options
+        return {**super().spec(job), "options": [list(option) for option in options]}
+
+
+@dataclass(frozen=True)
+class Button(Control):
+    """Calls the method `name` of the panel, which says what it did or returns the files it wrote.
+
+    A browser can call no other methods than those of buttons.
+    """
+
+    kind: ClassVar[str] = "button"
+
+
+@dataclass(frozen=True)
+class Picker(Control):
+    """Picks some integers: a field of the selection, where an empty list means all.
+
+    Parameters
+    ----------
+    noun : str
+        What each integer is the number of.
+    """
+
+    kind: ClassVar[str] = "picker"
+
+    noun: str = ""
+
+    def options(self, job: Job) -> list[int]:
+        """Integers to pick from."""
+        raise NotImplementedError
+
+    def spec(self, job: Job) -> dict[str, Any]:
+        """Name, label, noun and the integers of this job."""
+        return {**super().spec(job), "options": self.options(job)}
+
+
+@dataclass(frozen=True)
+class RankPicker(Picker):
+    """Picks the ranks of the selection."""
 
     name: str = "ranks"
     label: str = "Ranks"
+    noun: str = "rank"
 
-    def spec(self, job: Job) -> dict[str, Any]:
-        """Name, label and the ranks of the job."""
-        return {**super().spec(job), "options": list(job.ranks)}
+    def options(self, job: Job) -> list[int]:
+        """Ranks of the job."""
+        return list(job.ranks)
+
+
+@dataclass(frozen=True)
+class StreamPicker(Picker):
+    """Picks the streams of the selection."""
+
+    name: str = "streams"
+    label: str = "Streams"
+    noun: str = "stream"
+
+    def options(self, job: Job) -> list[int]:
+        """Streams on which any rank of the job does GPU work."""
+        return sorted({stream for rank in job.ranks for stream in _streams(job, rank)})
+
+
+def _streams(job: Job, rank: int) -> list[int]:
+    found: list[int] = job.remember(
+        ("streams", rank), lambda: np.unique(job.gpu_work(rank).stream).tolist()
+    )
+    return found
 
 
 SHARE_OR_TIME = Choice("as_percent", "Show", (("Share", True), ("Time", False)))

@@ -11,8 +11,10 @@ import plotly.graph_objects as go
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.controls import Control, RankPicker
+from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.idle_time import IdleTimePanel
 from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
+from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
 from hta_widgets.panels.launch_stats import LaunchStatsPanel
 from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
 from hta_widgets.panels.overlap import OverlapPanel
@@ -31,6 +33,8 @@ PANELS: dict[str, type[Panel]] = {
     "launch_stats": LaunchStatsPanel,
     "queue_length": QueueLengthPanel,
     "memory_bandwidth": MemoryBandwidthPanel,
+    "kernel_sequences": KernelSequencesPanel,
+    "cupti_counters": CuptiCountersPanel,
 }
 
 COLUMNS = "repeat(auto-fit, minmax(min(100%, 520px), 1fr))"

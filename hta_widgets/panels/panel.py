@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from traitlets import Bool, Dict, Int, List, TraitError, link, validate
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.panels.actions import answer, reason
 from hta_widgets.panels.assets import shared_assets
 from hta_widgets.panels.controls import Control
 from hta_widgets.panels.front_end import static_file
@@ -22,6 +22,9 @@ from hta_widgets.panels.summary import html_summary
 from hta_widgets.panels.view import figure_view, table_view
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, TraceSource, as_job
+
+MIRRORED = ("ranks", "streams")
+"""Fields of the selection that a panel which has a parameter of that name shares with it."""
 
 NOTHING_YET: dict[str, Any] = {
     "rev": 0,
@@ -65,8 +68,8 @@ class Panel(anywidget.AnyWidget):
     selection : Selection, optional
         The selection to follow; by default the one that all panels of the job share.
     **parameters
-        Initial values of the panel's parameters, and `layout`. With `ranks`, but without a
-        `selection`, the panel gets a selection of its own and is not linked to others.
+        Initial values of the panel's parameters, and `layout`. With `ranks` or `streams`, but
+        without a `selection`, the panel gets a selection of its own and is not linked to others.
 
     Raises
     ------
@@ -86,13 +89,15 @@ class Panel(anywidget.AnyWidget):
     """Controls above the figures, from left to right."""
 
     follows: ClassVar[tuple[str, ...]] = ()
-    """Fields of the selection, apart from the ranks, that the panel depends on."""
+    """Fields of the selection that the panel depends on, apart from those in `MIRRORED`."""
 
     ranks: List[int] = List(Int()).tag(sync=True)
     """Ranks to analyse, always those of the selection; an empty list means all."""
 
     _spec = Dict().tag(sync=True)
     _view = Dict(NOTHING_YET).tag(sync=True)
+    _action = Dict().tag(sync=True, echo_update=False)
+    _answer = Dict().tag(sync=True)
     _req = Int(0).tag(sync=True, echo_update=False)
     _visible = Bool(True).tag(sync=True, echo_update=False)
     _assets = anywidget.WidgetTrait().tag(sync=True)
@@ -108,18 +113,19 @@ class Panel(anywidget.AnyWidget):
         self._following = ExitStack()
         self._reject_unknown(parameters)
         self.job = as_job(source)
-        self.linked = selection is not None or "ranks" not in parameters
+        self.linked = selection is not None or not parameters.keys() & {*MIRRORED}
         if selection is None:
             selection = Selection.of(self.job) if self.linked else Selection()
         self.selection = selection
-        self.selection.ranks = parameters.pop("ranks", self.selection.ranks)
+        for name in self._mirrored():
+            setattr(selection, name, parameters.pop(name, getattr(selection, name)))
         self._holding = 0
         self._stale = True
         self._refusal: str | None = None
         self._outcome: Outcome | None = None
         self._failure: Exception | None = None
         super().__init__(
-            ranks=self.selection.ranks,
+            **{name: getattr(selection, name) for name in self._mirrored()},
             _spec=self._describe(),
             _assets=shared_assets(),
             _selection=self.selection,
@@ -208,8 +214,11 @@ class Panel(anywidget.AnyWidget):
                 self._refusal = str(error)
                 self._req = sync_data.get("_req", self._req)
                 self.send_state([name for name in sync_data if name in self.parameters()])
+            asked = sync_data.get("_action", {})
+            if asked.get("number") != self._answer.get("number"):
+                self._answer = answer(self, asked)
 
-    @validate("ranks")
+    @validate(*MIRRORED)
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:
         return ascending(proposal["value"])
 
@@ -226,6 +235,10 @@ class Panel(anywidget.AnyWidget):
             msg = f"{cls.__name__} has no parameter {', '.join(unknown)}; it has {known}"
             raise TypeError(msg)
 
+    @classmethod
+    def _mirrored(cls) -> list[str]:
+        return [name for name in MIRRORED if name in cls.parameters()]
+
     def _describe(self) -> dict[str, Any]:
         return {
             "title": self.title,
@@ -233,8 +246,9 @@ class Panel(anywidget.AnyWidget):
         }
 
     def _follow(self) -> None:
-        ranks = link((self.selection, "ranks"), (self, "ranks"))
-        self._following.callback(ranks.unlink)
+        for name in self._mirrored():
+            linked = link((self.selection, name), (self, name))
+            self._following.callback(linked.unlink)
         fields = list(self.follows)
         self.selection.observe(self._outdate, fields)
         self._following.callback(self.selection.unobserve, self._outdate, fields)
@@ -284,10 +298,7 @@ class Panel(anywidget.AnyWidget):
 
     def _error(self) -> str | None:
         failure = self._failure
-        if self._refusal or failure is None:
-            return self._refusal
-        known = isinstance(failure, HtaWidgetsError)
-        return str(failure) if known else f"{type(failure).__name__}: {failure}"
+        return self._refusal or (reason(failure) if failure else None)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})

@@ -12,7 +12,7 @@ from hta_widgets.trace.job import Job
 
 
 class Selection(SharedModel):
-    """Ranks and kernel that the panels of one job have in common.
+    """Ranks, streams and kernel that the panels of one job have in common.
 
     Examples
     --------
@@ -23,6 +23,9 @@ class Selection(SharedModel):
 
     ranks: List[int] = List(Int()).tag(sync=True)
     """Selected ranks, ascending; an empty list means all."""
+
+    streams: List[int] = List(Int()).tag(sync=True)
+    """Selected streams, ascending; an empty list means all."""
 
     kernel = Unicode().tag(sync=True)
     """Full name of the selected kernel; an empty string means none."""
@@ -35,18 +38,18 @@ class Selection(SharedModel):
             selection = _of_job[job] = cls()
         return selection
 
-    @validate("ranks")
+    @validate("ranks", "streams")
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:
         return ascending(proposal["value"])
 
     def __repr__(self) -> str:
-        """Both fields."""
-        return f"Selection(ranks={self.ranks}, kernel={self.kernel!r})"
+        """All fields."""
+        return f"Selection(ranks={self.ranks}, streams={self.streams}, kernel={self.kernel!r})"
 
 
-def ascending(ranks: list[int]) -> list[int]:
-    """Ranks in order, each once."""
-    return sorted(set(ranks))
+def ascending(picked: list[int]) -> list[int]:
+    """Integers in order, each once."""
+    return sorted(set(picked))
 
 
 _of_job: WeakKeyDictionary[Job, Selection] = WeakKeyDictionary()

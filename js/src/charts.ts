@@ -1,7 +1,6 @@
 // The figures of a view side by side; a figure keeps its chart while its name stays.
 import { make } from "./dom";
-import { Chart, type Plotly } from "./figure";
-import type { Pick } from "./picks";
+import { Chart, type Acts, type Plotly } from "./figure";
 import type { Figure } from "./types";
 
 interface Shown {
@@ -12,14 +11,14 @@ interface Shown {
 export class Charts {
   readonly element = make("div", { className: "hta-figures" });
   #plotly: Promise<Plotly>;
-  #pick: (pick: Pick, add: boolean) => void;
+  #acts: Acts;
   #signal: AbortSignal;
   #shown = new Map<string, Shown>();
   #latest: readonly Figure[] = [];
 
-  constructor(plotly: Promise<Plotly>, pick: (pick: Pick, add: boolean) => void, signal: AbortSignal) {
+  constructor(plotly: Promise<Plotly>, acts: Acts, signal: AbortSignal) {
     this.#plotly = plotly;
-    this.#pick = pick;
+    this.#acts = acts;
     this.#signal = signal;
   }
 
@@ -46,7 +45,7 @@ export class Charts {
     const known = this.#shown.get(figure.name);
     if (known) return known.chart;
     const stop = new AbortController();
-    const chart = new Chart(figure, plotly, this.#pick, AbortSignal.any([stop.signal, this.#signal]));
+    const chart = new Chart(figure, plotly, this.#acts, AbortSignal.any([stop.signal, this.#signal]));
     this.#shown.set(figure.name, { chart, stop });
     this.element.append(chart.element);
     return chart;

@@ -1,15 +1,18 @@
 // The row of controls. Each follows its trait whoever changes it: the user, Python or jslink.
+import { actionButton } from "./button";
 import { keepKeys, make } from "./dom";
 import { listen, type Model } from "./models";
 import { parse, position, track, valueAt } from "./numbers";
-import { rankPicker } from "./picker";
+import { integerPicker } from "./picker";
+import { combobox } from "./search";
 import type {
   Bounds,
   ChoiceSpec,
   ControlSpec,
   NumberSpec,
   PanelState,
-  RanksSpec,
+  PickerSpec,
+  SearchSpec,
   SelectionState,
   SliderSpec,
   ToggleSpec,
@@ -18,7 +21,7 @@ import type {
 export interface ControlContext {
   model: Model<PanelState>;
   selection: Promise<Model<SelectionState>>;
-  send: (values: Record<string, unknown>, target?: Model) => void;
+  send: (values: Record<string, unknown>, target?: Model, patience?: number) => void;
   signal: AbortSignal;
   prefix: string;
 }
@@ -139,17 +142,25 @@ function toggle(spec: ToggleSpec, context: ControlContext): HTMLElement {
   return row("toggle", make("label", {}, input, spec.label));
 }
 
-function ranks(spec: RanksSpec, { selection, send, signal, prefix }: ControlContext): HTMLElement {
-  const picker = rankPicker(spec.options, `${prefix}-ranks`, signal);
-  const label = make("span", { className: "hta-label", id: `${prefix}-ranks-label` }, spec.label);
+function search(spec: SearchSpec, context: ControlContext): HTMLElement {
+  const id = `${context.prefix}-${spec.name}`;
+  const box = combobox(spec, id, context.signal, (value) => context.send({ [spec.name]: value }));
+  follow(spec.name, context, (value) => box.show(String(value)));
+  return row("search", make("label", { htmlFor: id }, spec.label), box.input, box.popover);
+}
+
+function picker({ name, label: words, noun, options }: PickerSpec, context: ControlContext): HTMLElement {
+  const { selection, send, signal, prefix } = context;
+  const picker = integerPicker(options, noun, `${prefix}-${name}`, signal);
+  const label = make("span", { className: "hta-label", id: `${prefix}-${name}-label` }, words);
   picker.button.setAttribute("aria-describedby", label.id);
   selection.then((model) => {
-    picker.onPick = (chosen) => send({ ranks: chosen }, model);
-    const update = () => picker.show(model.get("ranks"));
-    listen(model, "change:ranks", update, signal);
+    picker.onPick = (chosen) => send({ [name]: chosen }, model);
+    const update = () => picker.show(model.get(name) as number[]);
+    listen(model, `change:${name}`, update, signal);
     update();
   });
-  return row("ranks", label, picker.button, picker.popover);
+  return row("picker", label, picker.button, picker.popover);
 }
 
 /** The element of one control. */
@@ -163,7 +174,11 @@ export function control(spec: ControlSpec, context: ControlContext): HTMLElement
       return spec.options.length > SEGMENTS ? menu(spec, context) : segments(spec, context);
     case "toggle":
       return toggle(spec, context);
-    case "ranks":
-      return ranks(spec, context);
+    case "search":
+      return search(spec, context);
+    case "button":
+      return row("button", actionButton(spec, context));
+    case "picker":
+      return picker(spec, context);
   }
 }

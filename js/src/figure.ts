@@ -3,20 +3,31 @@ import { keepKeys, make } from "./dom";
 import { pickAt, stops, type Pick, type Point } from "./picks";
 import { template } from "./theme";
 import type { Figure } from "./types";
+import { Zoom, type Zooming } from "./zoom";
 
 interface PlotlyEvent {
   event?: MouseEvent;
   points: Point[];
 }
 
-interface PlotlyNode extends HTMLElement {
-  on(event: string, callback: (event: PlotlyEvent) => void): void;
+export interface PlotlyNode extends HTMLElement {
+  on(event: "plotly_click", callback: (event: PlotlyEvent) => void): void;
+  on(event: "plotly_relayout", callback: (event: Record<string, unknown>) => void): void;
+  on(event: "plotly_doubleclick", callback: () => void): void;
   _fullData?: { type: string }[];
+  _fullLayout?: { xaxis?: { range: [number, number] } };
+}
+
+/** What a user does with a chart. */
+export interface Acts {
+  pick(pick: Pick, add: boolean): void;
+  zoom: Zooming;
 }
 
 /** The part of plotly.js that is used here. */
 export interface Plotly {
   react(node: HTMLElement, data: unknown[], layout: unknown, config: unknown): Promise<unknown>;
+  relayout(node: HTMLElement, changes: Record<string, unknown>): Promise<unknown>;
   purge(node: HTMLElement): void;
   Plots: { resize(node: HTMLElement): Promise<unknown> };
   Fx: { hover(node: HTMLElement, points: Point[]): void };
@@ -29,6 +40,7 @@ const CONFIG = {
   typesetMath: false,
   displaylogo: false,
   displayModeBar: "hover",
+  doubleClick: false, // Zoom does what it would
   modeBarButtons: [["toImage"]], // plotly's own choice has one that uploads the chart
 };
 
@@ -40,16 +52,18 @@ export class Chart {
   #node: PlotlyNode;
   #plotly: Plotly;
   #figure: Figure;
-  #pick: (pick: Pick, add: boolean) => void;
+  #acts: Acts;
+  #zoom: Zoom;
   #drawn = false;
   #stop = -1;
 
-  constructor(figure: Figure, plotly: Plotly, pick: (pick: Pick, add: boolean) => void, signal: AbortSignal) {
+  constructor(figure: Figure, plotly: Plotly, acts: Acts, signal: AbortSignal) {
     this.#figure = figure;
     this.#plotly = plotly;
-    this.#pick = pick;
+    this.#acts = acts;
     this.#node = make("div") as HTMLElement as PlotlyNode;
-    this.element = keepKeys(make("div", { className: "hta-figure" }, this.#caption, this.#node));
+    this.#zoom = new Zoom(acts.zoom, plotly, this.#node, signal);
+    this.element = keepKeys(make("div", { className: "hta-figure" }, this.#caption, this.#zoom.element, this.#node));
     this.element.setAttribute("role", "group");
     this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
     const observer = new ResizeObserver(() => void this.#resized());
@@ -60,10 +74,13 @@ export class Chart {
   show(figure: Figure, captioned: boolean): Promise<void> {
     this.#figure = figure;
     this.#caption.textContent = captioned ? figure.name : "";
-    const pickable = stops(figure).length > 0;
+    const keys = [
+      ...(stops(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
+      ...(this.#zoom.show(figure) ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
+    ];
     this.element.style.minHeight = `${figure.layout.height ?? HEIGHT}px`;
-    this.element.setAttribute("aria-label", pickable ? `${figure.name}: arrow keys move, Enter selects` : figure.name);
-    if (pickable) this.element.tabIndex = 0;
+    this.element.setAttribute("aria-label", [figure.name, ...keys].join(": "));
+    if (keys.length > 0) this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
     return this.draw();
   }
@@ -72,17 +89,23 @@ export class Chart {
     // An unseen tab has no width; the observer calls when it gets one.
     if (this.element.clientWidth === 0) return;
     const { name, data, layout } = this.#figure;
-    const themed = { height: HEIGHT, ...layout, autosize: true, uirevision: name, template: template(this.element) };
+    const zoomed = this.#zoom.layout(layout);
+    const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };
     // Copied: plotly writes into what it is given, and the model's state is saved in the notebook.
     await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);
-    if (!this.#drawn) this.#node.on("plotly_click", (event) => this.#clicked(event));
-    this.#drawn = true;
+    if (!this.#drawn) this.#follow();
     this.#checkTypes();
   }
 
   dispose(observer: ResizeObserver): void {
     observer.disconnect();
     this.#plotly.purge(this.#node);
+  }
+
+  #follow(): void {
+    this.#drawn = true;
+    this.#node.on("plotly_click", (event) => this.#clicked(event));
+    this.#zoom.follow();
   }
 
   #checkTypes(): void {
@@ -99,18 +122,23 @@ export class Chart {
 
   #clicked({ event, points }: PlotlyEvent): void {
     const pick = points[0] && pickAt(this.#figure, points[0]);
-    if (pick) this.#pick(pick, Boolean(event && (event.ctrlKey || event.metaKey || event.shiftKey)));
+    if (pick) this.#acts.pick(pick, Boolean(event && (event.ctrlKey || event.metaKey || event.shiftKey)));
   }
 
   #key(event: KeyboardEvent): void {
+    if (event.target !== this.element) return;
+    if (this.#pickKey(event) || this.#zoom.key(event.key)) event.preventDefault();
+  }
+
+  #pickKey(event: KeyboardEvent): boolean {
     const points = stops(this.#figure);
-    if (event.target !== this.element || points.length === 0) return;
+    if (points.length === 0) return false;
     const step = STEPS[event.key];
     const here = points[this.#stop];
     if (step !== undefined) this.#hover(points, this.#stop < 0 && step > 0 ? 0 : this.#stop + step);
     else if (here && (event.key === "Enter" || event.key === " ")) this.#choose(here, event);
-    else return;
-    event.preventDefault();
+    else return false;
+    return true;
   }
 
   #hover(points: Point[], stop: number): void {
@@ -121,6 +149,6 @@ export class Chart {
 
   #choose(point: Point, { ctrlKey, metaKey, shiftKey }: KeyboardEvent): void {
     const pick = pickAt(this.#figure, point);
-    if (pick) this.#pick(pick, ctrlKey || metaKey || shiftKey);
+    if (pick) this.#acts.pick(pick, ctrlKey || metaKey || shiftKey);
   }
 }

@@ -78,7 +78,12 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
     const target = await selection;
     send({ [picked.field]: selected(target, picked, add) }, target);
   };
-  const charts = new Charts(plotly, pick, signal);
+  const zoom = {
+    set: (name: string, stretch: readonly number[]) => send({ [name]: stretch }),
+    isSet: (name: string) => (model.get(name) as unknown[]).length > 0,
+    waits: () => requests.waiting,
+  };
+  const charts = new Charts(plotly, { pick, zoom }, signal);
   const table = new DataTable(signal);
   root.append(
     make("header", {}, words.title, words.status),
@@ -99,6 +104,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
     void charts.show(view.figures);
   };
   listen(model, "change:_view", update, signal);
+  listen(model, "change:_answer", () => words.tell(model.get("_answer")), signal);
   listen(model, "comm_live_update", () => words.say(GONE), signal);
   update();
   followPage(root, charts, signal);

@@ -1,6 +1,6 @@
 // What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item.
 import type { Model } from "./models";
-import { afterClick } from "./ranks";
+import { afterClick } from "./integers";
 import type { Figure, SelectionState } from "./types";
 
 export interface Point {

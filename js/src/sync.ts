@@ -9,6 +9,7 @@ export class Requests {
   #model: Model<PanelState>;
   #report: (progress: Progress) => void;
   #patience: number;
+  #longest: number; // of what is pending
   #pending = new Map<Model, Values>();
   #awaited: number | null = null;
   #last = 0;
@@ -22,15 +23,21 @@ export class Requests {
   ) {
     this.#model = model;
     this.#report = report;
-    this.#patience = patience;
+    this.#patience = this.#longest = patience;
     listen(model, "change:_view", () => this.#answered(), signal);
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
   }
 
   /** Give values to the panel's model, or to another one (the selection), and ask for a new view. */
-  send(values: Values, target: Model = this.#model): void {
+  send(values: Values, target: Model = this.#model, patience = this.#patience): void {
+    this.#longest = Math.max(this.#longest, patience);
     this.#pending.set(target, { ...this.#pending.get(target), ...values });
     this.#flush();
+  }
+
+  /** Whether a newer view is on its way. */
+  get waiting(): boolean {
+    return this.#awaited !== null;
   }
 
   #flush(): void {
@@ -44,7 +51,8 @@ export class Requests {
     this.#pending.clear();
     write(this.#model, { ...values, _req: this.#awaited });
     this.#report("busy");
-    this.#timer = setTimeout(() => this.#silence(), this.#patience);
+    this.#timer = setTimeout(() => this.#silence(), this.#longest);
+    this.#longest = this.#patience;
   }
 
   #answered(): void {

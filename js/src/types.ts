@@ -9,6 +9,8 @@ export interface Trace {
 
 export interface Layout {
   height?: number;
+  meta?: { zoom?: string };
+  xaxis?: object;
   [property: string]: unknown;
 }
 
@@ -71,17 +73,44 @@ export interface ToggleSpec extends Named {
   kind: "toggle";
 }
 
-export interface RanksSpec extends Named {
-  kind: "ranks";
+export type Option = [label: string, value: string, detail: string];
+
+export interface SearchSpec extends Named {
+  kind: "search";
+  options: Option[];
+  free_text: boolean;
+}
+
+export interface ButtonSpec extends Named {
+  kind: "button";
+}
+
+export interface PickerSpec extends Named {
+  kind: "picker";
+  noun: string;
   options: number[];
 }
 
-export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | RanksSpec;
+export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
+
+/** What a button asks of Python: a new number each time. */
+export interface Action {
+  name?: string;
+  number?: number;
+}
+
+export interface Answer {
+  number?: number;
+  text?: string;
+  failed?: boolean;
+}
 
 export interface PanelState {
   _spec: { title: string; controls: ControlSpec[] };
   _view: View;
   _req: number;
+  _action: Action;
+  _answer: Answer;
   _visible: boolean;
   _assets: string;
   _selection: string;
@@ -90,6 +119,7 @@ export interface PanelState {
 
 export interface SelectionState {
   ranks: number[];
+  streams: number[];
   kernel: string;
   [field: string]: unknown;
 }

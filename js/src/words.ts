@@ -1,7 +1,7 @@
 // Everything of a panel that is text: title, state, finding, error, emptiness, notices.
 import { keepKeys, make } from "./dom";
 import type { Progress } from "./sync";
-import type { View } from "./types";
+import type { Answer, View } from "./types";
 
 const HESITATION = 200;
 const SILENT = "No answer from the kernel: showing the last result";
@@ -21,6 +21,7 @@ export class Words {
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
+  #told: Answer = {}; // shown while nothing else is to be said; a failure only until the next request
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(root: HTMLElement, title: string, prefix: string, signal: AbortSignal) {
@@ -43,8 +44,16 @@ export class Words {
   progress(progress: Progress): void {
     clearTimeout(this.#timer);
     this.#root.setAttribute("aria-busy", String(progress === "busy"));
-    this.say(progress === "silent" ? SILENT : "");
+    if (progress === "busy" && this.#told.failed) this.tell({});
+    this.say(progress === "silent" ? SILENT : (this.#told.text ?? ""));
     if (progress === "busy") this.#timer = setTimeout(() => this.say("Computing…"), HESITATION);
+  }
+
+  /** Tell how an action went. */
+  tell(answer: Answer): void {
+    this.#told = answer;
+    this.status.classList.toggle("hta-failure", answer.failed ?? false);
+    this.say(answer.text ?? "");
   }
 
   say(text: string): void {

@@ -17,7 +17,7 @@ const KERNELS: SliderSpec = {
 
 function show(spec: ControlSpec, state: Record<string, unknown>) {
   const model = panelModel(state);
-  const selection = new FakeModel({ ranks: [], kernel: "" });
+  const selection = new FakeModel({ ranks: [], streams: [], kernel: "" });
   const send = vi.fn();
   const stop = new AbortController();
   const element = control(spec, {
@@ -112,7 +112,7 @@ test("a toggle sends what it shows", () => {
 });
 
 test("picked ranks go to the selection", async () => {
-  const spec: ControlSpec = { kind: "ranks", name: "ranks", label: "Ranks", options: [0, 1, 2, 3] };
+  const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1, 2, 3] };
   const { element, selection, send } = show(spec, {});
   await settle();
   const open = element.querySelector("button") as HTMLButtonElement;
@@ -126,12 +126,55 @@ test("picked ranks go to the selection", async () => {
   expect(ticks.map(({ checked }) => checked)).toEqual([false, false, true, false]);
 });
 
+test("picked streams go to the field of that name", async () => {
+  const spec: ControlSpec = { kind: "picker", name: "streams", label: "Streams", noun: "stream", options: [7, 20, 24] };
+  const { element, selection, send } = show(spec, {});
+  await settle();
+  element.querySelectorAll<HTMLInputElement>("input[type=checkbox]")[1]?.click();
+  expect(send).toHaveBeenCalledWith({ streams: [7, 24] }, selection.model);
+  selection.set("streams", [20]);
+  expect(element.querySelector("button")?.textContent).toBe("stream 20");
+});
+
+test("a searched value is sent and followed", () => {
+  const options: [string, string, string][] = [["mm", "aten::mm", "1 ms"], ["add", "aten::add", "2 ms"]];
+  const spec: ControlSpec = { kind: "search", name: "operator", label: "Operator", options, free_text: false };
+  const { element, model, send } = show(spec, { operator: "aten::mm" });
+  const field = input(element, "text");
+  expect(field.value).toBe("mm");
+  HTMLElement.prototype.showPopover = HTMLElement.prototype.hidePopover = () => {};
+  field.click();
+  (element.querySelectorAll(".hta-options li")[1] as HTMLElement).click();
+  expect(send).toHaveBeenCalledWith({ operator: "aten::add" });
+  model.set("operator", "aten::other");
+  expect(field.value).toBe("aten::other");
+});
+
+test("a button asks once, and again after the answer", () => {
+  const spec: ControlSpec = { kind: "button", name: "write_overlay", label: "Write overlay" };
+  const { element, model, send } = show(spec, {});
+  const button = element.querySelector("button") as HTMLButtonElement;
+  const asked = { name: "write_overlay", number: 1 };
+  button.click();
+  expect(send).toHaveBeenCalledWith({ _action: asked }, model.model, 600_000);
+  model.set("_action", asked);
+  expect(button.getAttribute("aria-busy")).toBe("true");
+  button.click();
+  expect(send).toHaveBeenCalledTimes(1);
+  model.set("_answer", { number: 1, text: "Wrote a.json to /tmp", failed: false });
+  expect(button.getAttribute("aria-busy")).toBe("false");
+  button.click();
+  expect(send).toHaveBeenLastCalledWith({ _action: { name: "write_overlay", number: 2 } }, model.model, 600_000);
+});
+
 test("every element that takes the focus keeps JupyterLab's keys away", () => {
   const specs: ControlSpec[] = [
     KERNELS,
     { kind: "toggle", name: "memory", label: "Memory" },
     { kind: "choice", name: "view", label: "View", options: [["A", "a"], ["B", "b"]] },
-    { kind: "ranks", name: "ranks", label: "Ranks", options: Array.from({ length: 20 }, (_, rank) => rank) },
+    { kind: "search", name: "view", label: "View", options: [["A", "a", ""]], free_text: true },
+    { kind: "button", name: "write", label: "Write" },
+    { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: Array.from({ length: 20 }, (_, rank) => rank) },
   ];
   for (const spec of specs) {
     const { element } = show(spec, { num_kernels: 1, memory: true, view: "a" });

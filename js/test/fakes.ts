@@ -73,6 +73,8 @@ export function panelModel(state: Partial<PanelState> = {}): FakeModel {
     _spec: { title: "Overlap", controls: [] },
     _view: EMPTY_VIEW,
     _req: 0,
+    _action: {},
+    _answer: {},
     _visible: true,
     _assets: "anywidget:assets",
     _selection: "anywidget:selection",
@@ -92,7 +94,8 @@ export class FakePlotly {
   hovered: unknown[] = [];
   purged = 0;
   knows: (type: string) => boolean = () => true;
-  click: (event: unknown) => void = () => {};
+  /** What plotly tells: of clicks, double clicks and new ranges. */
+  tell: Record<string, (event?: unknown) => void> = {};
 
   api(): Plotly {
     return {
@@ -100,11 +103,13 @@ export class FakePlotly {
         this.drawings.push({ node, data, layout } as Drawing);
         Object.assign(node, {
           _fullData: (data as Drawing["data"]).map(({ type = "" }) => ({ type: this.knows(type) ? type : "scatter" })),
-          on: (_: string, callback: (event: unknown) => void) => {
-            this.click = callback;
+          on: (event: string, callback: (event: unknown) => void) => {
+            this.tell[event] = callback;
           },
+          _fullLayout: layout,
         });
       },
+      relayout: async (_, changes) => this.tell["plotly_relayout"]?.(changes),
       purge: () => {
         this.purged += 1;
       },

@@ -26,7 +26,7 @@ function show(state: Partial<PanelState> = {}) {
   const plotly = new FakePlotly();
   counter += 1;
   const assets = new FakeModel({ sums: { plotly: `sum-${counter}` }, files: {} });
-  const selection = new FakeModel({ ranks: [], kernel: "" });
+  const selection = new FakeModel({ ranks: [], streams: [], kernel: "" });
   const models: Record<string, FakeModel> = { "anywidget:assets": assets, "anywidget:selection": selection };
   void importOnce(assets.model, "plotly", async () => plotly.api());
   const model = panelModel(state);
@@ -108,7 +108,7 @@ test("a click selects a rank, another one clears it, with Ctrl it adds", async (
   const { plotly, selection, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();
   const click = async (pointNumber: number, ctrlKey = false) => {
-    plotly.click({ event: { ctrlKey }, points: [{ curveNumber: 1, pointNumber }] });
+    plotly.tell["plotly_click"]?.({ event: { ctrlKey }, points: [{ curveNumber: 1, pointNumber }] });
     await settle();
     model.answer({ rev: model.get("_req") as number });
   };
@@ -174,12 +174,80 @@ test("slow answers are announced, and a kernel that has gone too", async () => {
 });
 
 test("ids differ between panels, though each runs its own copy of the module", () => {
-  const spec: ControlSpec = { kind: "ranks", name: "ranks", label: "Ranks", options: [0, 1] };
+  const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] };
   const controls = { title: "T", controls: [spec] };
   show({ _spec: controls });
   show({ _spec: controls });
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
+});
+
+const LINES: Figure = {
+  name: "Queue length",
+  data: [{ type: "scatter" }],
+  layout: { meta: { zoom: "window_us" }, xaxis: { range: [0, 1000] } },
+};
+
+test("a zoom is asked of Python, a double click asks for everything", async () => {
+  const { el, model, plotly } = show({ window_us: [], _view: { ...EMPTY_VIEW, figures: [LINES] } });
+  await settle();
+  const all = [...el.querySelectorAll("button")].find(({ textContent }) => textContent === "Show all") as HTMLElement;
+  expect(all.hidden).toBe(true);
+  plotly.tell["plotly_relayout"]?.({ "xaxis.range[0]": 100, "xaxis.range[1]": 200 });
+  expect(model.saved.at(-1)).toEqual({ window_us: [100, 200], _req: 1 });
+  model.answer({ rev: 1, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [100, 200] } } }] });
+  await settle();
+  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [100, 200] });
+  expect(model.saved).toHaveLength(1);
+  expect(all.hidden).toBe(false);
+  plotly.tell["plotly_doubleclick"]?.();
+  expect(model.saved.at(-1)).toEqual({ window_us: [], _req: 2 });
+});
+
+test("while a newer zoom is on its way, the chart stays where the user went", async () => {
+  const { model, plotly } = show({ window_us: [], _view: { ...EMPTY_VIEW, figures: [LINES] } });
+  await settle();
+  const zoom = (start: number, end: number) => {
+    Object.assign(plotly.drawings.at(-1)?.node ?? {}, { _fullLayout: { xaxis: { range: [start, end] } } });
+    plotly.tell["plotly_relayout"]?.({ "xaxis.range[0]": start, "xaxis.range[1]": end });
+  };
+  zoom(100, 200);
+  zoom(120, 150);
+  model.answer({ rev: 1, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [100, 200] } } }] });
+  await settle();
+  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [120, 150] });
+  model.answer({ rev: 2, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [120, 150] } } }] });
+  await settle();
+  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [120, 150] });
+  expect(model.saved).toHaveLength(2);
+});
+
+test("keys zoom too", async () => {
+  const { el, model } = show({ window_us: [], _view: { ...EMPTY_VIEW, figures: [LINES] } });
+  await settle();
+  const chart = el.querySelector(".hta-figure") as HTMLElement;
+  expect(chart.tabIndex).toBe(0);
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "+" }));
+  expect(model.saved.at(-1)).toMatchObject({ window_us: [250, 750] });
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "b" }));
+  expect(model.saved).toHaveLength(1);
+});
+
+test("what a button did is told and stays; a failure goes with the next request", async () => {
+  const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
+  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const box = el.querySelector("input") as HTMLInputElement;
+  const again = () => {
+    box.click();
+    model.answer({ rev: model.get("_req") as number });
+  };
+  model.set("_answer", { number: 1, text: "Wrote a.json to /tmp", failed: false });
+  again();
+  expect(text(el, "status")).toBe("Wrote a.json to /tmp");
+  model.set("_answer", { number: 2, text: "there is no pattern", failed: true });
+  expect(text(el, "status")).toBe("there is no pattern");
+  again();
+  expect(text(el, "status")).toBe("");
 });
 
 test("nothing is left listening or drawn when the view goes", async () => {

@@ -1,9 +1,9 @@
 import { expect, test, vi } from "vitest";
-import { rankPicker } from "../src/picker";
+import { integerPicker } from "../src/picker";
 
 function open(count: number) {
   const all = Array.from({ length: count }, (_, rank) => rank);
-  const picker = rankPicker(all, "p-ranks", new AbortController().signal);
+  const picker = integerPicker(all, "rank", "p-ranks", new AbortController().signal);
   picker.onPick = vi.fn();
   picker.show([]);
   document.body.replaceChildren(picker.button, picker.popover);

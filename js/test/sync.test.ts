@@ -80,3 +80,15 @@ test("nothing listens after the view is gone", () => {
   expect(model.listeners()).toBe(0);
   expect(told).toEqual(["busy"]);
 });
+
+test("a request that may take long is waited for", () => {
+  const model = panelModel();
+  const { requests, told } = start(model);
+  requests.send({ _action: { name: "write", number: 1 } }, undefined, 60_000);
+  vi.advanceTimersByTime(50_000);
+  expect(told).toEqual(["busy"]);
+  model.answer({ rev: 1 });
+  requests.send({ a: 1 });
+  vi.advanceTimersByTime(1000);
+  expect(told.at(-1)).toBe("silent");
+});

@@ -47,7 +47,7 @@ class TestConstruction:
     def test_the_spec_describes_the_controls(self, panel):
         assert panel._spec["title"] == "Fake"
         assert [control["kind"] for control in panel._spec["controls"]] == [
-            "ranks",
+            "picker",
             "slider",
             "slider",
             "toggle",

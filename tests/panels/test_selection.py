@@ -21,8 +21,9 @@ def test_a_closed_one_is_replaced():
     assert Selection.of(job) is not first
 
 
-def test_ranks_are_ascending_and_distinct():
+def test_ranks_and_streams_are_ascending_and_distinct():
     assert Selection(ranks=[3, 0, 3]).ranks == [0, 3]
+    assert Selection(streams=[20, 7, 7]).streams == [7, 20]
 
 
 def test_ranks_are_whole_numbers():
@@ -38,4 +39,4 @@ def test_it_can_be_observed_and_linked():
 
 
 def test_repr():
-    assert repr(Selection(ranks=[1])) == "Selection(ranks=[1], kernel='')"
+    assert repr(Selection(ranks=[1])) == "Selection(ranks=[1], streams=[], kernel='')"

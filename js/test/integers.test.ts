@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { afterClick, describeRanks, filterRanks } from "../src/ranks";
+import { afterClick, describe, filter } from "../src/integers";
 
 const EIGHT = [0, 1, 2, 3, 4, 5, 6, 7];
 
@@ -12,7 +12,7 @@ test.each([
   [[0, 3], EIGHT, "ranks 0, 3"],
   [[0, 1, 2, 3], EIGHT, "4 of 8 ranks"],
 ])("ranks %j of %j", (chosen, all, expected) => {
-  expect(describeRanks(chosen, all)).toBe(expected);
+  expect(describe(chosen, all, "rank")).toBe(expected);
 });
 
 test.each([
@@ -22,7 +22,7 @@ test.each([
   ["6-", [6, 7]],
   ["x", []],
 ])("the filter %j", (text, expected) => {
-  expect(filterRanks(text, EIGHT)).toEqual(expected);
+  expect(filter(text, EIGHT)).toEqual(expected);
 });
 
 test.each([
@@ -33,4 +33,8 @@ test.each([
   [[1, 3], 3, true, [1]],
 ])("with %j selected, a click on %i (adding: %j)", (chosen, item, add, expected) => {
   expect(afterClick(chosen, item, add)).toEqual(expected);
+});
+
+test("the noun says of what", () => {
+  expect(describe([7, 20], [7, 20, 24], "stream")).toBe("streams 7, 20");
 });

@@ -1,0 +1,76 @@
+// The list of a combobox: the options that match what was typed, one of them active.
+import { make } from "./dom";
+import type { Option } from "./types";
+
+const SHOWN_AT_MOST = 100;
+
+interface Item {
+  option: Option;
+  element: HTMLElement;
+}
+
+/** The options that have every word of a text somewhere in their label or value. */
+export function matches(options: readonly Option[], text: string): Option[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return options.filter(([label, value]) => {
+    const searched = `${label} ${value}`.toLowerCase();
+    return words.every((word) => searched.includes(word));
+  });
+}
+
+function item(option: Option, id: string): Item {
+  const [label, value, detail] = option;
+  const parts = [make("span", {}, label), make("span", { className: "hta-detail" }, detail)];
+  const element = make("li", { id, title: value }, ...parts);
+  element.setAttribute("role", "option");
+  return { option, element };
+}
+
+export class Options {
+  readonly element: HTMLElement;
+  #items: Item[] = [];
+  #active = 0;
+  #input: HTMLInputElement;
+
+  constructor(id: string, label: string, input: HTMLInputElement) {
+    this.#input = input;
+    this.element = make("ul", { className: "hta-options", id });
+    this.element.setAttribute("role", "listbox");
+    this.element.setAttribute("aria-label", label);
+  }
+
+  /** Show options, one of them active; returns words for what is not shown. */
+  fill(options: readonly Option[], active: number): string {
+    this.#items = options.slice(0, SHOWN_AT_MOST).map((option, place) => item(option, `${this.element.id}-${place}`));
+    this.element.replaceChildren(...this.#items.map(({ element }) => element));
+    this.#activate(active);
+    const left = options.length - this.#items.length;
+    if (options.length === 0) return "Nothing found";
+    return left > 0 ? `${left.toLocaleString("en")} more: type to find them` : "";
+  }
+
+  /** Make another one active; steps of one go round. */
+  move(step: number): void {
+    const count = this.#items.length;
+    const next = this.#active + step;
+    if (count === 0) return;
+    this.#activate(Math.abs(step) === 1 ? (next + count) % count : Math.min(Math.max(next, 0), count - 1));
+  }
+
+  get active(): Option | undefined {
+    return this.#items[this.#active]?.option;
+  }
+
+  /** The option that an element of the page belongs to. */
+  at(target: Node): Option | undefined {
+    return this.#items.find(({ element }) => element.contains(target))?.option;
+  }
+
+  #activate(active: number): void {
+    this.#active = active;
+    this.#items.forEach(({ element }, place) => element.setAttribute("aria-selected", String(place === active)));
+    const element = this.#items[active]?.element;
+    this.#input.setAttribute("aria-activedescendant", element?.id ?? "");
+    element?.scrollIntoView({ block: "nearest" });
+  }
+}

@@ -1,0 +1,27 @@
+// Popovers stay beside what opened them, and go when the page scrolls.
+
+function place(popover: HTMLElement, anchor: HTMLElement): void {
+  const { left, top, bottom } = anchor.getBoundingClientRect();
+  const { width, height } = popover.getBoundingClientRect();
+  const below = bottom + 4 + height <= innerHeight || top < height;
+  popover.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
+  popover.style.top = `${below ? bottom + 4 : top - height - 4}px`;
+}
+
+/** Keep a popover beside its anchor; the function returned does so after the popover has changed. */
+export function float(popover: HTMLElement, anchor: HTMLElement, signal: AbortSignal): () => void {
+  const opened = () => popover.matches(":popover-open");
+  const follow = () => opened() && place(popover, anchor);
+  const observer = new ResizeObserver(follow); // a longer finding moves the anchor
+  const toggled = () => {
+    follow();
+    observer.observe(anchor.closest("section") ?? anchor);
+  };
+  const scrolled = ({ target }: Event) => {
+    if (target !== anchor && !popover.contains(target as Node) && opened()) popover.hidePopover();
+  };
+  popover.addEventListener("toggle", toggled, { signal });
+  document.addEventListener("scroll", scrolled, { capture: true, signal });
+  signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+  return follow;
+}

@@ -1,0 +1,103 @@
+// Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the stretch of x that the parameter
+// holds; an empty list means all of it. Python draws each stretch anew, so that a zoom shows more.
+import { keepKeys, make } from "./dom";
+import type { Plotly, PlotlyNode } from "./figure";
+import type { Figure, Layout } from "./types";
+
+type Stretch = [start: number, end: number];
+
+/** What a zoom does to the panel. */
+export interface Zooming {
+  set(parameter: string, stretch: readonly number[]): void;
+  isSet(parameter: string): boolean;
+  /** Whether a newer figure is on its way. */
+  waits(): boolean;
+}
+
+const HINT = "Drag to zoom in, double-click to zoom out";
+const DIGITS = 4;
+
+/** A stretch without more digits than anybody can see. */
+function rounded([start, end]: Stretch): Stretch {
+  const digits = Math.min(Math.max(Math.ceil(DIGITS - Math.log10(end - start)), 0), 12);
+  return [Number(start.toFixed(digits)), Number(end.toFixed(digits))];
+}
+
+/** The stretch that a `plotly_relayout` event zooms to, all of it, or null for other events. */
+export function asked(event: Record<string, unknown>): Stretch | [] | null {
+  if (event["xaxis.autorange"]) return [];
+  const range = event["xaxis.range"] ?? [event["xaxis.range[0]"], event["xaxis.range[1]"]];
+  const [start, end] = (range as unknown[]).map(Number) as Stretch;
+  return start < end ? rounded([start, end]) : null;
+}
+
+/** The stretch that a key moves or zooms to, all of it, or null for other keys. */
+export function afterKey(key: string, [start, end]: Stretch): Stretch | [] | null {
+  const quarter = (end - start) / 4;
+  switch (key) {
+    case "+":
+    case "=":
+      return [start + quarter, end - quarter];
+    case "-":
+      return [start - 2 * quarter, end + 2 * quarter];
+    case "ArrowLeft":
+      return [start - quarter, end - quarter];
+    case "ArrowRight":
+      return [start + quarter, end + quarter];
+    case "0":
+      return [];
+    default:
+      return null;
+  }
+}
+
+export class Zoom {
+  readonly element: HTMLElement;
+  #whole = keepKeys(make("button", { type: "button" }, "Show all"));
+  #zooming: Zooming;
+  #plotly: Plotly;
+  #node: PlotlyNode;
+  #parameter: string | undefined;
+
+  constructor(zooming: Zooming, plotly: Plotly, node: PlotlyNode, signal: AbortSignal) {
+    this.#zooming = zooming;
+    this.#plotly = plotly;
+    this.#node = node;
+    this.element = make("div", { className: "hta-zoom" }, make("span", {}, HINT), this.#whole);
+    this.#whole.addEventListener("click", () => this.#set([]), { signal });
+  }
+
+  /** Follow what the user does on the chart, once it is drawn. */
+  follow(): void {
+    this.#node.on("plotly_relayout", (event) => this.#set(asked(event)));
+    this.#node.on("plotly_doubleclick", () => this.#set([]));
+  }
+
+  /** Take over a figure; tells whether it can be zoomed. */
+  show({ layout }: Figure): boolean {
+    this.#parameter = layout.meta?.zoom;
+    this.element.hidden = !this.#parameter;
+    this.#whole.hidden = !this.#parameter || !this.#zooming.isSet(this.#parameter);
+    return Boolean(this.#parameter);
+  }
+
+  /** The layout to draw: the user has zoomed on where a newer figure is on its way. */
+  layout(layout: Layout): Layout {
+    const range = this.#node._fullLayout?.xaxis?.range;
+    if (!this.#parameter || !range || !this.#zooming.waits()) return layout;
+    return { ...layout, xaxis: { ...layout.xaxis, range: [...range] } };
+  }
+
+  /** Do what a key asks for; tells whether it asked for anything. */
+  key(key: string): boolean {
+    const range = this.#node._fullLayout?.xaxis?.range;
+    const next = this.#parameter && range ? afterKey(key, range) : null;
+    if (next?.length) void this.#plotly.relayout(this.#node, { "xaxis.range": next });
+    else this.#set(next);
+    return next !== null;
+  }
+
+  #set(stretch: Stretch | [] | null): void {
+    if (this.#parameter && stretch) this.#zooming.set(this.#parameter, stretch);
+  }
+}

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.names import distinct_names, short_name
+
+KERNEL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::{}, "
+    "at::detail::Array<char*, {}> >(int, {})"
+)
+parts = st.sampled_from(
+    ["float", "int", "FillFunctor<float>", "CUDAFunctor_add<int>", "1", "2", ""]
+)
+kernels = st.builds(KERNEL.format, parts, parts, parts)
+any_names = st.one_of(st.text(max_size=200), st.text("ab_<>:, ", max_size=120), kernels)
+
+
+def filled(*functors: str) -> list[str]:
+    return [KERNEL.format(functor, 1, "x") for functor in functors]
+
+
+@given(st.lists(any_names, max_size=40), st.integers(8, 60))
+def test_different_names_stay_different_and_none_is_too_long(names: list[str], width: int):
+    short = distinct_names(names, width)
+    assert len(set(short)) == len(set(names))
+    assert len(set(zip(names, short, strict=True))) == len(set(names))
+    assert all(len(text) <= width for text in short)
+
+
+@given(st.lists(any_names, max_size=20), st.integers(8, 60))
+def test_names_that_are_different_anyway_are_left_as_they_are(names: list[str], width: int):
+    usual = [short_name(name, width) for name in names]
+    alone = {text for text in usual if len({n for n in names if short_name(n, width) == text}) == 1}
+    for text, short in zip(usual, distinct_names(names, width), strict=True):
+        assert short == text or text not in alone
+
+
+def test_template_arguments_that_differ_are_shown():
+    names = filled("FillFunctor<float>", "FillFunctor<int>", "CUDAFunctor_add<float>")
+    assert len({short_name(name) for name in names}) == 1
+    for text, shown in zip(distinct_names(names), ["float", "int", "CUDAFunctor"], strict=True):
+        assert text.startswith("vectorized_elementwise_kernel")
+        assert shown in text
+
+
+@pytest.mark.parametrize("place", ["void f{}(int)", "f(int, {})", "{}::f(int)", "a::{}::f<int>"])
+def test_wherever_they_differ(place: str):
+    names = [place.format(f"{'x' * 60}{each}{'x' * 60}") for each in ("_one_", "_two_")]
+    first, second = distinct_names(names, 40)
+    assert "one" in first
+    assert "two" in second
+
+
+def test_one_that_goes_on_where_the_other_ends():
+    first, second = distinct_names(["k" * 60, "k" * 61], 20)
+    assert first != second
+
+
+def test_too_many_differences_are_numbered():
+    names = ["".join(f"{'same' * 4}{(n >> bit) & 1}" for bit in range(6)) for n in range(64)]
+    short = distinct_names(names, 12)
+    assert len(set(short)) == 64
+    assert any("#" in text for text in short)

@@ -38,7 +38,7 @@ def type_color(kernel_type: str) -> str:
 
 def height_for_rows(rows: int) -> int:
     """Height (px) at which so many horizontal bars can be told apart."""
-    return max(200, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
+    return max(120, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 
 def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figure:  # noqa: ANN401

@@ -34,6 +34,7 @@ class CuptiCountersPanel(Panel):
     """What CUPTI's counters measured, by the operator that launched the kernel."""
 
     title = "Performance counters"
+    wide = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Choice("counter", "Counter", counter_options),

@@ -85,7 +85,9 @@ class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
     def __init__(self, source: Job | HasJob | TraceSource, **kwargs: Any) -> None:  # noqa: ANN401
         self.job = as_job(source)
         self.selection = Selection.of(self.job)
-        self.panels = {name: _in_grid(panel(self.job)) for name, panel in PANELS.items()}
+        self.panels = {
+            name: _in_grid(panel(self.job, job_notices=False)) for name, panel in PANELS.items()
+        }
         grid = ipywidgets.GridBox(
             list(self.panels.values()),
             layout=ipywidgets.Layout(grid_template_columns=COLUMNS, grid_gap="8px 24px"),

@@ -21,6 +21,7 @@ class IdleTimePanel(Panel):
     """Why the GPUs, or their streams, are idle."""
 
     title = "Idle time"
+    wide = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         StreamPicker(),

@@ -42,6 +42,7 @@ class Outcome:
     """What one computation gave."""
 
     result: Result
+    notices: list[str]
     empty: str | None
     figures: dict[str, go.Figure]
     table: pd.DataFrame
@@ -50,7 +51,7 @@ class Outcome:
         """Everything that the browser shows of it."""
         return {
             "finding": self.result.finding,
-            "notices": list(self.result.notices),
+            "notices": self.notices,
             "empty": self.empty,
             "error": None,
             "figures": [figure_view(name, figure) for name, figure in self.figures.items()],
@@ -67,6 +68,8 @@ class Panel(anywidget.AnyWidget):
         What to analyse.
     selection : Selection, optional
         The selection to follow; by default the one that all panels of the job share.
+    job_notices : bool
+        Show the notices that are not about the analysis, but about the job.
     **parameters
         Initial values of the panel's parameters, and `layout`. With `ranks` or `streams`, but
         without a `selection`, the panel gets a selection of its own and is not linked to others.
@@ -108,6 +111,7 @@ class Panel(anywidget.AnyWidget):
         source: Job | HasJob | TraceSource,
         *,
         selection: Selection | None = None,
+        job_notices: bool = True,
         **parameters: Any,  # noqa: ANN401
     ) -> None:
         self._following = ExitStack()
@@ -117,6 +121,7 @@ class Panel(anywidget.AnyWidget):
         if selection is None:
             selection = Selection.of(self.job) if self.linked else Selection()
         self.selection = selection
+        self._job_notices = job_notices
         for name in self._mirrored():
             setattr(selection, name, parameters.pop(name, getattr(selection, name)))
         self._holding = 0
@@ -214,8 +219,8 @@ class Panel(anywidget.AnyWidget):
                 self._refusal = str(error)
                 self._req = sync_data.get("_req", self._req)
                 self.send_state([name for name in sync_data if name in self.parameters()])
-            asked = sync_data.get("_action", {})
-            if asked.get("number") != self._answer.get("number"):
+            asked = sync_data.get("_action")
+            if asked and asked["number"] != self._answer.get("number"):
                 self._answer = answer(self, asked)
 
     @validate(*MIRRORED)
@@ -290,7 +295,14 @@ class Panel(anywidget.AnyWidget):
         result = self.analyse()
         empty = self.nothing_to_show(result)
         figures = {} if empty else self.draw(result)
-        return Outcome(result, empty, figures, self.tabulate(result))
+        return Outcome(result, self._notices(result), empty, figures, self.tabulate(result))
+
+    def _notices(self, result: Result) -> list[str]:
+        if self._job_notices:
+            return list(result.notices)
+        ranks = self.job.select_ranks(self.ranks)
+        said = {notice for some in (ranks, *zip(ranks)) for notice in self.job.notices_for(some)}
+        return [notice for notice in result.notices if notice not in said]
 
     def _publish(self, view: dict[str, Any]) -> None:
         self._refusal = None

@@ -163,8 +163,14 @@ function picker({ name, label: words, noun, options }: PickerSpec, context: Cont
   return row("picker", label, picker.button, picker.popover);
 }
 
-/** The element of one control. */
+/** The element of one control; nothing where there is nothing to choose from. */
 export function control(spec: ControlSpec, context: ControlContext): HTMLElement {
+  const element = build(spec, context);
+  element.hidden = "options" in spec && spec.options.length === 0;
+  return element;
+}
+
+function build(spec: ControlSpec, context: ControlContext): HTMLElement {
   switch (spec.kind) {
     case "slider":
       return slider(spec, context);

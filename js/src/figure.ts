@@ -41,6 +41,7 @@ const CONFIG = {
   displaylogo: false,
   displayModeBar: "hover",
   doubleClick: false, // Zoom does what it would
+  showTips: false, // about it
   modeBarButtons: [["toImage"]], // plotly's own choice has one that uploads the chart
 };
 

@@ -36,7 +36,7 @@ export class Words {
   show({ finding, error, empty, notices: texts }: View): void {
     this.finding.textContent = finding;
     this.error.textContent = error;
-    this.empty.textContent = empty;
+    this.empty.textContent = empty === finding ? "" : empty;
     this.notices.replaceChildren(...notices(texts));
     this.#root.classList.toggle("hta-failed", error !== null);
   }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from traitlets import Bool, Float, Int
+from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import HtaWidgetsError
@@ -74,6 +74,10 @@ class FakePanel(Panel):
 
     def nothing_to_show(self, result):  # noqa: ARG002
         return "No bars at a ratio of 0." if self.ratio == 0 else None
+
+
+class StreamsPanel(FakePanel):
+    streams = List(Int()).tag(sync=True)
 
 
 def send(panel: Panel, **state) -> dict:

@@ -21,6 +21,14 @@ def test_the_header_names_the_job_its_ranks_and_its_files(loaded: Job):
     assert header.figures == {}
 
 
+def test_notices_on_the_job_are_said_once(loaded: Job):
+    board = Dashboard(loaded)
+    assert any("ProfilerStep" in notice for notice in board.children[0]._view["notices"])
+    for panel in board.panels.values():
+        assert not any("ProfilerStep" in notice for notice in panel._view["notices"])
+        assert any("ProfilerStep" in notice for notice in panel.result.notices)
+
+
 def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):
     board = Dashboard(loaded)
     assert {"temporal_breakdown", "overlap", "kernel_breakdown"} <= set(board.panels)

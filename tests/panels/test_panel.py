@@ -10,7 +10,7 @@ from traitlets import TraitError
 
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.panels import Selection
-from tests.panels.fakes import EVIL, FakePanel, fake_job, send
+from tests.panels.fakes import EVIL, FakePanel, StreamsPanel, fake_job, send
 
 
 @pytest.fixture
@@ -205,6 +205,16 @@ class TestLinking:
         assert own.ranks == [2]
         assert shared.ranks == [1]
         assert not own.linked
+
+    def test_streams_are_shared_like_ranks_by_panels_that_have_them(self):
+        job = fake_job()
+        first, second, without = StreamsPanel(job), StreamsPanel(job), FakePanel(job)
+        first.streams = [20, 7]
+        assert first.streams == second.streams == first.selection.streams == [7, 20]
+        assert "streams" not in without.parameters()
+        assert without.runs == 1
+        own = StreamsPanel(job, streams=[9])
+        assert (own.streams, own.linked, second.streams) == ([9], False, [7, 20])
 
     def test_a_selection_can_be_given(self):
         job, selection = fake_job(), Selection()

@@ -87,8 +87,8 @@ def step_lines(
 
 def _stretch(lines: Sequence[StepLine], window_us: Sequence[float]) -> _Stretch:
     if len(window_us):
-        start_us, end_us = window_us
-        return _Stretch(round(start_us * _NS_PER_US), round(end_us * _NS_PER_US))
+        start_ns, end_ns = (round(us * _NS_PER_US) for us in window_us)
+        return _Stretch(start_ns, max(start_ns + 1, end_ns))
     drawn = [line.time_ns for line in lines if line.time_ns.size]
     if not drawn:
         return _Stretch(0, 1)

@@ -48,7 +48,7 @@ def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figu
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "height": DEFAULT_HEIGHT,
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},  # a label at the right end needs the room
         "bargap": 0.25,
         "legend": {
             "orientation": "h",

@@ -37,7 +37,8 @@ PANELS: dict[str, type[Panel]] = {
     "cupti_counters": CuptiCountersPanel,
 }
 
-COLUMNS = "repeat(auto-fit, minmax(min(100%, 520px), 1fr))"
+COLUMNS = "repeat(auto-fit, minmax(min(100%, max(520px, 40%)), 1fr))"
+"""One column or two: of three, one would stay empty beside the two panels that are not wide."""
 
 
 class JobPanel(Panel):

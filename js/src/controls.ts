@@ -163,10 +163,10 @@ function picker({ name, label: words, noun, options }: PickerSpec, context: Cont
   return row("picker", label, picker.button, picker.popover);
 }
 
-/** The element of one control; nothing where there is nothing to choose from. */
+/** The element of one control; hidden where there is nothing to choose. */
 export function control(spec: ControlSpec, context: ControlContext): HTMLElement {
   const element = build(spec, context);
-  element.hidden = "options" in spec && spec.options.length === 0;
+  element.hidden = "options" in spec && spec.options.length < 2 && !("free_text" in spec && spec.free_text);
   return element;
 }
 

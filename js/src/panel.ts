@@ -58,7 +58,7 @@ function followPage(root: HTMLElement, charts: Charts, signal: AbortSignal): voi
 function controlRow(context: ControlContext): HTMLElement {
   const elements = context.model.get("_spec").controls.map((spec) => control(spec, context));
   const row = make("div", { className: "hta-controls" }, ...elements);
-  row.hidden = elements.length === 0;
+  row.hidden = elements.every(({ hidden }) => hidden);
   return row;
 }
 

@@ -167,6 +167,13 @@ test("a button asks once, and again after the answer", () => {
   expect(send).toHaveBeenLastCalledWith({ _action: { name: "write_overlay", number: 2 } }, model.model, 600_000);
 });
 
+test("a control without a choice is hidden", () => {
+  const ranks = (options: number[]): ControlSpec => ({ kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options });
+  const search = (free_text: boolean): ControlSpec => ({ kind: "search", name: "op", label: "Operator", options: [], free_text });
+  const hidden = (spec: ControlSpec) => show(spec, { op: "" }).element.hidden;
+  expect([ranks([3]), ranks([0, 1]), search(false), search(true)].map(hidden)).toEqual([true, false, true, false]);
+});
+
 test("every element that takes the focus keeps JupyterLab's keys away", () => {
   const specs: ControlSpec[] = [
     KERNELS,

@@ -17,7 +17,10 @@ RUN_AXE = """async () => {
 }"""
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+THEMES = ["JupyterLab Light", "JupyterLab Dark"]
+
+
+@pytest.mark.parametrize("theme", THEMES)
 def test_axe(lab: Lab, tmp_path, theme: str):
     assert AXE.is_file(), "axe-core is missing: run `npm ci` in js/"
     write_sample(tmp_path, ranks=2, progress=False)
@@ -37,5 +40,32 @@ def test_axe(lab: Lab, tmp_path, theme: str):
     page.screenshot(f"axe {theme}")
     page.page.add_script_tag(path=str(AXE))
     found = page.page.evaluate(RUN_AXE)
+    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    assert found == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_with_popovers_open(lab: Lab, tmp_path, theme: str):
+    write_sample(tmp_path, ranks=2, progress=False)
+    page = lab.open(
+        [
+            "from hta_widgets.panels import *",
+            f"panel = KernelSequencesPanel({str(tmp_path)!r})\npanel",
+            "QueueLengthPanel(panel.job, window_us=[20_000, 40_000])",
+        ],
+        width=900,
+        height=1400,
+    )
+    expect(page.panel(1).locator(".main-svg").first).to_be_visible()
+    page.command("apputils:change-theme", {"theme": theme})
+    page.page.add_script_tag(path=str(AXE))
+    page.panel(0).get_by_role("combobox", name="Operator").fill("aten")
+    page.page.wait_for_timeout(800)
+    page.screenshot(f"combobox {theme}")
+    found = page.page.evaluate(RUN_AXE)
+    page.panel(1).get_by_role("button", name="all 3 streams").click()
+    page.page.wait_for_timeout(300)
+    page.screenshot(f"streams {theme}")
+    found += page.page.evaluate(RUN_AXE)
     page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
     assert found == []

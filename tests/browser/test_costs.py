@@ -48,7 +48,6 @@ def test_twelve_panels_stay_below_a_megabyte(lab: Lab, job8: str):
     expect(page.panel(0).locator(".main-svg").first).to_be_visible()
     page.page.wait_for_timeout(500)
     saved = page.save()
-    print("RX", page.received_bytes, "SAVED", saved)
     assert page.received_bytes < MEGABYTE, page.received_bytes
     assert saved < MEGABYTE, saved
 
@@ -78,7 +77,6 @@ def test_a_slider_is_answered_at_once(lab: Lab, job8: str):
     )
     expect(page.panel().locator(".main-svg").nth(2)).to_be_visible()
     times = [page.page.evaluate(MOVE, str(value)) for value in range(2, 22)]
-    print("MEDIAN", statistics.median(times))
     assert statistics.median(times) < 250, times
 
 
@@ -89,7 +87,6 @@ def test_a_zoom_is_answered_at_once(lab: Lab, job8: str):
     expect(page.panel().locator(".main-svg").first).to_be_visible()
     keys = ["+", "+", "ArrowLeft", "ArrowRight", "-", "-"] * 3
     times = [page.page.evaluate(ZOOM, key) for key in keys]
-    print("MEDIAN", statistics.median(times))
     assert statistics.median(times) < 250, times
 
 

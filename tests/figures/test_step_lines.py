@@ -132,3 +132,8 @@ def test_kinds_of_transfers_are_named(job):
     ]
     assert list(figure.data[1].y) == [4, 0, 0]
     assert not bandwidth_figure(memory_bandwidth(job), name="Memset").data
+
+
+def test_a_window_shorter_than_a_nanosecond_shows_one(job):
+    figure = queue_figure(queue_length(job), window_us=[1, 1.0001])
+    assert list(figure.layout.xaxis.range) == [1, 1.001]

@@ -1,0 +1,98 @@
+"""What the buttons of a panel may do, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.panels.actions import outcome
+from hta_widgets.panels.controls import Button, Slider
+from tests.panels.fakes import FakePanel, fake_job, send
+
+
+class WritingPanel(FakePanel):
+    controls = (Slider("bars", "Bars"), Button("write", "Write"), Button("fail", "Fail"))
+    calls = 0
+
+    def write(self):
+        self.calls += 1
+        return Path(f"/out/{len(self.result.bars)} bars.json")
+
+    def fail(self):
+        msg = "there is nothing to write; choose another rank"
+        raise HtaWidgetsError(msg)
+
+    def secret(self):
+        self.calls += 1
+
+
+@pytest.fixture
+def panel() -> WritingPanel:
+    return WritingPanel(fake_job())
+
+
+def press(panel: WritingPanel, name: str, number: int = 1, **values: object) -> dict:
+    send(panel, _action={"name": name, "number": number}, **values)
+    return panel._answer
+
+
+def test_a_button_calls_its_method_and_its_answer_is_said(panel):
+    assert press(panel, "write") == {
+        "number": 1,
+        "text": "Wrote 3 bars.json to /out",
+        "failed": False,
+    }
+    assert panel._view["rev"] == panel._req == 1
+    assert panel.runs == 1
+
+
+def test_values_that_come_with_it_count(panel):
+    assert press(panel, "write", bars=7)["text"] == "Wrote 7 bars.json to /out"
+    assert panel.runs == 2
+
+
+def test_an_error_is_said_and_leaves_the_picture(panel):
+    assert press(panel, "fail") == {
+        "number": 1,
+        "text": "there is nothing to write; choose another rank",
+        "failed": True,
+    }
+    assert panel._view["error"] is None
+
+
+@pytest.mark.parametrize("name", ["secret", "close", "analyse", "__init__", "", None])
+def test_other_methods_cannot_be_called(panel, name):
+    answer = press(panel, name)
+    assert answer["failed"]
+    assert answer["text"] == f"WritingPanel has no button {name!r}"
+    assert panel.calls == 0
+
+
+def test_one_press_is_one_call(panel):
+    press(panel, "write")
+    press(panel, "write")
+    send(panel, bars=4)
+    assert panel.calls == 1
+    press(panel, "write", number=2)
+    assert panel.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (None, "Done."),
+        ("Three kernels renamed.", "Three kernels renamed."),
+        ([], "There was nothing to write."),
+        (Path("/a/b.json"), "Wrote b.json to /a"),
+        ([Path(f"/a/{n}.json") for n in range(8)], "Wrote 0.json, 1.json, 2.json and 5 more to /a"),
+    ],
+)
+def test_outcomes_in_words(returned, text):
+    assert outcome(returned) == text
+
+
+def test_the_folder_is_said_in_full(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert outcome(Path("a.json")) == f"Wrote a.json to {tmp_path}"

@@ -73,7 +73,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> go.Figure:
         height=260,
         showlegend=False,
         bargap=0,
-        xaxis=axis(f"{words.quantity} ({unit.symbol})"),
+        xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=len(table) > 0),
         yaxis=axis(words.counted, rangemode="tozero"),
         annotations=[] if len(table) else [_note(words.none)],
     )

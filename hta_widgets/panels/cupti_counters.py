@@ -56,6 +56,11 @@ class CuptiCountersPanel(Panel):
         parameters.setdefault("counter", first_counter(job))
         super().__init__(job, **parameters)
 
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Tell whether the job was recorded with counters, which few are."""
+        return bool(cupti_counters(job).counters)
+
     def analyse(self) -> CuptiCounters:
         """Attribute the counters of the selected ranks."""
         return cupti_counters(self.job, self.ranks)

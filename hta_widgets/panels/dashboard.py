@@ -67,7 +67,7 @@ class JobPanel(Panel):
 
 
 class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Every panel of a job, sharing one selection.
+    """Every panel that a job has something for, sharing one selection.
 
     Parameters
     ----------
@@ -87,7 +87,9 @@ class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         self.job = as_job(source)
         self.selection = Selection.of(self.job)
         self.panels = {
-            name: _in_grid(panel(self.job, job_notices=False)) for name, panel in PANELS.items()
+            name: _in_grid(panel(self.job, job_notices=False))
+            for name, panel in PANELS.items()
+            if panel.concerns(self.job)
         }
         grid = ipywidgets.GridBox(
             list(self.panels.values()),

@@ -145,6 +145,11 @@ class Panel(anywidget.AnyWidget):
         inherited = anywidget.AnyWidget.class_trait_names()
         return tuple(name for name in names if name[0] != "_" and name not in inherited)
 
+    @classmethod
+    def concerns(cls, job: Job) -> bool:  # noqa: ARG003
+        """Tell whether a job has anything for this panel; if not, its dashboard leaves it out."""
+        return True
+
     def analyse(self) -> Result:
         """Run the analysis with the panel's parameters."""
         raise NotImplementedError

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.trace.job import Job
+from tests.kineto_text import call, kernel, write
 
 
 def test_all_panels_share_the_selection_of_the_job(loaded: Job):
@@ -34,3 +35,10 @@ def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):
     assert {"temporal_breakdown", "overlap", "kernel_breakdown"} <= set(board.panels)
     assert all(isinstance(panel, Panel) for panel in board.panels.values())
     assert "kernel_breakdown" in repr(board)
+
+
+def test_counters_have_a_panel_only_where_there_are_any(loaded: Job, tmp_path):
+    counted = kernel(0, 1, cat="cuda_profiler_range", **{"inst.sum": 10})
+    path = write(tmp_path / "trace.json", [call(0, 1, 1), counted])
+    assert "cupti_counters" not in Dashboard(loaded).panels
+    assert "cupti_counters" in Dashboard(path).panels

@@ -117,6 +117,18 @@ class LabPage:
             "([name, args]) => jupyterapp.commands.execute(name, args)", [name, arguments or {}]
         )
 
+    @contextmanager
+    def theme(self, name: str) -> Iterator[None]:
+        """Show the page in a theme, and in the light one again afterwards."""
+        try:
+            self.command("apputils:change-theme", {"theme": f"JupyterLab {name}"})
+            light = json.dumps(str(name == "Light").lower())
+            self.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === {light}")
+            self.page.wait_for_timeout(500)
+            yield
+        finally:
+            self.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+
     def save(self) -> int:
         """Save the notebook and return its size in bytes."""
         self.page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
-from hta_widgets.panels.front_end import SOURCES
 from hta_widgets.sample import write_sample
 from tests.browser.lab_pages import Lab
 
-AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
+JS = Path(os.environ.get("HTA_WIDGETS_JS", Path(__file__).parents[2] / "js"))
+AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
 
 RUN_AXE = """async () => {
     const { violations } = await axe.run('.hta-panel');
@@ -17,7 +20,7 @@ RUN_AXE = """async () => {
 }"""
 
 
-THEMES = ["JupyterLab Light", "JupyterLab Dark"]
+THEMES = ["Light", "Dark"]
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -33,15 +36,13 @@ def test_axe(lab: Lab, tmp_path, theme: str):
         ]
     )
     expect(page.panel(1).locator(".main-svg").first).to_be_visible()
-    page.command("apputils:change-theme", {"theme": theme})
-    for summary in page.page.locator(".hta-panel summary:visible").all():
-        summary.click()
-    page.page.wait_for_timeout(800)
-    page.screenshot(f"axe {theme}")
-    page.page.add_script_tag(path=str(AXE))
-    found = page.page.evaluate(RUN_AXE)
-    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
-    assert found == []
+    with page.theme(theme):
+        for summary in page.page.locator(".hta-panel summary:visible").all():
+            summary.click()
+        page.page.wait_for_timeout(300)
+        page.screenshot(f"axe {theme}")
+        page.page.add_script_tag(path=str(AXE))
+        assert page.page.evaluate(RUN_AXE) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -57,15 +58,13 @@ def test_axe_with_popovers_open(lab: Lab, tmp_path, theme: str):
         height=1400,
     )
     expect(page.panel(1).locator(".main-svg").first).to_be_visible()
-    page.command("apputils:change-theme", {"theme": theme})
-    page.page.add_script_tag(path=str(AXE))
-    page.panel(0).get_by_role("combobox", name="Operator").fill("aten")
-    page.page.wait_for_timeout(800)
-    page.screenshot(f"combobox {theme}")
-    found = page.page.evaluate(RUN_AXE)
-    page.panel(1).get_by_role("button", name="all 3 streams").click()
-    page.page.wait_for_timeout(300)
-    page.screenshot(f"streams {theme}")
-    found += page.page.evaluate(RUN_AXE)
-    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
-    assert found == []
+    with page.theme(theme):
+        page.page.add_script_tag(path=str(AXE))
+        page.panel(0).get_by_role("combobox", name="Operator").fill("aten")
+        page.page.wait_for_timeout(300)
+        page.screenshot(f"combobox {theme}")
+        assert page.page.evaluate(RUN_AXE) == []
+        page.panel(1).get_by_role("button", name="all 3 streams").click()
+        page.page.wait_for_timeout(300)
+        page.screenshot(f"streams {theme}")
+        assert page.page.evaluate(RUN_AXE) == []

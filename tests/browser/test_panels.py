@@ -197,13 +197,8 @@ def test_the_theme_is_followed(lab: Lab, job8: str):
         return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
 
     assert lightness() < 100
-    try:
-        page.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
-        page.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
-        page.page.wait_for_timeout(500)
+    with page.theme("Dark"):
         assert lightness() > 180
-    finally:
-        page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
 
 
 def test_a_restarted_kernel_is_said(lab: Lab, job8: str):

@@ -30,7 +30,9 @@ from hta_widgets.figures.idle_time import idle_time_of_streams
 from hta_widgets.figures.kernel_sequences import kernel_sequences as sequences_figure
 from hta_widgets.figures.launch_stats import launch_histogram
 from hta_widgets.figures.overlap import overlap as overlap_figure
+from hta_widgets.figures.style import titled
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
+from hta_widgets.figures.text import plot_name
 from hta_widgets.hta_tables.cupti_counters import cupti_counters as cupti_tables
 from hta_widgets.hta_tables.idle_time import idle_interval_statistics
 from hta_widgets.hta_tables.idle_time import idle_time as idle_table
@@ -115,7 +117,7 @@ class TraceAnalysis:
         """
         result = temporal_breakdown(self.job)
         if visualize:
-            temporal_figure(result).show()
+            _show(temporal_figure(result), "Temporal breakdown")
         return temporal_table(result)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:  # noqa: FBT001, FBT002
@@ -135,7 +137,7 @@ class TraceAnalysis:
         """
         result = overlap(self.job)
         if visualize:
-            overlap_figure(result).show()
+            _show(overlap_figure(result), "Communication-computation overlap")
         return overlap_table(result)
 
     def get_gpu_kernel_breakdown(
@@ -178,8 +180,8 @@ class TraceAnalysis:
             include_memory_kernels=include_memory_kernels,
         )
         if visualize:
-            for figure in _kernel_figures(result):
-                figure.show(renderer=image_renderer or None)
+            for title, figure in _kernel_figures(result):
+                _show(figure, title, image_renderer)
         return kernel_tables(result)
 
     def get_idle_time_breakdown(  # noqa: PLR0917
@@ -231,7 +233,8 @@ class TraceAnalysis:
         result = analyse(chosen)
         if visualize:
             for rank in chosen:
-                idle_time_of_streams(analyse([rank]), as_percent=visualize_pctg).show()
+                figure = idle_time_of_streams(analyse([rank]), as_percent=visualize_pctg)
+                _show(figure, f"Idle time of the streams of rank {rank}")
         statistics = idle_interval_statistics(result) if show_idle_interval_stats else None
         return idle_table(result), statistics
 
@@ -280,7 +283,8 @@ class TraceAnalysis:
             for rank in chosen:
                 of_rank = analyse([rank])
                 for distribution in DISTRIBUTIONS:
-                    launch_histogram(of_rank, distribution).show()
+                    title = f"{distribution.replace('_', ' ').capitalize()} of rank {rank}"
+                    _show(launch_histogram(of_rank, distribution), title)
         return launch_tables(result)
 
     def get_queue_length_time_series(
@@ -451,7 +455,8 @@ class TraceAnalysis:
                 compress_other_kernels=compress_other_kernels,
             )
         if visualize:
-            sequences_figure(result, top_k=top_k).show()
+            title = f"Most frequent kernel sequences of {plot_name(operator_name)}"
+            _show(sequences_figure(result, top_k=top_k), title)
         return sequences_table(result)
 
     def get_cupti_counter_data_with_operators(
@@ -506,17 +511,19 @@ def _in_folder(
     return [located(path) for path in paths]
 
 
-def _kernel_figures(result: KernelBreakdown) -> Iterable[go.Figure]:
-    yield kernel_figures.kernel_types(result, as_pie=True)
+def _show(figure: go.Figure, title: str, renderer: str = "") -> None:
+    titled(figure, title).show(renderer=renderer or None)
+
+
+def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, go.Figure]]:
+    yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()
     for kernel_type in result.kernels["kernel_type"].unique().tolist():
-        yield kernel_figures.top_kernels(result, kernel_type=kernel_type)
-        if len(ranks) <= kernel_figures.PIES_AT_MOST:
-            yield from (
-                kernel_figures.top_kernels_of_rank(result, rank, kernel_type=kernel_type)
-                for rank in ranks
-            )
+        kernels = f"{kernel_type} kernels"
+        yield f"Top {kernels}", kernel_figures.top_kernels(result, kernel_type=kernel_type)
+        for rank in ranks if len(ranks) <= kernel_figures.PIES_AT_MOST else []:
+            pie = kernel_figures.top_kernels_of_rank(result, rank, kernel_type=kernel_type)
+            yield f"Top {kernels} of rank {rank}", pie
     named = result.kernels[result.kernels["folded"] == 0]
-    if len(ranks) > 1:
-        for name in named["name"].unique().tolist():
-            yield kernel_figures.kernel_durations(result, name)
+    for name in named["name"].unique().tolist() if len(ranks) > 1 else []:
+        yield f"Launches of {plot_name(name)}", kernel_figures.kernel_durations(result, name)

@@ -108,13 +108,8 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
     table = table.sort_values("sum_ns", ascending=False, kind="stable")
     rows = _records(table)
     colors = [IDLE if row["name"] == OTHERS else type_color(row["kernel_type"]) for row in rows]
-    pie = _pie(
-        plot_names([_label(row) for row in rows], LEGEND_WIDTH),
-        table["sum_ns"],
-        colors,
-        [_kernel_hover(row) for row in rows],
-    )
-    return pie.update_layout(title={"text": f"Rank {rank}", "x": 0.5, "y": 0.98})
+    names = plot_names([_label(row) for row in rows], LEGEND_WIDTH)
+    return _pie(names, table["sum_ns"], colors, [_kernel_hover(row) for row in rows])
 
 
 def kernel_durations(

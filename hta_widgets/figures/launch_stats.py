@@ -74,7 +74,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> go.Figure:
         showlegend=False,
         bargap=0,
         xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=len(table) > 0),
-        yaxis=axis(words.counted, rangemode="tozero"),
+        yaxis=axis(words.counted, rangemode="tozero", showticklabels=len(table) > 0),
         annotations=[] if len(table) else [_note(words.none)],
     )
 

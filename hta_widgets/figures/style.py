@@ -24,6 +24,8 @@ TYPE_COLORS = {
 
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
+_TITLE_HEIGHT = 36
+_LEGEND_HEIGHT = 24
 _MARGIN_HEIGHT = 70
 
 
@@ -61,6 +63,17 @@ def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figu
         "dragmode": False,
     }
     return go.Figure(data=traces, layout=settings | layout)
+
+
+def titled(drawn: go.Figure, title: str) -> go.Figure:
+    """Give a title to a figure that stands by itself; in a panel, a caption says what it is."""
+    legend_above = len(drawn.data) > 1 and drawn.layout.showlegend is not False
+    room = _TITLE_HEIGHT + (_LEGEND_HEIGHT if legend_above else 0)
+    return drawn.update_layout(
+        title={"text": title, "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 8}},
+        height=drawn.layout.height + room,
+        margin={"t": drawn.layout.margin.t + room},
+    )
 
 
 def emphasis(points: Sequence[int]) -> dict[str, Any]:

@@ -107,10 +107,9 @@ class KernelBreakdownPanel(Panel):
 
     def _pies(self, result: KernelBreakdown) -> dict[str, go.Figure]:
         ranks = self.job.select_ranks(self.ranks)[:PIES_AT_MOST]
-        pies = {rank: top_kernels_of_rank(result, rank, kernel_type=self._type) for rank in ranks}
         return {
-            f"Top kernels of rank {rank}": pie.update_layout(title_text="")
-            for rank, pie in pies.items()
+            f"Top kernels of rank {rank}": top_kernels_of_rank(result, rank, kernel_type=self._type)
+            for rank in ranks
         }
 
     def _durations(self, result: KernelBreakdown) -> dict[str, go.Figure]:

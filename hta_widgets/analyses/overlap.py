@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.temporal_breakdown import NO_DEVICE
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
@@ -51,18 +50,18 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    rows = [row for rank in chosen for row in _rows(rank, job.gpu_work(rank))]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(
+        [
+            _row(rank, device, work)
+            for rank in chosen
+            for device, work in job.gpu_work(rank).by_device()
+        ]
+    )
     communication = table["communication_time_ns"]
     table["overlap_percent"] = (
         100 * table["overlap_time_ns"] / communication.where(communication > 0)
     )
     return Overlap(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
-
-
-def _rows(rank: int, work: GpuWork) -> list[dict[str, int]]:
-    rows = [_row(rank, device, on_device) for device, on_device in work.by_device()]
-    return rows or [_row(rank, NO_DEVICE, work)]
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

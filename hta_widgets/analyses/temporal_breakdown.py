@@ -13,8 +13,6 @@ from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 
-NO_DEVICE = -1
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TemporalBreakdown(Result):
@@ -52,14 +50,14 @@ def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> Temporal
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    rows = [row for rank in chosen for row in _rows(rank, job.gpu_work(rank))]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(
+        [
+            _row(rank, device, work)
+            for rank in chosen
+            for device, work in job.gpu_work(rank).by_device()
+        ]
+    )
     return TemporalBreakdown(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
-
-
-def _rows(rank: int, work: GpuWork) -> list[dict[str, int]]:
-    rows = [_row(rank, device, on_device) for device, on_device in work.by_device()]
-    return rows or [_row(rank, NO_DEVICE, work)]
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

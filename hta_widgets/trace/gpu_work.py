@@ -13,6 +13,8 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.kernels import KernelType
 
+NO_DEVICE = -1
+
 
 @dataclass(frozen=True, eq=False)
 class GpuWork:
@@ -58,9 +60,9 @@ class GpuWork:
         return tuple(np.unique(self.device).tolist())
 
     def by_device(self) -> Iterator[tuple[int, GpuWork]]:
-        """Yield each device with its own work."""
-        if len(self.devices) == 1:
-            yield self.devices[0], self
+        """Yield each device with its own work; `NO_DEVICE` where there is no work at all."""
+        if len(self.devices) <= 1:
+            yield (*self.devices, NO_DEVICE)[0], self
             return
         for device in self.devices:
             yield device, self.take(np.flatnonzero(self.device == device))

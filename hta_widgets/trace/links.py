@@ -9,12 +9,17 @@ from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS, Events
 
 NO_LAUNCH = -1
 
+Rows = NDArray[np.int64]
 
-def launch_rows(events: Events) -> NDArray[np.int64]:
+
+def launch_rows(events: Events) -> Rows:
     """Find the launching call of each GPU event.
 
-    Where several calls carry one correlation id (a runtime call and the driver call inside it)
-    the outermost counts: the earliest start, then the longest.
+    Correlation ids are unique within a process. Where several calls of a process carry one id (a
+    runtime call and the driver call inside it) the outermost counts: the earliest start, then the
+    longest. Where calls of several processes carry one id, the call is that of the process which
+    launches the other work of the device; where that is not known, the last one that begins before
+    the work.
 
     Returns
     -------
@@ -23,18 +28,47 @@ def launch_rows(events: Events) -> NDArray[np.int64]:
         launch is not in the trace.
     """
     found = np.full(len(events), NO_LAUNCH, dtype=np.int64)
-    calls = events.rows_of(*LAUNCH_CALLS)
-    calls = calls[events.correlation[calls] >= 0]
     gpu = events.rows_of(*GPU_SIDE)
     gpu = gpu[events.correlation[gpu] >= 0]
-    if not calls.size or not gpu.size:
-        return found
-    order = np.lexsort(
-        (-events.duration_ns[calls], events.start_ns[calls], events.correlation[calls])
-    )
-    calls = calls[order]
+    calls = _outermost_calls(events)
     ids = events.correlation[calls]
-    position = np.minimum(np.searchsorted(ids, events.correlation[gpu]), ids.size - 1)
-    matches = ids[position] == events.correlation[gpu]
-    found[gpu[matches]] = calls[position[matches]]
+    first = np.searchsorted(ids, events.correlation[gpu], side="left")
+    last = np.searchsorted(ids, events.correlation[gpu], side="right")
+    sure = last - first == 1
+    found[gpu[sure]] = calls[first[sure]]
+    unsure = np.flatnonzero(last - first > 1)
+    process_of = _processes_of_devices(events, found, gpu[sure]) if unsure.size else {}
+    for row, start, end in zip(gpu[unsure], first[unsure], last[unsure], strict=True):
+        process = process_of.get(int(events.device[row]))
+        found[row] = _choose(events, calls[start:end], int(row), process)
     return found
+
+
+def _outermost_calls(events: Events) -> Rows:
+    """One call per correlation id and process, in order of the id, then of start."""
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[events.correlation[calls] >= 0]
+    start, correlation = events.start_ns[calls], events.correlation[calls]
+    calls = calls[np.lexsort((-events.duration_ns[calls], start, events.pid[calls], correlation))]
+    key = np.stack([events.correlation[calls], events.pid[calls]])
+    is_first = np.ones(calls.size, dtype=bool)
+    is_first[1:] = np.any(key[:, 1:] != key[:, :-1], axis=0)
+    calls = calls[is_first]
+    return calls[np.lexsort((events.start_ns[calls], events.correlation[calls]))]
+
+
+def _processes_of_devices(events: Events, launches: Rows, gpu: Rows) -> dict[int, int]:
+    """Process that launches most of the work of each device."""
+    pairs = np.stack([events.device[gpu], events.pid[launches[gpu]]])
+    (devices, processes), count = np.unique(pairs, axis=1, return_counts=True)
+    order = np.argsort(count, kind="stable")
+    return dict(zip(devices[order].tolist(), processes[order].tolist(), strict=True))
+
+
+def _choose(events: Events, candidates: Rows, work: int, process: int | None) -> int:
+    """Choose between calls of several processes, which come in order of start."""
+    of_process = candidates[events.pid[candidates] == process]
+    if process is not None and of_process.size:
+        return int(of_process[0])
+    before = candidates[events.start_ns[candidates] <= events.start_ns[work]]
+    return int(before[-1] if before.size else candidates[0])

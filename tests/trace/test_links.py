@@ -57,3 +57,19 @@ def test_against_brute_force(tmp_path_factory, items):
         on_gpu = table.kind[row] in GPU_SIDE
         expected.append(candidates[0] if on_gpu and candidates else NO_LAUNCH)
     assert launch_rows(table).tolist() == expected
+
+
+def test_one_id_in_two_processes_follows_the_process_of_the_device(tmp_path):
+    first = [call(0, 1, 1, pid=100), kernel(5, 1, correlation=1, device=0)]
+    second = [call(1, 1, 2, pid=200), kernel(6, 1, correlation=2, device=1)]
+    both = [call(10, 1, 7, pid=100), call(11, 1, 7, pid=200)]
+    work = [kernel(20, 1, correlation=7, device=1), kernel(21, 1, correlation=7, device=0)]
+    table = load(tmp_path, [*first, *second, *both, *work])
+    launches = launch_rows(table)
+    assert table.pid[launches[-2:]].tolist() == [200, 100]
+
+
+def test_one_id_in_unknown_processes_is_the_last_call_before_the_work(tmp_path):
+    calls = [call(0, 1, 7, pid=100), call(10, 1, 7, pid=200)]
+    table = load(tmp_path, [*calls, kernel(5, 1, correlation=7), kernel(12, 1, correlation=7)])
+    assert table.start_ns[launch_rows(table)[[1, 3]]].tolist() == [0, 10_000]

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Events, Kind
 
 NO_PARENT = -1
+_EVER = np.iinfo(np.int64).max
 CPU_CALLS = (
     Kind.CPU_OP,
     Kind.RUNTIME,
@@ -35,9 +37,11 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
     parents = np.full(len(events), NO_PARENT, dtype=np.int64)
     rows = calls_outside_in(events)
     thread = np.stack([events.pid[rows], events.tid[rows]])
-    changes = np.any(thread[:, 1:] != thread[:, :-1], axis=0)
-    for calls in np.split(rows, np.flatnonzero(changes) + 1):
-        parents[calls] = _parents_on_thread(events, calls)
+    begins_thread = np.ones(rows.size, dtype=bool)
+    begins_thread[1:] = np.any(thread[:, 1:] != thread[:, :-1], axis=0)
+    place = _last_still_running(events.start_ns[rows], events.end_ns[rows], begins_thread)
+    inside = place != NO_PARENT
+    parents[rows[inside]] = rows[place[inside]]
     return parents
 
 
@@ -56,14 +60,21 @@ def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
         parent = int(parents[parent])
 
 
-def _parents_on_thread(events: Events, calls: NDArray[np.int64]) -> list[int]:
-    """Parents of one thread's calls, which come in order of start, longest first."""
-    running: list[tuple[int, int]] = []
-    parents = []
-    starts, ends = events.start_ns[calls].tolist(), events.end_ns[calls].tolist()
-    for row, start, end in zip(calls.tolist(), starts, ends, strict=True):
-        while running and running[-1][0] <= start:
-            running.pop()
-        parents.append(running[-1][1] if running else NO_PARENT)
-        running.append((end, row))
-    return parents
+def _last_still_running(
+    starts: Times, ends: Times, begins_thread: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """For each call, the last one before it on its thread that ends after it starts.
+
+    Where one has ended, all calls between it and its own candidate have, too: calls go on to the
+    candidate of their candidate, all at once, until none has to.
+    """
+    outside = np.int64(0)
+    candidate = np.where(begins_thread, outside, np.arange(starts.size))
+    candidate = np.concatenate(([outside], candidate))
+    starts = np.concatenate(([_EVER], starts))
+    ends = np.concatenate(([_EVER], ends))
+    waiting = np.arange(1, starts.size)
+    while waiting.size:
+        waiting = waiting[ends[candidate[waiting]] <= starts[waiting]]
+        candidate[waiting] = candidate[candidate[waiting]]
+    return candidate[1:] - 1

@@ -1,11 +1,12 @@
-// What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item.
+// What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item
+// of point i; of a heatmap, that of row i.
 import type { Model } from "./models";
 import { afterClick } from "./integers";
 import type { Figure, SelectionState } from "./types";
 
 export interface Point {
   curveNumber: number;
-  pointNumber: number;
+  pointNumber: number | [row: number, column: number];
 }
 
 export interface Pick {
@@ -17,7 +18,8 @@ export interface Pick {
 export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): Pick | null {
   const trace = data[curveNumber];
   const field = trace?.meta?.select;
-  const item = trace?.customdata?.[pointNumber]?.[0];
+  const place = typeof pointNumber === "number" ? pointNumber : pointNumber[0];
+  const item = trace?.customdata?.[place]?.[0];
   return field === undefined || item === undefined || item === null ? null : { field, item };
 }
 
@@ -25,9 +27,10 @@ export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): P
 export function stops(figure: Figure): Point[] {
   const found = new Map<unknown, Point>();
   figure.data.forEach((trace, curveNumber) => {
-    (trace.customdata ?? []).forEach((_, pointNumber) => {
-      const pick = pickAt(figure, { curveNumber, pointNumber });
-      if (pick && !found.has(pick.item)) found.set(pick.item, { curveNumber, pointNumber });
+    (trace.customdata ?? []).forEach((_, place) => {
+      const point: Point = { curveNumber, pointNumber: trace.type === "heatmap" ? [place, 0] : place };
+      const pick = pickAt(figure, point);
+      if (pick && !found.has(pick.item)) found.set(pick.item, point);
     });
   });
   return [...found.values()];

@@ -104,6 +104,21 @@ test("a figure keeps its chart while its name stays", async () => {
   expect(plotly.purged).toBe(2);
 });
 
+test("a click on a heatmap selects the rank of the row, and keys go from row to row", async () => {
+  const map: Figure = {
+    name: "Time by rank",
+    data: [{ type: "heatmap", meta: { select: "ranks" }, customdata: [[4], [9]] }],
+    layout: {},
+  };
+  const { el, plotly, selection } = show({ _view: { ...EMPTY_VIEW, figures: [map] } });
+  await settle();
+  plotly.tell["plotly_click"]?.({ event: {}, points: [{ curveNumber: 0, pointNumber: [1, 3] }] });
+  await settle();
+  expect(selection.get("ranks")).toEqual([9]);
+  el.querySelector(".hta-figure")?.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
+  expect(plotly.hovered).toEqual([{ curveNumber: 0, pointNumber: [0, 0] }]);
+});
+
 test("a click selects a rank, another one clears it, with Ctrl it adds", async () => {
   const { plotly, selection, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ["HTA_WIDGETS_CACHE"] = "off"
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.events import LAUNCH_CALLS, Events, Kind, TextColumn
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job, Rank
 from hta_widgets.trace.links import NO_LAUNCH
 from hta_widgets.trace.nesting import NO_PARENT
@@ -106,6 +107,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
         finding=_finding(table, counters, chosen),
         notices=(
             *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.COUNTERS),
             *(f"rank {rank}: {each}" for rank, part in parts.items() for each in part.notices),
         ),
     )

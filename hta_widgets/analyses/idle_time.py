@@ -14,6 +14,7 @@ from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.idle_gaps import Gaps, device_gaps, stream_gaps
 from hta_widgets.analyses.result import Result
 from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
 
@@ -94,7 +95,11 @@ def idle_time(
         streams=of_streams,
         devices=of_devices,
         finding=_finding(of_streams, of_devices, wanted),
-        notices=(*job.notices_for(chosen), *_notices(job, of_streams)),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *_notices(job, of_streams),
+        ),
     )
 
 

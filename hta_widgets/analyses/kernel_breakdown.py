@@ -17,6 +17,7 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names import short_name
 from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
@@ -102,7 +103,7 @@ def kernel_breakdown(
         kernels=_folded(statistics, duration_ratio, num_kernels),
         every_kernel=statistics,
         finding=_finding(table, statistics),
-        notices=job.notices_for(chosen),
+        notices=(*job.notices_for(chosen), *job.lacking(chosen, Recorded.KERNELS)),
     )
 
 

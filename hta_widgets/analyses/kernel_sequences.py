@@ -15,6 +15,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.names import sequence_words
 from hta_widgets.quantities import duration
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 
 SEPARATOR = "|"
@@ -110,6 +111,7 @@ def kernel_sequences(
         ),
         notices=(
             *job.notices_for([rank]),
+            *job.lacking([rank], Recorded.KERNELS, Recorded.OPERATORS),
             *_notices(calls, found, found.size - long_enough.size, min_pattern_len),
         ),
     )

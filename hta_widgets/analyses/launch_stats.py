@@ -16,6 +16,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.notices import Notice, summed_over_ranks
@@ -147,7 +148,11 @@ def launch_stats(
         launch_delay_cutoff_ns=delay_ns,
         work=work,
         finding=_finding(summary, runtime_ns, delay_ns),
-        notices=(*job.notices_for(chosen), *_notices(job, summary)),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
+            *_notices(job, summary),
+        ),
     )
 
 

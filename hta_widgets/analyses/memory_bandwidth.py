@@ -21,6 +21,7 @@ from hta_widgets.analyses.step_statistics import (
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import data_size, duration, number, percent
 from hta_widgets.trace.events import Events
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
@@ -118,6 +119,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         finding=_finding(transfers),
         notices=(
             *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
             *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
         ),
     )

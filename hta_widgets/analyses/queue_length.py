@@ -20,6 +20,7 @@ from hta_widgets.analyses.step_statistics import (
 )
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, number, percent
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
@@ -103,6 +104,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         finding=_finding(streams, any(len(job.gpu_work(rank)) for rank in chosen)),
         notices=(
             *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
             *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
         ),
     )

@@ -82,7 +82,7 @@ def write_overlaid_trace(
     TraceFormatError
         If the trace of the rank is no Kineto trace.
     """
-    source = job.sources[result.rank]
+    source = job.sources[result.rank].kineto_file
     target = existing_folder(output_dir) / f"{PREFIX}{source.name}"
     _check(job, result, target, top_k)
     overlay = _Overlay.of(job, result, top_k, compress=compress_other_kernels)
@@ -118,7 +118,7 @@ def _check(job: Job, result: KernelSequences, target: Path, top_k: int) -> None:
     if result.patterns.empty:
         msg = f"there is no pattern to overlay: {result.finding}"
         raise ParameterError(msg)
-    if target.resolve() in {source.resolve() for source in job.sources.values()}:
+    if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
         msg = f"{target} is a trace of this job and is not overwritten; give another output_dir"
         raise ParameterError(msg)
 

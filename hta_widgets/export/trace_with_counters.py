@@ -84,7 +84,7 @@ def write_traces_with_counters(
 def _target(job: Job, rank: int, suffix: str) -> Path:
     for ending in _ENDING:
         suffix = suffix.removesuffix(ending)
-    target = path_beside(job.sources[rank], suffix or DEFAULT_SUFFIX)
+    target = path_beside(job.sources[rank].kineto_file, suffix or DEFAULT_SUFFIX)
     if target.exists() and not _is_copy(target):
         msg = (
             f"{target} exists, was not written by hta_widgets and is not overwritten; "
@@ -114,7 +114,7 @@ def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
         return False
     shift_ns = job.origin_ns - base_ns(job.rank(rank).trace.metadata)
     events = (piece for changes, as_text in series for piece in _pieces(changes, shift_ns, as_text))
-    write_extended(job.sources[rank], target, events)
+    write_extended(job.sources[rank].path, target, events)
     _log.info("wrote %s", target)
     return True
 

@@ -12,6 +12,7 @@ from hta_widgets.analyses.idle_time import IdleTime, idle_time
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, StreamPicker
 from hta_widgets.panels.panel import Panel
+from hta_widgets.trace.formats import Recorded
 
 LEVELS = (("Streams", "stream"), ("GPUs", "device"))
 SHARE_OR_TIME = Choice("visualize_pctg", "Show", (("Share", True), ("Time", False)))
@@ -22,6 +23,7 @@ class IdleTimePanel(Panel):
 
     title = "Idle time"
     wide = True
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         StreamPicker(),

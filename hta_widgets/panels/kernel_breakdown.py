@@ -20,6 +20,7 @@ from hta_widgets.figures.kernel_breakdown import (
 from hta_widgets.names import short_name
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, Toggle
 from hta_widgets.panels.panel import Panel
+from hta_widgets.trace.formats import Recorded
 
 ALL = "all"
 TYPES = (
@@ -40,6 +41,7 @@ class KernelBreakdownPanel(Panel):
     title = "Kernel breakdown"
     wide = True
     follows = ("kernel",)
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Slider("num_kernels", "Kernels", min=1, max=100, open_ended=True),

@@ -26,6 +26,7 @@ from hta_widgets.panels.controls import (
 )
 from hta_widgets.panels.panel import Panel
 from hta_widgets.quantities import duration
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, PathLike, TraceSource, as_job
 
@@ -54,6 +55,7 @@ class KernelSequencesPanel(Panel):
 
     title = "Kernel sequences"
     wide = True
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Search("operator_name", "Operator", operator_options, free_text=True),

@@ -18,6 +18,7 @@ from hta_widgets.analyses.launch_stats import (
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, Toggle
 from hta_widgets.panels.panel import Panel
+from hta_widgets.trace.formats import Recorded
 
 WORST = (("Launch delay", "launch_delay"), ("Call duration", "cpu_duration"))
 
@@ -27,6 +28,7 @@ class LaunchStatsPanel(Panel):
 
     title = "Kernel launches"
     wide = True
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Slider("runtime_cutoff", "Long calls above", max=500, unit="µs", open_ended=True),

@@ -12,6 +12,7 @@ from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwi
 from hta_widgets.figures.memory_bandwidth import memory_bandwidth as draw_bandwidths
 from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 
 ALL = "all"
@@ -28,6 +29,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
 
     title = "Memory bandwidth"
     wide = True
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Choice("transfer", "Transfers", transfers_of),

@@ -20,6 +20,7 @@ from hta_widgets.panels.front_end import static_file
 from hta_widgets.panels.selection import Selection, ascending
 from hta_widgets.panels.summary import html_summary
 from hta_widgets.panels.view import figure_view, table_view
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, TraceSource, as_job
 
@@ -94,6 +95,9 @@ class Panel(anywidget.AnyWidget):
     follows: ClassVar[tuple[str, ...]] = ()
     """Fields of the selection that the panel depends on, apart from those in `MIRRORED`."""
 
+    needs: ClassVar[tuple[Recorded, ...]] = ()
+    """What a format must hold for the panel to show anything."""
+
     ranks: List[int] = List(Int()).tag(sync=True)
     """Ranks to analyse, always those of the selection; an empty list means all."""
 
@@ -146,9 +150,9 @@ class Panel(anywidget.AnyWidget):
         return tuple(name for name in names if name[0] != "_" and name not in inherited)
 
     @classmethod
-    def concerns(cls, job: Job) -> bool:  # noqa: ARG003
+    def concerns(cls, job: Job) -> bool:
         """Tell whether a job has anything for this panel; if not, its dashboard leaves it out."""
-        return True
+        return any(not job.lacking([rank], *cls.needs) for rank in job.ranks)
 
     def analyse(self) -> Result:
         """Run the analysis with the panel's parameters."""

@@ -12,6 +12,7 @@ from hta_widgets.analyses.queue_length import QueueLength, queue_length
 from hta_widgets.figures.queue_length import queue_length as draw_queues
 from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
+from hta_widgets.trace.formats import Recorded
 
 
 class QueueLengthPanel(TimeSeriesPanel):
@@ -19,6 +20,7 @@ class QueueLengthPanel(TimeSeriesPanel):
 
     title = "Queue length"
     wide = True
+    needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         StreamPicker(),

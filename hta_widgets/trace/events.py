@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
+from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
 
 Codes = NDArray[np.int32]
@@ -42,9 +43,11 @@ class Kind(IntEnum):
     INSTANT = 13
     OVERHEAD = 14
     OTHER = 15
+    BUSY = 16
+    """Time in which some kernels ran, where a source does not say which."""
 
 
-GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH)
+GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH, Kind.BUSY)
 LAUNCH_CALLS = (Kind.RUNTIME, Kind.DRIVER)
 GPU_SIDE = (*GPU_WORK, Kind.SYNC, Kind.GPU_ANNOTATION, Kind.PROFILER_RANGE)
 
@@ -107,7 +110,8 @@ class Events:
         Position of the event in the source.
     labels : tuple of str
     side : mapping of str to SideTable
-        ``transfers``, ``collectives``, ``operators``, ``counters`` as far as they occur.
+        ``transfers``, ``collectives``, ``operators``, ``counters``, ``mangled`` (names of kernels
+        before demangling) as far as they occur.
     """
 
     start_ns: Times
@@ -191,6 +195,7 @@ class Trace:
         What the file says about itself, without the events.
     notices : tuple of Notice
         What was dropped while loading.
+    format : TraceFormat
     """
 
     rank: int
@@ -199,3 +204,4 @@ class Trace:
     origin_ns: int
     metadata: Mapping[str, object]
     notices: tuple[Notice, ...] = ()
+    format: TraceFormat = TraceFormat.KINETO

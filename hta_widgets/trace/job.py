@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import NoReturn, TypeVar, cast
 
 import numpy as np
@@ -13,13 +12,16 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from hta_widgets.errors import UnknownRankError, number_ranges
-from hta_widgets.trace.events import GPU_WORK, Trace
+from hta_widgets.trace.arrow_file import StoredTrace
+from hta_widgets.trace.events import GPU_WORK, Kind, Trace
+from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.kernels import KernelRules
-from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.links import launch_rows
+from hta_widgets.trace.loading import LAUNCHES, PARENTS, load_rank
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -33,24 +35,27 @@ class Rank:
 
     def __init__(
         self,
-        trace: Trace,
+        loaded: StoredTrace,
         rules: KernelRules,
         *,
         include_last_profiler_step: bool,
     ) -> None:
-        self.trace = trace
+        self.trace = loaded.trace
+        self._links = loaded.links
         self._rules = rules
         self._include_last_step = include_last_profiler_step
 
     @cached_property
     def launches(self) -> NDArray[np.int64]:
         """Row of the launching call of each event, -1 for none."""
-        return launch_rows(self.trace.events)
+        known = self._links.get(LAUNCHES)
+        return launch_rows(self.trace.events) if known is None else known
 
     @cached_property
     def parents(self) -> NDArray[np.int64]:
         """Row of the call around each call of the CPU, -1 for none."""
-        return parent_rows(self.trace.events)
+        known = self._links.get(PARENTS)
+        return parent_rows(self.trace.events) if known is None else known
 
     @cached_property
     def steps(self) -> pd.DataFrame:
@@ -90,9 +95,24 @@ class Rank:
         """What was left out or not matched on this rank."""
         return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
 
+    def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
+        """Name what is needed and not recorded, since the format of the trace does not hold it."""
+        lacks = self.trace.format.lacks
+        missing = [each for each in needed if each in lacks and not self._has(each)]
+        said = [each for each in missing if each is Recorded.KERNELS] or missing
+        return [Notice(f"{self.trace.format.value} holds no {each.value}") for each in said]
+
+    def _has(self, what: Recorded) -> bool:
+        """Tell whether NVTX ranges make up for what the format does not hold of its own."""
+        if what is Recorded.OPERATORS:
+            return bool((self.trace.events.kind == Kind.CPU_OP).any())
+        return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
+
     def _gpu_notices(self) -> list[Notice]:
         if not len(self.gpu_work):
             return [Notice("no GPU work is in the trace")]
+        if Recorded.KERNELS in self.trace.format.lacks:
+            return []
         unmatched = int((self.gpu_work.launch < 0).sum())
         words = (
             "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
@@ -101,6 +121,9 @@ class Rank:
         return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
 
     def _step_notices(self) -> list[Notice]:
+        if self.lacking([Recorded.PROFILER_STEPS]):
+            words = f"{self.trace.format.value} holds no ProfilerSteps; the whole recording is used"
+            return [Notice(words)]
         distinct = sorted(set(self.steps["step"].tolist()))
         if len(distinct) < 2 or self._include_last_step:  # noqa: PLR2004
             return []
@@ -116,8 +139,8 @@ class Job:
 
     Parameters
     ----------
-    sources : mapping of int to Path
-        Trace file of each rank.
+    sources : mapping of int to RankSource
+        Where the trace of each rank is.
     name : str
         What the job is called on screen.
     kernel_rules : KernelRules, optional
@@ -128,7 +151,7 @@ class Job:
 
     def __init__(
         self,
-        sources: Mapping[int, Path],
+        sources: Mapping[int, RankSource],
         *,
         name: str,
         kernel_rules: KernelRules | None = None,
@@ -169,13 +192,17 @@ class Job:
         """Return one rank, loading it when it is first asked for."""
         self.select_ranks([rank])
         if rank not in self._loaded:
-            self.add_trace(load_kineto(self.sources[rank], rank))
+            self.add(load_rank(self.sources[rank], rank))
         return self._loaded[rank]
 
     def add_trace(self, trace: Trace) -> None:
         """Take over a trace that has been loaded already."""
-        self._loaded[trace.rank] = Rank(
-            trace,
+        self.add(StoredTrace(trace, {}))
+
+    def add(self, loaded: StoredTrace) -> None:
+        """Take over a trace with what was derived from it."""
+        self._loaded[loaded.trace.rank] = Rank(
+            loaded,
             self.kernel_rules,
             include_last_profiler_step=self.include_last_profiler_step,
         )
@@ -183,10 +210,10 @@ class Job:
     def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
         """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
         missing = [rank for rank in self.select_ranks(ranks) if rank not in self._loaded]
-        total = sum(self.sources[rank].stat().st_size for rank in missing)
+        total = sum(self.sources[rank].size for rank in missing)
         with progress_bar(total, self.name, show=progress) as bar:
             for rank in missing:
-                self.add_trace(load_kineto(self.sources[rank], rank, bar.update))
+                self.add(load_rank(self.sources[rank], rank, bar.update))
         return self
 
     def gpu_work(self, rank: int) -> GpuWork:
@@ -216,6 +243,11 @@ class Job:
     def notices(self) -> tuple[str, ...]:
         """What was dropped, left out or not matched in the whole job, in words."""
         return self.notices_for(self.ranks)
+
+    def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
+        """Say which ranks lack what an analysis needs, since their format does not hold it."""
+        by_rank = {rank: self.rank(rank).lacking(needed) for rank in ranks}
+        return tuple(summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Notices on the given ranks; one that several ranks share is said once."""

@@ -65,6 +65,9 @@ _TYPE_OF_KIND = {
     Kind.GRAPH: KernelType.OTHER,
 }
 
+BUSY_TYPES = {"Compute": KernelType.COMPUTATION, "Communicate": KernelType.COMMUNICATION}
+"""Type of the time in which some kernels ran, by its name."""
+
 
 @dataclass(frozen=True)
 class KernelRules:
@@ -112,6 +115,8 @@ class KernelRules:
             types[kind == work] = work_type
         by_name = _type_by_code(codes[kernels], events.name.values, _BUILT_IN)
         types[kernels] = np.where(by_name >= 0, by_name, KernelType.COMPUTATION)
+        busy = kind == Kind.BUSY
+        types[busy] = _type_by_code(codes[busy], events.name.values, _BUSY)
         collectives = events.side.get("collectives")
         if collectives is not None:
             types[kernels & np.isin(rows, collectives.rows)] = KernelType.COMMUNICATION
@@ -128,6 +133,9 @@ _BUILT_IN = tuple(
         (KernelType.COMMUNICATION, COMMUNICATION_NAMES),
     )
 )
+
+
+_BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items())
 
 
 def _type_by_code(

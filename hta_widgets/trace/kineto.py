@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from hta_widgets.trace.event_json import decode_events
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.events import Events, Trace
 from hta_widgets.trace.events_builder import EventsBuilder
+from hta_widgets.trace.garbage_collection import no_garbage_collection
 from hta_widgets.trace.notices import Notice
 
 
@@ -37,7 +36,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     """
     text = EventText(path, on_read)
     builder = EventsBuilder()
-    with _no_garbage_collection():
+    with no_garbage_collection():
         for piece in text:
             events, unreadable = decode_events(piece, text.separator)
             builder.add(events, unreadable, piece)
@@ -51,18 +50,6 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
         metadata=metadata,
         notices=(*_truncation_notice(text, table), *builder.notices()),
     )
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keep the cyclic collector off: over millions of records it would be most of the work."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def base_ns(metadata: Mapping[str, Any]) -> int:

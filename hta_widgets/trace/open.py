@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
-from hta_widgets.trace.derived import is_derived
 from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
+from hta_widgets.trace.rank_numbers import Candidate, number_ranks, rank_in_name
+from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
 
 PathLike: TypeAlias = str | os.PathLike[str]
 TraceSource: TypeAlias = PathLike | Sequence[PathLike] | Mapping[int, PathLike]
 
-TRACE_SUFFIXES = (".json", ".json.gz", ".gz")
-_RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _GIVE_RANKS = "say which is which: open_trace({0: 'first.json', 1: 'second.json'})"
 
 
@@ -43,9 +43,16 @@ def open_trace(
     Parameters
     ----------
     source : path, list of paths, or mapping of rank to path
-        A folder, a ``.json`` or ``.json.gz`` file, several files, or ``{rank: file}``. Ranks come
-        from ``distributedInfo`` in each file, else from its name (``rank-3``, ``rank3``); a single
-        file with neither is rank 0. Ranks given in a mapping are taken as they are.
+        What is there is recognised by its content: PyTorch-profiler traces (``.json``,
+        ``.json.gz``), Nsight Systems exports (``nsys export`` with ``--type sqlite`` or
+        ``parquetdir``), folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and
+        folders of CUPTI tables (``conc_kernel.csv``, ``cuda_runtime.csv``, ...). One of them,
+        several, a folder of them, or ``{rank: path}``.
+
+        Ranks of PyTorch-profiler traces come from ``distributedInfo`` in each file, else from its
+        name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an export, each
+        process with GPU work is a rank; `number_ranks` says how the other formats are numbered, and
+        a notice which rule was used. Ranks given in a mapping are taken as they are.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
     include_last_profiler_step : bool
@@ -87,74 +94,81 @@ def as_job(source: Job | HasJob | TraceSource) -> Job:
     return open_trace(source)
 
 
-def _sources(source: TraceSource, notices: list[str]) -> dict[int, Path]:
+def _sources(source: TraceSource, notices: list[str]) -> dict[int, RankSource]:
     if isinstance(source, Mapping):
         if not source:
             msg = f"no trace was given; {_GIVE_RANKS}"
             raise TraceNotFoundError(msg)
-        return {int(rank): _existing_file(path) for rank, path in source.items()}
+        return {int(rank): _of_one_rank(existing(path), notices) for rank, path in source.items()}
     if not isinstance(source, str | os.PathLike):
-        return _ranks_of([_existing_file(path) for path in source])
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _ranks_of(_traces_in(path, notices))
-    return _ranks_of([_existing_file(path)])
+        return _of_several([existing(path) for path in source], notices)
+    path = existing(source)
+    if format_of(path) is None:
+        trace_format, paths = traces_in(path, notices)
+        return _ranks(trace_format, paths, notices)
+    return _of_several([path], notices)
 
 
-def _existing_file(path: PathLike) -> Path:
-    file = Path(path).expanduser()
-    if file.is_file():
-        return file
-    what = "is a folder, not a trace file" if file.is_dir() else "does not exist"
-    msg = (
-        f"{file} {what}; give a trace file (*.json, *.json.gz), a folder of them, or {{rank: file}}"
-    )
+def existing(path: PathLike) -> Path:
+    """Return the path, if there is something.
+
+    Raises
+    ------
+    TraceNotFoundError
+        If there is not.
+    """
+    there = Path(path).expanduser()
+    if there.exists():
+        return there
+    msg = f"{there} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
     raise TraceNotFoundError(msg)
 
 
-def _traces_in(folder: Path, notices: list[str]) -> list[Path]:
-    """List the files of a folder that are traces; others with their suffix are noticed.
-
-    Traces that hta_widgets has written from others count only where there are no others.
-    """
-    files = sorted(f for f in folder.iterdir() if f.name.endswith(TRACE_SUFFIXES) and f.is_file())
-    recorded: list[Path] = []
-    derived: list[Path] = []
-    for file in files:
-        text = EventText(file)
-        try:
-            text.header()
-        except TraceFormatError:
-            notices.append(f"{file.name} is not a trace and is left out")
-        else:
-            (derived if is_derived(text.head) else recorded).append(file)
-    if recorded:
-        notices += _derived_notice(derived)
-    traces = recorded or derived
-    if not traces:
-        there = _what_is_there(folder, files)
-        msg = f"{folder} holds no trace: {there}; a trace is *.json or *.json.gz"
-        raise TraceNotFoundError(msg)
-    return traces
-
-
-def _derived_notice(files: Sequence[Path]) -> list[str]:
-    names = ", ".join(file.name for file in files[:5])
-    more = f" and {len(files) - 5} more" if len(files) > 5 else ""  # noqa: PLR2004
-    return [f"copies written by hta_widgets are left out: {names}{more}"] if files else []
-
-
-def _what_is_there(folder: Path, files: Sequence[Path]) -> str:
-    if files:
-        return f"{', '.join(file.name for file in files[:5])} have no 'traceEvents'"
-    entries = sorted(entry.name for entry in folder.iterdir())
-    return f"it has {', '.join(entries[:5])}" if entries else "it is empty"
-
-
-def _ranks_of(files: Sequence[Path]) -> dict[int, Path]:
-    if not files:
+def _of_several(paths: Sequence[Path], notices: list[str]) -> dict[int, RankSource]:
+    if not paths:
         msg = f"no trace was given; {_GIVE_RANKS}"
         raise TraceNotFoundError(msg)
+    formats = {path: _known_format(path) for path in paths}
+    if len(set(formats.values())) > 1:
+        examples = ", ".join(f"{path.name} is {each.value}" for path, each in formats.items())
+        msg = f"these traces are of several formats ({examples}); open each job by itself"
+        raise TraceFormatError(msg)
+    return _ranks(formats[paths[0]], paths, notices)
+
+
+def _known_format(path: Path) -> TraceFormat:
+    trace_format = format_of(path)
+    if trace_format is None:
+        msg = f"{path} is a folder, not a trace; {WHAT_IS_A_TRACE}; give one, or one folder of them"
+        raise TraceNotFoundError(msg)
+    return trace_format
+
+
+def _of_one_rank(path: Path, notices: list[str]) -> RankSource:
+    trace_format = _known_format(path)
+    if trace_format is TraceFormat.KINETO:
+        return RankSource(path)
+    found = candidates_at(path, trace_format, notices)
+    if len(found) == 1:
+        return found[0].source
+    msg = f"{path} holds {len(found)} ranks; open it by itself, not as one rank of a job"
+    raise RankError(msg)
+
+
+def _ranks(
+    trace_format: TraceFormat, paths: Sequence[Path], notices: list[str]
+) -> dict[int, RankSource]:
+    if trace_format is TraceFormat.KINETO:
+        return {rank: RankSource(path) for rank, path in _kineto_ranks(paths).items()}
+    found: list[Candidate] = []
+    for path in dict.fromkeys(paths):
+        found += candidates_at(path, trace_format, notices)
+    sources, rule = number_ranks(found)
+    notices += [rule] if rule else []
+    return sources
+
+
+def _kineto_ranks(files: Sequence[Path]) -> dict[int, Path]:
     ranks = [_rank_of(file) for file in files]
     if len(files) == 1:
         return {ranks[0] or 0: files[0]}
@@ -179,10 +193,7 @@ def _rank_of(file: Path) -> int | None:
         for _ in text:
             pass
         said = _distributed_rank(text.metadata())
-    if said is not None:
-        return said
-    named = _RANK_IN_NAME.findall(file.name)
-    return int(named[-1]) if named else None
+    return rank_in_name(file.name) if said is None else said
 
 
 def _distributed_rank(metadata: Mapping[str, object]) -> int | None:
@@ -191,9 +202,8 @@ def _distributed_rank(metadata: Mapping[str, object]) -> int | None:
     return int(str(rank)) if str(rank).isdigit() else None
 
 
-def _job_name(source: TraceSource, sources: Mapping[int, Path]) -> str:
+def _job_name(source: TraceSource, sources: Mapping[int, RankSource]) -> str:
     if isinstance(source, str | os.PathLike):
         return Path(source).expanduser().resolve().name
-    files: Iterable[Path] = sources.values()
-    folders = {file.resolve().parent.name for file in files}
+    folders = {each.path.resolve().parent.name for each in sources.values()}
     return folders.pop() if len(folders) == 1 else f"{len(sources)} ranks"

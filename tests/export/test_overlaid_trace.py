@@ -122,7 +122,7 @@ def test_the_copy_loads_and_is_left_out_of_a_folder_with_its_original(tmp_path):
     assert copy.origin_ns == original.origin_ns
     assert copy.events.to_frame().equals(original.events.to_frame())
     job = open_trace(tmp_path, progress=False)
-    assert list(job.sources.values()) == [source]
+    assert [each.path for each in job.sources.values()] == [source]
     assert any("overlaid_rank-0.json.gz" in notice for notice in job.notices)
 
 

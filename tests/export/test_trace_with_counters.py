@@ -274,7 +274,7 @@ class TestFolders:
         write(tmp_path / "rank-0.json", EVENTS)
         write_traces_with_counters(open_trace(tmp_path), output_suffix="_whatever")
         job = open_trace(tmp_path)
-        assert [path.name for path in job.sources.values()] == ["rank-0.json"]
+        assert [source.path.name for source in job.sources.values()] == ["rank-0.json"]
         notice = "copies written by hta_widgets are left out: rank-0_whatever.json"
         assert notice in job.notices
 
@@ -283,7 +283,7 @@ class TestFolders:
         write_traces_with_counters(open_trace(source))
         source.unlink()
         job = open_trace(tmp_path)
-        assert [path.name for path in job.sources.values()] == ["rank-0_with_counters.json.gz"]
+        assert [source.path.name for source in job.sources.values()] == ["rank-0_with_counters.json.gz"]
 
     def test_a_copy_that_is_named_is_opened(self, tmp_path):
         source = write(tmp_path / "rank-0.json", EVENTS)

@@ -7,6 +7,7 @@ the time an event covers.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -133,3 +134,86 @@ def launching_call(events: Iterable[Event], operation: Event) -> Event | None:
         and event["args"]["correlation"] == correlation
     ]
     return min(calls, key=lambda each: (each["ts"], -each["dur"]), default=None)
+
+
+LAUNCH_APIS = {
+    "cudaLaunchKernel": "cudaLaunchKernel",
+    "cudaLaunchKernelExC_v11060": "cudaLaunchKernelExC",
+    "cuLaunchKernelEx": "cuLaunchKernelEx",
+    "cudaLaunchCooperativeKernel_ptsz_v9000": "cudaLaunchCooperativeKernel",
+    "hipModuleLaunchKernel": "hipModuleLaunchKernel",
+    "cudaGraphLaunch": "cudaGraphLaunch",
+    "cudaGraphLaunch_v10000": "cudaGraphLaunch",
+}
+"""Calls as traces name them, and without what is version and variant."""
+
+KINDS = ("kernel", "kernel", "kernel", "gpu_memcpy", "gpu_memset")
+
+
+@dataclass
+class Launch:
+    """Work, and the call that launches it; None where that is not in the trace."""
+
+    call: Event | None
+    work: list[Event]
+    around: list[Event]
+
+    @property
+    def kernels(self) -> list[Event]:
+        """The kernels that it launches."""
+        return [event for event in self.work if event["cat"] == "kernel"]
+
+    @property
+    def events(self) -> list[Event]:
+        """All events of the launch."""
+        return [*([self.call] if self.call else []), *self.around, *self.work]
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> list[Launch]:
+    """Launches of threads of up to two processes, with long kernels on several streams.
+
+    Each process has a device of its own. Correlation ids collide between processes; the first one
+    of each process does not, so that it is known which process uses which device.
+    """
+    found: list[Launch] = []
+    for pid, device in ((100, 0), (200, 1))[: draw(st.integers(1, 2))]:
+        found.append(_launch(draw, pid, device, 1000 + pid, launched=True))
+        for correlation in range(1, draw(st.integers(1, 9))):
+            launched = draw(st.integers(0, 5)) > 0
+            number = correlation if launched else 10 * pid + correlation
+            found.append(_launch(draw, pid, device, number, launched=launched))
+    return found
+
+
+def _launch(draw: st.DrawFn, pid: int, device: int, correlation: int, *, launched: bool) -> Launch:
+    name = draw(st.sampled_from(sorted(LAUNCH_APIS)))
+    begin, length = draw(st.integers(0, 60)), draw(st.integers(0, 9))
+    category = "cuda_driver" if name.startswith("cu") and name[2].isupper() else "cuda_runtime"
+    tid = draw(st.sampled_from([1, 2]))
+    identity = {"pid": pid, "tid": tid}
+    around = []
+    if launched and category == "cuda_runtime" and length > 1 and draw(st.booleans()):
+        inner = {"name": "cuLaunchKernel", "cat": "cuda_driver", **identity}
+        around = [call(begin + 1, length - 2, correlation, **inner)]
+    work = [
+        kernel(
+            draw(st.integers(0, 80)),
+            draw(st.integers(0, 40)),
+            name=draw(st.sampled_from(["gemm", "relu"])),
+            cat=draw(st.sampled_from(KINDS)),
+            stream=draw(st.sampled_from([0, 7])),
+            device=device,
+            correlation=correlation,
+        )
+        for _ in range(draw(st.integers(1, 3)) if "Graph" in name else 1)
+    ]
+    outer = call(begin, length, correlation, name=name, cat=category, **identity)
+    return Launch(outer if launched else None, work, around)
+
+
+@st.composite
+def drawn_launches(draw: st.DrawFn) -> tuple[list[Launch], list[Event]]:
+    """Launches, and their events in the order of the file."""
+    found = draw(launches())
+    return found, draw(st.permutations([event for each in found for event in each.events]))

@@ -1,0 +1,272 @@
+"""How much of the time the longest few events take: kernels, copies and calls of the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.duration_categories import (
+    Categories,
+    categories_of_rank,
+    categories_of_ranks,
+    side_of,
+)
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.sorted_durations import SortedDurations
+from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import duration
+from hta_widgets.quantities import percent as in_percent
+from hta_widgets.trace.formats import Recorded
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.notices import Notice, summed_over_ranks
+
+ALL_RANKS = "all"
+CURVE_POINTS = 240
+
+_USUAL_TENTHS = (10, 50, 100)
+_ALL_TENTHS = 1000
+_CATEGORY_COLUMNS = (
+    *("rank", "category", "side", "count", "total_ns", "max_ns", "min_ns", "mean_ns"),
+    *("share_percent", "share_of_side_percent", "not_nested_ns"),
+)
+_NAMES = {
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "fills",
+    "graph": "graph launches",
+    "runtime": "runtime calls",
+    "driver": "driver calls",
+}
+_NESTED = (
+    "{} of {} driver calls run inside a runtime call: all shares count their time twice, "
+    "not_nested_ns does not"
+)
+
+_ByRank = Mapping["int | str", Categories]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DurationTails(Result):
+    """Time by category of events, and how much of it the longest events take.
+
+    In the tables, ``rank`` is ``"all"`` for the events of all the ranks together, then comes each
+    rank; ``category`` is ``kernel``, ``memcpy``, ``memset``, ``graph`` (whole graph launches),
+    ``runtime`` or ``driver``, as far as they occur.
+
+    Attributes
+    ----------
+    categories : DataFrame
+        One row per rank and category: ``rank``, ``category``, ``side`` (``device`` or ``host``),
+        ``count``, ``total_ns``, ``max_ns``, ``min_ns`` (int64 ns), ``mean_ns`` (float ns),
+        ``share_percent`` (of the time of all categories), ``share_of_side_percent`` (of those of
+        its side), ``not_nested_ns`` (time of the events that do not run inside a runtime call of
+        their thread, int64 ns; less than ``total_ns`` for driver calls only).
+    tails : DataFrame
+        One row per rank, category and percentage: ``rank``, ``category``, ``percent``, ``k`` (how
+        many of the longest events that is, rounded down), ``share_percent`` (of the category's time
+        that they take), ``mean_ns`` (float ns, of them), ``threshold_ns`` (duration of the shortest
+        of them), ``note``. Where ``k`` is 0, these three are undefined (NaN, NA), and the note says
+        how many events it takes.
+    curves : DataFrame
+        For each category, over all the ranks: ``category``, ``events_percent`` (ascending),
+        ``time_percent`` (share of the category's time in so many of its longest events).
+    percent : float
+        The percentage asked for, rounded to a multiple of 0.1.
+    """
+
+    categories: pd.DataFrame
+    tails: pd.DataFrame
+    curves: pd.DataFrame
+    percent: float
+
+
+def duration_tails(
+    job: Job, ranks: Iterable[int] | None = None, *, percent: float = 1.0
+) -> DurationTails:
+    """Measure how much of the time of each category its longest events take.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    percent : float
+        How many of the events to look at, beside 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
+
+    Returns
+    -------
+    DurationTails
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If the percentage is outside its range.
+    """
+    tenths = _tenths(percent)
+    chosen = job.select_ranks(ranks)
+    together = categories_of_ranks(job, chosen)
+    by_rank: _ByRank = {
+        ALL_RANKS: together,
+        **{rank: categories_of_rank(job, rank) for rank in chosen},
+    }
+    tails = _tails(by_rank, sorted({*_USUAL_TENTHS, tenths}))
+    return DurationTails(
+        categories=_once(job, "duration shares", chosen, lambda: _category_table(by_rank)),
+        tails=tails,
+        curves=_once(job, "duration curves", chosen, lambda: _curves(together)),
+        percent=tenths / 10,
+        finding=_finding(together, tails, tenths),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *_notices(job, chosen),
+        ),
+    )
+
+
+def events_needed(percent: float) -> int:
+    """Number of events of which a percentage is at least one event.
+
+    Examples
+    --------
+    >>> events_needed(1), events_needed(0.3)
+    (100, 334)
+    """
+    return -(-_ALL_TENTHS // _tenths(percent))
+
+
+def _tenths(percent: float) -> int:
+    """Whole tenths of a per cent, with which numbers of events are reckoned exactly."""
+    if not math.isfinite(percent) or not 1 <= (tenths := round(10 * percent)) <= _ALL_TENTHS:
+        msg = f"percent is {percent}; it is a percentage of events, from 0.1 to 100"
+        raise ParameterError(msg)
+    return tenths
+
+
+def _once(
+    job: Job, what: str, chosen: tuple[int, ...], build: Callable[[], pd.DataFrame]
+) -> pd.DataFrame:
+    """Build a table that no parameter changes once per choice of ranks."""
+    return job.remember((what, chosen), build).copy()
+
+
+def _category_table(by_rank: _ByRank) -> pd.DataFrame:
+    rows = [
+        {
+            "rank": rank,
+            "category": name,
+            "side": side_of(name),
+            "count": each.durations.count,
+            "total_ns": each.durations.total_ns,
+            "max_ns": int(each.durations.duration_ns[0]),
+            "min_ns": int(each.durations.duration_ns[-1]),
+            "mean_ns": each.durations.total_ns / each.durations.count,
+            "share_percent": _share(categories, name, categories),
+            "share_of_side_percent": _share(categories, name, _same_side(categories, name)),
+            "not_nested_ns": each.durations.total_ns - each.nested_ns,
+        }
+        for rank, categories in by_rank.items()
+        for name, each in categories.items()
+    ]
+    return pd.DataFrame(rows, columns=list(_CATEGORY_COLUMNS))
+
+
+def _same_side(categories: Categories, name: str) -> list[str]:
+    return [other for other in categories if side_of(other) == side_of(name)]
+
+
+def _share(categories: Categories, name: str, of: Iterable[str]) -> float:
+    whole_ns = sum(categories[each].durations.total_ns for each in of)
+    return 100 * categories[name].durations.total_ns / whole_ns if whole_ns else math.nan
+
+
+def _tails(by_rank: _ByRank, tenths: Sequence[int]) -> pd.DataFrame:
+    wanted = np.array(tenths, dtype=np.int64)
+    keys = [(rank, name) for rank, categories in by_rank.items() for name in categories]
+    found = [_longest(by_rank[rank][name].durations, wanted) for rank, name in keys]
+    exact = np.array(found, dtype=np.int64).reshape(-1, 4, wanted.size)
+    k, time_ns, threshold_ns, total_ns = (exact[:, field].ravel() for field in range(4))
+    defined = np.where(k > 0, 1.0, np.nan)
+    notes = [f"needs at least {events_needed(each / 10):,} events" for each in tenths]
+    return pd.DataFrame(
+        {
+            "rank": np.repeat(np.array([rank for rank, _ in keys], dtype=object), wanted.size),
+            "category": [name for _, name in keys for _ in tenths],
+            "percent": np.tile(wanted / 10, len(keys)),
+            "k": k,
+            "share_percent": 100 * time_ns / np.where(total_ns > 0, total_ns * defined, np.nan),
+            "mean_ns": time_ns / np.where(k > 0, k, np.nan),
+            "threshold_ns": pd.arrays.IntegerArray(threshold_ns, k == 0),
+            "note": [
+                "" if enough else note
+                for enough, note in zip(k > 0, notes * len(keys), strict=True)
+            ],
+        }
+    )
+
+
+def _longest(durations: SortedDurations, tenths: NDArray[np.int64]) -> list[Times]:
+    """Number of the longest events, their time, the shortest of them, and the time of all."""
+    k = durations.count * tenths // _ALL_TENTHS
+    time_ns, shortest_ns = durations.longest(np.maximum(k, 1))
+    return [k, np.where(k > 0, time_ns, 0), shortest_ns, np.full_like(k, durations.total_ns)]
+
+
+def _curves(categories: Categories) -> pd.DataFrame:
+    parts = [_curve(name, each.durations) for name, each in categories.items()]
+    columns = ["category", "events_percent", "time_percent"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _curve(category: str, durations: SortedDurations) -> pd.DataFrame:
+    spread = np.geomspace(1, durations.count, CURVE_POINTS).round().astype(np.int64)
+    events = np.unique(np.append(spread[:-1], durations.count))
+    time_ns, _ = durations.longest(events)
+    return pd.DataFrame(
+        {
+            "category": category,
+            "events_percent": 100 * events / durations.count,
+            "time_percent": 100 * time_ns / (durations.total_ns or np.nan),
+        }
+    )
+
+
+def _notices(job: Job, chosen: Iterable[int]) -> list[str]:
+    drivers = {rank: categories_of_rank(job, rank).get("driver") for rank in chosen}
+    notices = {
+        rank: [Notice(_NESTED, (calls.nested, calls.durations.count))]
+        for rank, calls in drivers.items()
+        if calls and calls.nested
+    }
+    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+
+
+def _finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
+    if not categories:
+        return "No kernels, copies or calls of the CPU were recorded on these ranks."
+    share_asked = in_percent(tenths / 10)
+    asked = tails[(tails["rank"] == ALL_RANKS) & (tails["percent"] == tenths / 10)]
+    asked = asked[asked["share_percent"].notna()]
+    if asked.empty:
+        return (
+            f"No category has the {events_needed(tenths / 10):,} events of which {share_asked} is "
+            "at least one."
+        )
+    heaviest = asked.iloc[asked["share_percent"].argmax()]
+    durations = categories[heaviest["category"]].durations
+    return (
+        f"The heaviest tail is that of the {_NAMES[heaviest['category']]}: the longest "
+        f"{share_asked} ({heaviest['k']:,} of {durations.count:,}) "
+        f"{'takes' if heaviest['k'] == 1 else 'take'} "
+        f"{in_percent(heaviest['share_percent'])} of their time, "
+        f"{duration(heaviest['mean_ns'])} each on average; "
+        f"the longest takes {duration(int(durations.duration_ns[0]))}."
+    )

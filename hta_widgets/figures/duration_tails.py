@@ -1,0 +1,167 @@
+"""Figures of the duration tails: time by category, and the time in the longest events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails
+from hta_widgets.figures.style import (
+    NEUTRAL,
+    TYPE_COLORS,
+    axis,
+    figure,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.quantities import duration, percent
+
+_GPU = TYPE_COLORS["COMPUTATION"]
+_MEMORY = TYPE_COLORS["MEMORY"]
+_LOOKS = {
+    "kernel": ("Kernels", _GPU, "solid"),
+    "memcpy": ("Copies", _MEMORY, "solid"),
+    "memset": ("Fills", _MEMORY, "dot"),
+    "graph": ("Graph launches", TYPE_COLORS["OTHER"], "solid"),
+    "runtime": ("Runtime calls", NEUTRAL, "solid"),
+    "driver": ("Driver calls", NEUTRAL, "dot"),
+}
+"""Name, colour and dash of each category: what it is decides the colour."""
+
+_TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
+
+
+def category_shares(result: DurationTails, *, side: str = "") -> go.Figure:
+    """Draw the time of each category over all the ranks, the device's above the host's.
+
+    Parameters
+    ----------
+    result : DurationTails
+    side : {"", "device", "host"}
+        Only the categories of one side, as shares of its time; of all time when empty.
+    """
+    table = _together(result.categories)
+    table = table[table["side"] == side] if side else table
+    share = table["share_of_side_percent" if side else "share_percent"]
+    bar = go.Bar(
+        x=share.to_numpy(dtype=float),
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": [_LOOKS[name][1] for name in table["category"]]},
+        text=[percent(each) for each in share],
+        textposition="auto",
+        hovertext=[_share_hover(row) for row in table.to_dict("records")],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis(f"Share of {f'{side} time' if side else 'all time'} (%)", rangemode="tozero"),
+        yaxis=names_axis([_label(row, side) for row in table.to_dict("records")]),
+    )
+
+
+def tail_curves(result: DurationTails, *, side: str = "") -> go.Figure:
+    """Draw how much of each category's time is in its longest events, over all the ranks.
+
+    Parameters
+    ----------
+    result : DurationTails
+        Its percentage is marked.
+    side : {"", "device", "host"}
+        Only the categories of one side; all when empty.
+    """
+    table = _together(result.categories)
+    names = table["category"][table["side"] == side] if side else table["category"]
+    curves = result.curves.set_index("category")
+    marked = _marked(result)
+    lines = [_line(curves.loc[[name]], name) for name in names]
+    marks = [_mark(marked.loc[name], name) for name in names if name in marked.index]
+    least = float(result.curves["events_percent"].min()) if len(result.curves) else 1.0
+    return figure(
+        [*lines, *marks],
+        showlegend=True,
+        shapes=[_vertical(result.percent)],
+        xaxis=axis(
+            "Longest events (% of the category's events)",
+            type="log",
+            range=[np.log10(min(least, 1.0)), 2],
+            tickvals=[tick for tick in _TICKS if tick >= least],
+            ticktext=[f"{tick:g}" for tick in _TICKS if tick >= least],
+        ),
+        yaxis=axis("Share of the category's time (%)", range=[0, 102]),
+    )
+
+
+def _together(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["rank"] == ALL_RANKS]
+
+
+def _marked(result: DurationTails) -> pd.DataFrame:
+    """Rows of the percentage asked for, where it is defined."""
+    table = _together(result.tails)
+    asked = table[(table["percent"] == result.percent) & table["share_percent"].notna()]
+    return asked.set_index("category")
+
+
+def _label(row: Mapping[Any, Any], side: str) -> str:
+    name = _LOOKS[row["category"]][0]
+    return name if side else f"{name} ({row['side']})"
+
+
+def _share_hover(row: Mapping[Any, Any]) -> str:
+    return (
+        f"{_LOOKS[row['category']][0]}: {row['count']:,}, {duration(row['total_ns'])}<br>"
+        f"{percent(row['share_of_side_percent'])} of {row['side']} time, "
+        f"{percent(row['share_percent'])} of all time<br>"
+        f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, mean {duration(row['mean_ns'])}"
+    )
+
+
+def _line(curve: pd.DataFrame, category: str) -> go.Scatter:
+    name, color, dash = _LOOKS[category]
+    return go.Scatter(
+        x=curve["events_percent"].to_numpy(dtype=float),
+        y=curve["time_percent"].to_numpy(dtype=float),
+        name=name,
+        mode="lines",
+        line={"color": color, "dash": dash, "width": 2},
+        hovertemplate=(
+            f"{name}<br>The longest %{{x:.3~g}} %: %{{y:.3~g}} % of the time<extra></extra>"
+        ),
+    )
+
+
+def _mark(tail: pd.Series[Any], category: str) -> go.Scatter:
+    name, color, _ = _LOOKS[category]
+    text = (
+        f"{name}<br>The longest {percent(tail['percent'])}, {tail['k']:,} of them: "
+        f"{percent(tail['share_percent'])} of the time<br>mean {duration(tail['mean_ns'])}, at "
+        f"least {duration(tail['threshold_ns'])}"
+    )
+    return go.Scatter(
+        x=[tail["percent"]],
+        y=[tail["share_percent"]],
+        mode="markers",
+        marker={"color": color, "size": 8},
+        showlegend=False,
+        hovertext=[text],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _vertical(at: float) -> dict[str, Any]:
+    return {
+        "type": "line",
+        "x0": at,
+        "x1": at,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": NEUTRAL, "width": 1, "dash": "dash"},
+    }

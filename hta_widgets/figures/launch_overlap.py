@@ -1,0 +1,119 @@
+"""Figures of the launch overlap: hidden launch time of each rank, and time by launching call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.launch_overlap import LaunchOverlap
+from hta_widgets.figures.ranks import (
+    SELECT_RANKS,
+    TimeSeries,
+    rank_axis,
+    rank_emphasis,
+    rank_gap,
+    stacked_time_bars,
+)
+from hta_widgets.figures.style import (
+    NEUTRAL,
+    OVERLAPPED,
+    axis,
+    figure,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.text import hover_name, plot_names
+from hta_widgets.quantities import duration, percent, time_unit
+
+_SERIES = (
+    TimeSeries("hidden_ns", "Hidden behind kernels", OVERLAPPED),
+    TimeSeries("exposed_ns", "Exposed", NEUTRAL),
+)
+
+
+def hidden_launch_time(
+    result: LaunchOverlap, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw how much of each rank's launch time is hidden behind kernels, and how much is exposed.
+
+    Parameters
+    ----------
+    result : LaunchOverlap
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each rank's launch time instead of time.
+    """
+    return stacked_time_bars(
+        result.ranks.assign(device=-1),
+        _SERIES,
+        whole="call_time_ns",
+        whole_name="launch time",
+        selected=selected,
+        as_percent=as_percent,
+    )
+
+
+def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+    """Draw how many of each rank's launches are made while an earlier kernel still runs."""
+    table = result.ranks.assign(device=-1)
+    bar = go.Bar(
+        x=np.arange(len(table)),
+        y=table["overlapping_percent"].to_numpy(dtype=float),
+        marker={"color": OVERLAPPED},
+        customdata=[[rank] for rank in table["rank"].tolist()],
+        meta=SELECT_RANKS,
+        hovertext=[_launches_hover(row) for row in table.to_dict("records")],
+        hovertemplate="%{hovertext}<extra></extra>",
+        **rank_emphasis(table, selected),
+    )
+    return figure(
+        [bar],
+        showlegend=False,
+        bargap=rank_gap(table),
+        xaxis=rank_axis(table),
+        yaxis=axis("Share of launches (%)", range=[0, 100]),
+    )
+
+
+def _launches_hover(row: Mapping[Any, Any]) -> str:
+    if not row["launches"]:
+        return f"Rank {row['rank']}: no launches"
+    return (
+        f"Rank {row['rank']}<br>{row['overlapping']:,} of {row['launches']:,} launches "
+        f"({percent(row['overlapping_percent'])})"
+    )
+
+
+def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> go.Figure:
+    """Draw the time of the kernels that each call launches, summed over ranks, longest first."""
+    sums = ["launches", "kernels", "kernel_time_ns"]
+    table = result.launch_apis.groupby("launch_api", as_index=False)[sums].sum()
+    table = table.sort_values("kernel_time_ns", ascending=False, kind="stable")
+    time_ns = table["kernel_time_ns"].to_numpy()
+    unit = time_unit(float(time_ns.max(initial=0)))
+    share = 100 * time_ns / (time_ns.sum() or np.nan)
+    bar = go.Bar(
+        x=share if as_percent else time_ns / unit.ns,
+        y=np.arange(len(table)),
+        orientation="h",
+        marker={"color": NEUTRAL},
+        hovertext=[
+            f"{hover_name(row['launch_api'])}<br>{row['launches']:,} launches of "
+            f"{row['kernels']:,} kernels, {duration(row['kernel_time_ns'])} "
+            f"({percent(each)} of the kernel time)"
+            for row, each in zip(table.to_dict("records"), share, strict=True)
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    title = "Share of launched kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
+    return figure(
+        [bar],
+        height=height_for_rows(len(table)),
+        showlegend=False,
+        xaxis=axis(title, rangemode="tozero"),
+        yaxis=names_axis(plot_names(table["launch_api"].tolist())),
+    )

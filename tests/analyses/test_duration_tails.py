@@ -1,0 +1,277 @@
+"""Duration tails against brute force, and where they are undefined."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.duration_tails import ALL_RANKS, duration_tails, events_needed
+from hta_widgets.analyses.sorted_durations import SortedDurations
+from hta_widgets.errors import ParameterError, UnknownRankError
+from hta_widgets.trace.event_blocks import EventBlocks
+from hta_widgets.trace.events import Kind, Trace
+from hta_widgets.trace.formats import TraceFormat
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank_source import RankSource
+from tests.analyses.generated_jobs import drawn_launches, launched_jobs, open_job
+from tests.kineto_text import call, host, kernel, step
+
+NAMES = {
+    "kernel": ("kernel", "device"),
+    "gpu_memcpy": ("memcpy", "device"),
+    "gpu_memset": ("memset", "device"),
+    "cuda_runtime": ("runtime", "host"),
+    "cuda_driver": ("driver", "host"),
+}
+ORDER = [name for name, _ in NAMES.values()]
+SIDES = dict(NAMES.values())
+
+jobs = st.one_of(
+    launched_jobs, st.lists(drawn_launches().map(lambda drawn: drawn[1]), min_size=1, max_size=2)
+)
+
+
+def by_category(events):
+    """Durations (ns) by category, in the order of the tables."""
+    found = defaultdict(list)
+    for event in events:
+        if event["cat"] in NAMES:
+            found[NAMES[event["cat"]][0]].append(1000 * event["dur"])
+    return {name: found[name] for name in ORDER if name in found}
+
+
+def nested_ns(events):
+    """Time of the driver calls within a runtime call of their thread."""
+    return 1000 * sum(
+        inner["dur"]
+        for inner in events
+        if inner["cat"] == "cuda_driver"
+        and any(
+            outer["cat"] == "cuda_runtime"
+            and (outer["pid"], outer["tid"]) == (inner["pid"], inner["tid"])
+            and outer["ts"] <= inner["ts"]
+            and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
+            for outer in events
+        )
+    )
+
+
+def share(part, whole):
+    return 100 * part / whole if whole else math.nan
+
+
+def groups(ranks):
+    """Name of a group of ranks, and lists of events of each rank in it."""
+    return [(ALL_RANKS, ranks), *((rank, [events]) for rank, events in enumerate(ranks))]
+
+
+def category_rows(ranks):
+    for rank, lists in groups(ranks):
+        durations = by_category([event for events in lists for event in events])
+        totals = {name: sum(each) for name, each in durations.items()}
+        for name, each in durations.items():
+            side = sum(total for other, total in totals.items() if SIDES[other] == SIDES[name])
+            nested = sum(map(nested_ns, lists)) if name == "driver" else 0
+            yield (
+                *(rank, name, SIDES[name], len(each), totals[name], max(each), min(each)),
+                *(totals[name] / len(each), share(totals[name], sum(totals.values()))),
+                *(share(totals[name], side), totals[name] - nested),
+            )
+
+
+def tail_rows(ranks, percents):
+    for rank, lists in groups(ranks):
+        for name, each in by_category([event for events in lists for event in events]).items():
+            for percent in percents:
+                k = math.floor(len(each) * Fraction(str(percent)) / 100)
+                longest = sorted(each, reverse=True)[:k]
+                note = (
+                    ""
+                    if k
+                    else f"needs at least {math.ceil(100 / Fraction(str(percent))):,} events"
+                )
+                yield (
+                    *(rank, name, percent, k),
+                    share(sum(longest), sum(each)) if k else math.nan,
+                    sum(longest) / k if k else math.nan,
+                    longest[-1] if k else None,
+                    note,
+                )
+
+
+@given(jobs)
+def test_categories_against_brute_force(tmp_path_factory, ranks):
+    result = duration_tails(open_job(tmp_path_factory.mktemp("job"), ranks))
+    expected = [pytest.approx(row, nan_ok=True) for row in category_rows(ranks)]
+    assert list(result.categories.itertuples(index=False, name=None)) == expected
+
+
+@given(jobs, st.integers(1, 1000))
+def test_tails_against_brute_force(tmp_path_factory, ranks, tenths):
+    result = duration_tails(open_job(tmp_path_factory.mktemp("job"), ranks), percent=tenths / 10)
+    assert result.percent == tenths / 10
+    expected = list(tail_rows(ranks, sorted({1.0, 5.0, 10.0, tenths / 10})))
+    assert len(result.tails) == len(expected)
+    for ours, row in zip(result.tails.to_dict("records"), expected, strict=True):
+        values = list(ours.values())
+        assert (*values[:4], values[7]) == (*row[:4], row[7])
+        assert values[4:6] == pytest.approx(row[4:6], nan_ok=True)
+        assert (None if pd.isna(values[6]) else values[6]) == row[6]
+
+
+@given(jobs)
+def test_curves_against_brute_force(tmp_path_factory, ranks):
+    result = duration_tails(open_job(tmp_path_factory.mktemp("job"), ranks))
+    durations = by_category([event for events in ranks for event in events])
+    assert result.curves["category"].unique().tolist() == list(durations)
+    for name, each in durations.items():
+        curve = result.curves[result.curves["category"] == name]
+        longest_first = sorted(each, reverse=True)
+        assert curve["events_percent"].is_monotonic_increasing
+        assert curve["events_percent"].iloc[-1] == 100
+        for events, time in zip(curve["events_percent"], curve["time_percent"], strict=True):
+            k = round(events * len(each) / 100)
+            assert time == pytest.approx(share(sum(longest_first[:k]), sum(each)), nan_ok=True)
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=30), min_size=1, max_size=3))
+def test_durations_merge(parts):
+    merged = SortedDurations.merged(SortedDurations.of(np.array(part, int)) for part in parts)
+    every = sorted(sum(parts, []), reverse=True)  # noqa: RUF017
+    assert (merged.count, merged.total_ns) == (len(every), sum(every))
+    for k in range(1, len(every) + 1):
+        time_ns, shortest_ns = merged.longest(np.array([k]))
+        assert (time_ns.item(), shortest_ns.item()) == (sum(every[:k]), every[k - 1])
+
+
+def test_numbers_of_events_are_those_of_the_seed():
+    """The seed takes ``int(n * p)``, a float; ours is exact, and the same."""
+    for number in range(1, 20_000):
+        for tenths, share_of_events in ((10, 0.01), (50, 0.05), (100, 0.1)):
+            assert number * tenths // 1000 == int(number * share_of_events)
+
+
+def job_of(number, kind=Kind.KERNEL):
+    """A job of so many kernels, which last 1, 2, 3 ... µs."""
+    blocks = EventBlocks()
+    duration_ns = 1000 * np.arange(1, number + 1)
+    blocks.add(kind, np.cumsum(duration_ns), duration_ns, ["work"] * number, device=0, stream=7)
+    events, origin_ns = blocks.finish()
+    job = Job({0: RankSource(Path("export"), TraceFormat.NSYS)}, name="job")
+    job.add_trace(Trace(0, "export", events, origin_ns, {}, (), TraceFormat.NSYS))
+    return job
+
+
+def test_too_few_events_are_undefined_and_said():
+    table = duration_tails(job_of(99), [0]).tails
+    one, five, _ = table[table["rank"] == 0].to_dict("records")
+    assert (one["k"], one["note"]) == (0, "needs at least 100 events")
+    assert math.isnan(one["share_percent"])
+    assert math.isnan(one["mean_ns"])
+    assert pd.isna(one["threshold_ns"])
+    assert (five["k"], five["mean_ns"], five["threshold_ns"], five["note"]) == (
+        4,
+        97_500,
+        96_000,
+        "",
+    )
+
+
+def test_the_finding_names_the_heaviest_tail():
+    assert duration_tails(job_of(100), percent=1).finding == (
+        "The heaviest tail is that of the kernels: the longest 1 % (1 of 100) takes 1.98 % of "
+        "their time, 100 µs each on average; the longest takes 100 µs."
+    )
+    assert duration_tails(job_of(9), percent=10).finding == (
+        "No category has the 10 events of which 10 % is at least one."
+    )
+
+
+def test_whole_graphs_are_device_time():
+    (row,) = duration_tails(job_of(3, Kind.GRAPH)).categories[1:].to_dict("records")
+    assert (row["category"], row["side"], row["total_ns"]) == ("graph", "device", 6000)
+
+
+def test_events_needed():
+    assert [events_needed(each) for each in (0.1, 0.3, 1, 3, 99.9, 100)] == [
+        1000,
+        334,
+        100,
+        34,
+        2,
+        1,
+    ]
+
+
+def test_nested_driver_calls_are_said(tmp_path):
+    events = [
+        call(0, 10, 1),
+        call(2, 5, 1, name="cuLaunchKernel", cat="cuda_driver"),
+        call(3, 9, 2, name="cuModuleLoad", cat="cuda_driver"),
+        call(2, 5, 3, name="cuLaunchKernel", cat="cuda_driver", tid=101),
+    ]
+    result = duration_tails(open_job(tmp_path, [events]))
+    table = result.categories.set_index(["rank", "category"])
+    assert table.loc[(0, "driver"), ["total_ns", "not_nested_ns"]].tolist() == [19_000, 14_000]
+    assert table.loc[(0, "runtime"), ["total_ns", "not_nested_ns"]].tolist() == [10_000, 10_000]
+    assert result.notices[-1] == (
+        "1 of 3 driver calls run inside a runtime call: all shares count their time twice, "
+        "not_nested_ns does not"
+    )
+
+
+def test_the_step_filter_applies(tmp_path):
+    events = [
+        *(step(1, 0, 10), step(2, 20, 10)),
+        *(call(1, 2, 1), kernel(4, 30, correlation=1)),
+        *(call(21, 2, 2), kernel(24, 60, correlation=2)),
+    ]
+    table = duration_tails(open_job(tmp_path, [events]), [0]).categories
+    assert table[table["rank"] == 0]["total_ns"].tolist() == [30_000, 2_000]
+
+
+def test_nothing_recorded(tmp_path):
+    result = duration_tails(open_job(tmp_path, [[host(0, 1, "op")]]))
+    assert len(result.categories) == len(result.tails) == len(result.curves) == 0
+    assert result.finding == "No kernels, copies or calls of the CPU were recorded on these ranks."
+
+
+def test_results_do_not_share_their_tables():
+    job = job_of(20)
+    table = duration_tails(job).categories
+    table.loc[0, "count"] = 7
+    assert duration_tails(job).categories["count"].tolist() == [20, 20]
+
+
+@pytest.mark.parametrize("percent", [0, 0.04, 100.06, -1, math.nan, math.inf])
+def test_percentages_out_of_range(percent):
+    with pytest.raises(ParameterError, match=r"from 0\.1 to 100"):
+        duration_tails(job_of(3), percent=percent)
+
+
+def test_unknown_ranks():
+    with pytest.raises(UnknownRankError):
+        duration_tails(job_of(3), [1])
+
+
+@pytest.mark.parametrize(
+    ("begin", "length", "is_nested"),
+    [(10, 10, True), (10, 1, True), (19, 1, True), (9, 5, False), (15, 6, False), (20, 1, False)],
+)
+def test_nested_is_what_begins_and_ends_within_a_runtime_call(tmp_path, begin, length, is_nested):
+    events = [
+        call(10, 10, 1),
+        call(12, 3, 2),
+        call(begin, length, 3, name="cuLaunchKernel", cat="cuda_driver"),
+    ]
+    table = duration_tails(open_job(tmp_path, [events])).categories
+    driver = table.set_index(["rank", "category"]).loc[(0, "driver")]
+    assert driver["not_nested_ns"] == (0 if is_nested else driver["total_ns"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,26 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.events import Events, Kind
+from hta_widgets.trace.events import Events, Kind, Trace
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Rank
+from hta_widgets.trace.links import launch_delays_ns
 
 Rows = NDArray[np.int64]
-
-_VARIANT = re.compile(r"(_ptsz|_ptds)?(_v\d{4,})?$")
-
-
-def api_name(call: str) -> str:
-    """Name of a call without the variant and version that some profilers write behind it.
-
-    Examples
-    --------
-    >>> api_name("cudaLaunchKernelExC_v11060"), api_name("cuLaunchKernel_ptsz")
-    ('cudaLaunchKernelExC', 'cuLaunchKernel')
-    >>> api_name("cuMemcpyHtoD_v2")
-    'cuMemcpyHtoD_v2'
-    """
-    return _VARIANT.sub("", call) or call
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +30,12 @@ class KernelLaunches:
         Those whose launch is in the trace.
     calls : ndarray of int64
         Rows of the launches, ascending by start.
-    resolution_ns : int
-        Step of the clock with which the trace was written.
     """
 
-    events: Events
+    trace: Trace
     kernels: GpuWork
     launched: GpuWork
     calls: Rows
-    resolution_ns: int
 
     @classmethod
     def of(cls, rank: Rank) -> KernelLaunches:
@@ -64,13 +46,11 @@ class KernelLaunches:
         launched = kernels.take(np.flatnonzero(kernels.launch >= 0))
         is_launch = np.zeros(len(events), dtype=bool)
         is_launch[launched.launch] = True
-        resolution = rank.trace.metadata.get("resolution_ns")
         return cls(
-            events=events,
+            trace=rank.trace,
             kernels=kernels,
             launched=launched,
             calls=np.flatnonzero(is_launch),
-            resolution_ns=resolution if isinstance(resolution, int) else 0,
         )
 
     @cached_property
@@ -86,14 +66,14 @@ class KernelLaunches:
         return ends
 
     @property
-    def delay_ns(self) -> Times:
-        """Time from the end of the launch to the start of each launched kernel.
+    def events(self) -> Events:
+        """Events of the rank."""
+        return self.trace.events
 
-        Negative where it starts before the launch returns; 0 where both times, each true to a step
-        of the clock, are too close to tell.
-        """
-        delay = self.launched.start_ns - self.events.end_ns[self.launched.launch]
-        return np.where(np.abs(delay) <= 2 * self.resolution_ns, 0, delay)
+    @property
+    def delay_ns(self) -> Times:
+        """Time from the end of the launch to the start of each launched kernel, of any sign."""
+        return launch_delays_ns(self.trace, self.launched.rows, self.launched.launch)
 
     def by_process(self) -> list[Rows]:
         """Positions in `calls` of the launches of each process, ascending."""

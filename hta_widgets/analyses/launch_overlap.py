@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.kernel_launches import KernelLaunches, api_name
+from hta_widgets.analyses.kernel_launches import KernelLaunches
 from hta_widgets.analyses.result import Result
 from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job, Rank

@@ -14,6 +14,7 @@ from hta_widgets.trace.events import Codes, Kind
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Rank
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.links import launch_delays_ns
 
 NO_OPERATOR = ""
 
@@ -47,8 +48,8 @@ class LaunchedWork:
     operation, call : ndarray of int64
         Rows of the events table.
     kernel_type : ndarray of int8
-    launch_delay_ns : ndarray of int64
-        From the end of the call to the start of the operation, 0 when it starts before that.
+    signed_delay_ns : ndarray of int64
+        From the end of the call to the start of the operation.
     without_launch : int
         Operations left out since their launch is not in the trace.
     """
@@ -57,7 +58,7 @@ class LaunchedWork:
     operation: NDArray[np.int64]
     call: NDArray[np.int64]
     kernel_type: NDArray[np.int8]
-    launch_delay_ns: Times
+    signed_delay_ns: Times
     without_launch: int
 
     @property
@@ -76,10 +77,14 @@ class LaunchedWork:
         return self.rank.trace.events.duration_ns[self.operation]
 
     @cached_property
+    def launch_delay_ns(self) -> Times:
+        """Delay of each operation, 0 when it starts before its call returns."""
+        return np.maximum(self.signed_delay_ns, 0)
+
+    @cached_property
     def started_before_return(self) -> NDArray[np.bool_]:
         """Tell which operations start before their call returns."""
-        events = self.rank.trace.events
-        return np.asarray(events.start_ns[self.operation] < events.end_ns[self.call])
+        return np.asarray(self.signed_delay_ns < 0)
 
     @cached_property
     def number_started_before_return(self) -> int:
@@ -158,13 +163,13 @@ def _paired(rank: Rank, work: GpuWork) -> LaunchedWork:
     launched = np.flatnonzero(work.launch >= 0)
     events = rank.trace.events
     order = launched[np.argsort(events.index[work.launch[launched]], kind="stable")]
-    call = work.launch[order]
+    call, operation = work.launch[order], work.rows[order]
     return LaunchedWork(
         rank=rank,
-        operation=work.rows[order],
+        operation=operation,
         call=call,
         kernel_type=work.type[order],
-        launch_delay_ns=np.maximum(work.start_ns[order] - events.end_ns[call], 0),
+        signed_delay_ns=launch_delays_ns(rank.trace, operation, call),
         without_launch=len(work) - launched.size,
     )
 

@@ -68,9 +68,18 @@ def read_trace(path: Path, key: str) -> StoredTrace | None:
     """Open a file that `write_trace` wrote under this key; None for any other."""
     try:
         batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        batch.validate(full=True)
         header = json.loads((batch.schema.metadata or {}).get(_HEADER, b"{}"))
         return _opened(batch, header["trace"]) if header["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+    ):
         return None
 
 
@@ -124,6 +133,7 @@ def _opened(batch: pa.RecordBatch, about: Mapping[str, Any]) -> StoredTrace:
         else:
             sides.setdefault(table, {})["".join(rest)] = column
     side = {table: SideTable(of.pop(""), of) for table, of in sides.items()}
+    _require_equal_lengths(main["name"].codes, *(main[name] for name in _MAIN), *links.values())
     events = Events(**main, labels=tuple(about["labels"]), side=side)
     trace = Trace(
         rank=about["rank"],
@@ -137,8 +147,14 @@ def _opened(batch: pa.RecordBatch, about: Mapping[str, Any]) -> StoredTrace:
     return StoredTrace(trace, links)
 
 
+def _require_equal_lengths(*columns: NDArray[Any]) -> None:
+    if len({column.size for column in columns}) > 1:
+        msg = "columns of different lengths"
+        raise ValueError(msg)
+
+
 def _stored_columns(batch: pa.RecordBatch) -> dict[str, Any]:
-    lists = {name: batch.column(name).values for name in batch.schema.names}
+    lists = {name: batch.column(name).flatten() for name in batch.schema.names}
     columns: dict[str, Any] = {}
     for name, values in lists.items():
         if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from hta_widgets.demangling import demangled, is_mangled
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
+from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.columns import ABSENT
 from hta_widgets.trace.csv_table import (
     CsvTable,
@@ -25,7 +25,7 @@ from hta_widgets.trace.csv_table import (
     whole_numbers,
 )
 from hta_widgets.trace.event_blocks import EventBlocks, Values
-from hta_widgets.trace.events import LAUNCH_CALLS, Events, Kind, Trace
+from hta_widgets.trace.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.timestamps import UNREADABLE
@@ -40,7 +40,6 @@ TABLES = {
     "gpu_memcpy.csv": Kind.MEMCPY,
     "gpu_memset.csv": Kind.MEMSET,
 }
-RESOLUTION = "resolution_ns"
 """Key of `Trace.metadata` where times are rounded more coarsely than to ns."""
 
 FLOAT_STEP_NS = 250
@@ -60,7 +59,6 @@ _HOLDS = {
 _NEEDED = "start, name, and dur or end"
 _IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
 _NO_STREAM = 2**32 - 1
-_API_SUFFIX = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
 
 _SERIAL_NOTICE = (
@@ -128,17 +126,6 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
         notices=tuple(notices),
         format=TraceFormat.CUPTI_CSV,
     )
-
-
-def api_name(name: str) -> str:
-    """Name of a CUDA call without the version of its interface.
-
-    Examples
-    --------
-    >>> api_name("cudaLaunchKernelExC_v11060"), api_name("cudaMemcpyAsync_ptsz_v7000")
-    ('cudaLaunchKernelExC', 'cudaMemcpyAsync')
-    """
-    return _API_SUFFIX.sub("", name)
 
 
 def _tables_in(path: Path) -> list[CsvTable]:

@@ -23,6 +23,9 @@ Codes = NDArray[np.int32]
 
 _FIRST_LABEL = -2
 
+RESOLUTION = "resolution_ns"
+"""Key of a trace's metadata: step of the clock (ns) where its times have been rounded."""
+
 
 class Kind(IntEnum):
     """What an event is. GPU work is decided by this, never by "has a stream"."""
@@ -205,3 +208,9 @@ class Trace:
     metadata: Mapping[str, object]
     notices: tuple[Notice, ...] = ()
     format: TraceFormat = TraceFormat.KINETO
+
+    @property
+    def resolution_ns(self) -> int:
+        """Step of the clock with which the times were written; 0 where they are exact."""
+        step = self.metadata.get(RESOLUTION)
+        return step if isinstance(step, int) else 0

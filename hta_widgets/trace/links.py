@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS, Events
+from hta_widgets.intervals import Times
+from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS, Events, Trace
 
 NO_LAUNCH = -1
 
@@ -42,6 +43,23 @@ def launch_rows(events: Events) -> Rows:
         process = process_of.get(int(events.device[row]))
         found[row] = _choose(events, calls[start:end], int(row), process)
     return found
+
+
+def launch_delays_ns(trace: Trace, operations: Rows, calls: Rows) -> Times:
+    """Time from the end of each call to the start of the operation that it launches.
+
+    Negative where the operation starts before the call returns; 0 where both times, each true to a
+    step of the clock with which the trace was written, are too close to tell.
+
+    Parameters
+    ----------
+    trace : Trace
+    operations, calls : ndarray of int64
+        Rows of the events table, in pairs.
+    """
+    events = trace.events
+    delay = events.start_ns[operations] - events.end_ns[calls]
+    return np.where(np.abs(delay) <= 2 * trace.resolution_ns, 0, delay)
 
 
 def _outermost_calls(events: Events) -> Rows:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.columns import ABSENT, Columns
 from hta_widgets.trace.event_blocks import EventBlocks, Values
 from hta_widgets.trace.events import Events, Kind
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.nsys_names import (
-    call_name,
     copy_name,
     fill_name,
     graph_name,
@@ -147,7 +147,7 @@ class NsysEvents:
         is_call = np.isin(rows["eventClass"], (_RUNTIME_CALL, _DRIVER_CALL, MISSING))
         calls = self._timed(self._only(rows, is_call, _NO_CALLS))
         texts = self._names(calls["nameId"])
-        without_version = {text: call_name(text) for text in set(texts)}
+        without_version = {text: api_name(text) for text in set(texts)}
         names = [without_version[text] for text in texts]
         is_driver = calls["eventClass"] == _DRIVER_CALL
         for row in np.flatnonzero(calls["eventClass"] == MISSING).tolist():

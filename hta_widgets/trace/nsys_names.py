@@ -38,7 +38,6 @@ _MEMORY = {
 
 _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
-_API_SUFFIX = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 _DRIVER_CALL = re.compile(r"cu[A-Z]")
 _OPERATOR_FIELDS = re.compile(r", (?:(?:op_id|seq) = -?\d|sizes = \[)")
 
@@ -79,17 +78,6 @@ def sync_name(sync_type: int) -> str:
 def graph_name(number: int) -> str:
     """Name of the launch of a whole CUDA graph."""
     return "CUDA graph" if number == MISSING else f"CUDA graph {number}"
-
-
-def call_name(name: str) -> str:
-    """Name of an API call without the version of its entry point.
-
-    Examples
-    --------
-    >>> call_name("cudaLaunchKernel_ptsz_v7000")
-    'cudaLaunchKernel'
-    """
-    return _API_SUFFIX.sub("", name)
 
 
 def is_driver_call(name: str) -> bool:

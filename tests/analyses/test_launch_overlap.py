@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.kernel_launches import api_name
 from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.errors import UnknownRankError
+from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.event_blocks import EventBlocks
 from hta_widgets.trace.events import Kind, Trace
 from hta_widgets.trace.formats import TraceFormat

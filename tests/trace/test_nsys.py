@@ -87,7 +87,7 @@ def test_one_row_of_each_table(write):
     assert [(Kind(kind), name) for kind, name in zip(events.kind, named(events), strict=True)] == [
         (Kind.ANNOTATION, "step"),
         (Kind.RUNTIME, "cudaLaunchKernel"),
-        (Kind.DRIVER, "cuMemcpyHtoDAsync"),
+        (Kind.DRIVER, "cuMemcpyHtoDAsync_v2"),
         (Kind.SYNC, "Context Sync"),
         (Kind.KERNEL, "void add<float>(float*)"),
         (Kind.MEMCPY, "Memcpy HtoD (Pageable -> Device)"),

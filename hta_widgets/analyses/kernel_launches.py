@@ -89,7 +89,7 @@ class KernelLaunches:
         return np.split(order, np.flatnonzero(changes) + 1) if order.size else []
 
     def overlapping(self, own: Rows) -> int:
-        """Number of some launches made while a kernel of an earlier one of them still runs."""
+        """Number of some launches made before a kernel of an earlier one of them has ended."""
         reached = np.maximum.accumulate(self.last_end_ns[own])
         return int((reached[:-1] > self.events.start_ns[self.calls[own]][1:]).sum())
 

@@ -1,4 +1,4 @@
-"""Launches made while an earlier kernel still runs: how much of the launch time that hides."""
+"""Launches made before an earlier kernel has ended: how much of the launch time that hides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITHOUT_LAUNCH = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LaunchOverlap(Result):
-    """Launches of kernels, those made while an earlier kernel still runs, and their APIs.
+    """Launches of kernels, those made before an earlier kernel has ended, and their APIs.
 
     A launch is a call that launches kernels or a graph; one that launches only copies or fills is
     none. It overlaps where a kernel of an earlier launch ends after it starts.
@@ -72,7 +72,7 @@ class _OfRank(NamedTuple):
 
 
 def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverlap:
-    """Find the launches made while an earlier kernel still runs, and what launches the kernels.
+    """Find the launches made before an earlier kernel has ended, and what launches the kernels.
 
     Parameters
     ----------
@@ -247,12 +247,12 @@ def _finding(summary: pd.DataFrame) -> str:
     call_ns, exposed_ns = int(total["call_time_ns"]), int(total["exposed_ns"])
     made = (
         f"On {where}, {percent(100 * int(total['overlapping']) / launches)} of {launches:,} "
-        "launches are made while an earlier kernel still runs"
+        "launches are made before an earlier kernel has ended"
     )
     if not call_ns:
         return f"{made}."
     exposed = (
-        f"{made}; {percent(100 * exposed_ns / call_ns)} of the launch time is exposed, no kernel "
+        f"{made}; {percent(100 * exposed_ns / call_ns)} of the launch time passes with no kernel "
         f"running ({duration(exposed_ns)} of {duration(call_ns)})"
     )
     most = summary.iloc[summary["exposed_ns"].argmax()]

@@ -58,7 +58,7 @@ def hidden_launch_time(
 
 
 def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> go.Figure:
-    """Draw how many of each rank's launches are made while an earlier kernel still runs."""
+    """Draw how many of each rank's launches are made before an earlier kernel has ended."""
     table = result.ranks.assign(device=-1)
     bar = go.Bar(
         x=np.arange(len(table)),

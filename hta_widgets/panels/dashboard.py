@@ -12,14 +12,17 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.controls import Control, RankPicker
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
+from hta_widgets.panels.duration_tails import DurationTailsPanel
 from hta_widgets.panels.idle_time import IdleTimePanel
 from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
 from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
+from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
 from hta_widgets.panels.launch_stats import LaunchStatsPanel
 from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
 from hta_widgets.panels.overlap import OverlapPanel
 from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.queue_length import QueueLengthPanel
+from hta_widgets.panels.rank_overlap import RankOverlapPanel
 from hta_widgets.panels.selection import Selection
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 from hta_widgets.trace.job import Job
@@ -28,9 +31,12 @@ from hta_widgets.trace.open import HasJob, TraceSource, as_job
 PANELS: dict[str, type[Panel]] = {
     "temporal_breakdown": TemporalBreakdownPanel,
     "overlap": OverlapPanel,
+    "rank_overlap": RankOverlapPanel,
     "kernel_breakdown": KernelBreakdownPanel,
     "idle_time": IdleTimePanel,
     "launch_stats": LaunchStatsPanel,
+    "duration_tails": DurationTailsPanel,
+    "launch_overlap": LaunchOverlapPanel,
     "queue_length": QueueLengthPanel,
     "memory_bandwidth": MemoryBandwidthPanel,
     "kernel_sequences": KernelSequencesPanel,
@@ -60,7 +66,8 @@ class JobPanel(Panel):
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
         """File of each rank."""
         sources = self.job.sources
-        return pd.DataFrame({"rank": list(sources), "file": [str(p) for p in sources.values()]})
+        files = [str(source.path) for source in sources.values()]
+        return pd.DataFrame({"rank": list(sources), "file": files})
 
     def _describe(self) -> dict[str, Any]:
         return {**super()._describe(), "title": self.job.name}

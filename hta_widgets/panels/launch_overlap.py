@@ -26,7 +26,7 @@ LISTS = (
 
 
 class LaunchOverlapPanel(Panel):
-    """Launches made while an earlier kernel still runs, and how much launch time that hides."""
+    """Launches made before an earlier kernel has ended, and how much launch time that hides."""
 
     title = "Launch overlap"
     wide = True
@@ -53,7 +53,7 @@ class LaunchOverlapPanel(Panel):
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {
             "Launch time of each rank": hidden,
-            "Launches made while an earlier kernel still runs": overlapping_launches(
+            "Launches made before an earlier kernel has ended": overlapping_launches(
                 shown, selected=self.ranks
             ),
             "Kernel time by launching call": kernel_time_by_api(result, as_percent=self.as_percent),

@@ -143,8 +143,8 @@ def test_a_long_kernel_over_several_launches(tmp_path):
     result = launch_overlap(open_job(tmp_path, [events]))
     assert rows(result.threads) == [(0, 100, 100, 5, 3, 60.0, 38_000, 19_000, 19_000)]
     assert result.finding == (
-        "On rank 0, 60 % of 5 launches are made while an earlier kernel still runs; 50 % of the "
-        "launch time is exposed, no kernel running (19 µs of 38 µs)."
+        "On rank 0, 60 % of 5 launches are made before an earlier kernel has ended; 50 % of the "
+        "launch time passes with no kernel running (19 µs of 38 µs)."
     )
 
 
@@ -288,8 +288,8 @@ def test_several_ranks(tmp_path):
     job = open_job(tmp_path, [first, second])
     result = launch_overlap(job)
     assert result.finding == (
-        "On 2 ranks, 0 % of 2 launches are made while an earlier kernel still runs; 91.7 % of the "
-        "launch time is exposed, no kernel running (11 µs of 12 µs); most of it on rank 1: 7 µs."
+        "On 2 ranks, 0 % of 2 launches are made before an earlier kernel has ended; 91.7 % of the "
+        "launch time passes with no kernel running (11 µs of 12 µs); most of it on rank 1: 7 µs."
     )
     assert launch_overlap(job, [1]).ranks["rank"].tolist() == [1]
     with pytest.raises(UnknownRankError):

@@ -184,7 +184,7 @@ class Job:
             If the job lacks one of them.
         """
         chosen = tuple(dict.fromkeys(ranks)) if ranks is not None else ()
-        if not set(chosen) <= set(self.sources):
+        if not self.sources.keys() >= set(chosen):
             raise UnknownRankError.from_ranks(chosen, self.ranks)
         return chosen or self.ranks
 
@@ -232,6 +232,9 @@ class Job:
     @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
+        return self.remember("origin", self._first_origin_ns)
+
+    def _first_origin_ns(self) -> int:
         traces = [self.rank(rank).trace for rank in self.ranks]
         return min((trace.origin_ns for trace in traces if len(trace.events)), default=0)
 

@@ -1,0 +1,160 @@
+"""Ranks, devices or streams as lanes: what each of them computes and communicates over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.time_slices import Timeline
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.events import Kind
+from hta_widgets.trace.gpu_work import NO_DEVICE
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.kernels import KernelType
+
+RANK, DEVICE, STREAM = "rank", "device", "stream"
+LEVELS = (RANK, DEVICE, STREAM)
+NO_STREAM = -1
+
+_SUFFIXES = (".gz", ".json", ".sqlite", ".sqlite3", ".db", ".parquet", "_pqtdir")
+_RECIPE_PREFIX = "type_"
+
+
+class Lane(NamedTuple):
+    """A rank, a device or a stream, on the rank's own clock."""
+
+    rank: int
+    device: int
+    stream: int
+    kernels: int
+    """How many were counted."""
+    graphs: int
+    """How many of them are CUDA graphs that were recorded as a whole."""
+    devices: int
+    """How many devices the kernels ran on."""
+    timeline: Timeline
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The lanes of some ranks on one clock.
+
+    Attributes
+    ----------
+    lanes : list of Lane
+    offset_ns : ndarray of int64
+        Time to add to each lane's own times to count from the job's origin.
+    """
+
+    lanes: list[Lane]
+    offset_ns: Times
+
+    @classmethod
+    def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:
+        """Collect the lanes of the given ranks; a rank without kernels has one, without any."""
+        offsets = job.remember("offsets", lambda: _offsets_ns(job))
+        lanes = [
+            lane
+            for rank in ranks
+            for lane in job.remember(("lanes", rank, by), partial(_lanes_of_rank, job, rank, by))
+        ]
+        return cls(lanes, np.array([offsets[lane.rank] for lane in lanes], dtype=np.int64))
+
+    @cached_property
+    def extents(self) -> dict[int, tuple[int, int]]:
+        """First kernel start and last kernel end of each rank that has any, since the origin."""
+        extents: dict[int, tuple[int, int]] = {}
+        for lane, offset in zip(self.lanes, self.offset_ns.tolist(), strict=True):
+            own = lane.timeline.start_ns + offset, lane.timeline.end_ns + offset
+            start_ns, end_ns = extents.get(lane.rank, own)
+            if lane.kernels:
+                extents[lane.rank] = min(start_ns, own[0]), max(end_ns, own[1])
+        return extents
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First kernel start and last kernel end of all, in ns since the job's origin."""
+        starts, ends = zip(*(self.extents.values() or [(0, 0)]), strict=True)
+        return min(starts), max(ends)
+
+
+def source_label(job: Job, rank: int) -> str:
+    """Name of a rank's file without what all of them share."""
+    name = job.sources[rank].path.name
+    while suffix := next((each for each in _SUFFIXES if name.endswith(each)), ""):
+        name = name.removesuffix(suffix)
+    return name.removeprefix(_RECIPE_PREFIX)
+
+
+def _offsets_ns(job: Job) -> dict[int, int]:
+    """Offset of each rank; `Job.offset_ns` looks at all ranks for each."""
+    origin_ns = job.origin_ns
+    return {rank: job.rank(rank).trace.origin_ns - origin_ns for rank in job.ranks}
+
+
+def _lanes_of_rank(job: Job, rank: int, by: str) -> list[Lane]:
+    kernels = _kernels(job, rank)
+    device = np.where(by == RANK, NO_DEVICE, kernels.device)
+    stream = np.where(by == STREAM, kernels.stream, NO_STREAM)
+    keys = [
+        (each, other)
+        for each in np.unique(device).tolist()
+        for other in np.unique(stream[device == each]).tolist()
+    ]
+    lanes = [
+        _lane((rank, *key), kernels.take((device == key[0]) & (stream == key[1]))) for key in keys
+    ]
+    return lanes or [_lane((rank, NO_DEVICE, NO_STREAM), kernels)]
+
+
+class _Kernels(NamedTuple):
+    """Kernels that compute or communicate."""
+
+    start_ns: Times
+    end_ns: Times
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    communicates: NDArray[np.bool_]
+    is_graph: NDArray[np.bool_]
+
+    def take(self, wanted: NDArray[np.bool_]) -> _Kernels:
+        """Keep those that are wanted."""
+        return _Kernels(
+            self.start_ns[wanted],
+            self.end_ns[wanted],
+            self.device[wanted],
+            self.stream[wanted],
+            self.communicates[wanted],
+            self.is_graph[wanted],
+        )
+
+
+def _kernels(job: Job, rank: int) -> _Kernels:
+    work = job.gpu_work(rank)
+    is_graph = job.rank(rank).trace.events.kind[work.rows] == Kind.GRAPH
+    is_graph &= work.type == KernelType.OTHER
+    communicates = work.type == KernelType.COMMUNICATION
+    every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, communicates, is_graph)
+    return every.take(communicates | is_graph | (work.type == KernelType.COMPUTATION))
+
+
+def _lane(key: tuple[int, int, int], kernels: _Kernels) -> Lane:
+    count = kernels.start_ns.size
+    computing, communicating = (
+        Intervals.union(kernels.start_ns[some], kernels.end_ns[some])
+        for some in (~kernels.communicates, kernels.communicates)
+    )
+    start_ns = int(kernels.start_ns.min()) if count else 0
+    end_ns = int(kernels.end_ns.max()) if count else 0
+    return Lane(
+        *key,
+        kernels=count,
+        graphs=int(kernels.is_graph.sum()),
+        devices=int(np.unique(kernels.device).size),
+        timeline=Timeline.of(computing, communicating, start_ns, end_ns),
+    )

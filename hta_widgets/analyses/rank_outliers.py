@@ -1,0 +1,160 @@
+"""Which of a few values stand out: the usual rule of z-scores, and rules that hold for few values.
+
+Everything here takes values as arrays whose first axis runs over what is compared (ranks).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+OUTLIER = "Outlier"
+LIKELY = "Likely"
+NO_VERDICT = ""
+
+FEWEST = 3
+"""Of fewer values none can be told to stand out."""
+
+FEWEST_FOR_MODIFIED = 5
+"""Of fewer values the median of the deviations says little."""
+
+Z_OUTLIER = 3.0
+"""Limit of the z-score."""
+
+OUTLIER_ABOVE = 3.5
+"""Limit of the modified z-score."""
+
+_NORMAL_MAD = 0.6745
+_NORMAL_MEAN_DEVIATION = 1.2533
+_Z_LIKELY = 2.0
+_LIKELY_FROM = 2.5
+_ROUNDING = 1e-12
+_BISECTIONS = 80
+
+
+def z_scores(values: Floats) -> Floats:
+    """Deviations from the mean in sample standard deviations; NaN where all values are equal."""
+    if len(values) < 2:  # noqa: PLR2004  # one value has no deviation
+        return np.full(values.shape, np.nan)
+    mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
+    differ = deviation > _ROUNDING * np.abs(mean)
+    return np.asarray((values - mean) / np.where(differ, deviation, np.nan))
+
+
+def largest_z(count: int) -> float:
+    """Largest possible absolute z-score among so many values: ``(n - 1) / √n``.
+
+    Examples
+    --------
+    >>> [round(largest_z(n), 2) for n in (2, 4, 8, 10, 11)]
+    [0.71, 1.5, 2.47, 2.85, 3.02]
+    """
+    return (count - 1) / math.sqrt(count) if count else 0.0
+
+
+def modified_z_scores(values: Floats) -> Floats:
+    """Deviations from the median on the scale of z, from medians (Iglewicz and Hoaglin 1993).
+
+    ``0.6745 (x - median) / MAD``; where more than half of the values are equal (MAD is 0), the mean
+    of the deviations takes its place: ``(x - median) / (1.2533 · mean|x - median|)``; 0 where all
+    values are equal.
+    """
+    return scores_beside(values - np.median(values, axis=0), values)
+
+
+def scores_beside(deviations: Floats, noise: Floats) -> Floats:
+    """Deviations on the scale of z, given values that differ by noise only.
+
+    The scale is that of `modified_z_scores`. Where the noise is 0, deviations are infinite or 0.
+    """
+    about = np.abs(noise - np.median(noise, axis=0))
+    scale = np.median(about, axis=0) / _NORMAL_MAD
+    scale = np.where(scale > 0, scale, _NORMAL_MEAN_DEVIATION * about.mean(axis=0))
+    beyond = np.where(deviations == 0, 0.0, np.copysign(np.inf, deviations))
+    return np.where(scale > 0, deviations / np.where(scale > 0, scale, 1.0), beyond)
+
+
+def leave_one_out_t(values: Floats) -> Floats:
+    """How far each value is from all others, on the scale of their own spread.
+
+    ``z √(n (n - 2) / ((n - 1)² - n z²))``, which has Student's t distribution with n - 2 degrees of
+    freedom; infinite where the others are equal, NaN where all are or there are fewer than three.
+    """
+    count = len(values)
+    z = z_scores(values)
+    if count < FEWEST:
+        return np.full(values.shape, np.nan)
+    room = (count - 1) ** 2 - count * z**2
+    others_differ = room > _ROUNDING * count**2
+    t = z * np.sqrt(count * (count - 2) / np.where(others_differ, room, np.nan))
+    return np.where(others_differ | np.isnan(z), t, np.copysign(np.inf, z))
+
+
+@cache
+def critical_t(count: int, alpha: float = 0.05) -> float:
+    """Value that ``|t|`` of the farthest of so many values exceeds by chance (Grubbs 1950).
+
+    The two-sided quantile of Student's t with n - 2 degrees of freedom at ``alpha / n``; NaN for
+    fewer than three values.
+    """
+    return t_quantile(alpha / count, count - 2) if count >= FEWEST else math.nan
+
+
+@cache
+def t_quantile(outside: float, freedom: int) -> float:
+    """Value that ``|t|`` exceeds with the probability `outside`, by bisection.
+
+    Examples
+    --------
+    >>> round(t_quantile(0.05, 10), 3)
+    2.228
+    """
+    low, high = 0.0, math.pi / 2
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, freedom) < 1 - outside else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _t_within(angle: float, freedom: int) -> float:
+    """Probability that ``|t| < √freedom · tan(angle)`` (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    odd = freedom % 2
+    steps = np.arange(1 + odd, freedom - 2, 2, dtype=np.float64)
+    terms = np.cumprod(steps / (steps + 1) * math.cos(angle) ** 2)
+    series = math.sin(angle) * (1 + float(terms.sum()))
+    if not odd:
+        return series
+    return 2 / math.pi * (angle + (series * math.cos(angle) if freedom > 1 else 0.0))
+
+
+def verdicts_by_z(z: Floats) -> NDArray[np.str_]:
+    """Verdict on each value by its z-score: Outlier from 3 on, Likely from 2 on, else empty."""
+    enough = len(z) >= FEWEST
+    return _verdicts((np.abs(z) >= Z_OUTLIER) & enough, (np.abs(z) >= _Z_LIKELY) & enough)
+
+
+def verdicts_by_modified_z(modified: Floats) -> NDArray[np.str_]:
+    """Verdict on each value by its modified z-score: Outlier above 3.5, Likely from 2.5 on."""
+    outlier, likely = np.abs(modified) > OUTLIER_ABOVE, np.abs(modified) >= _LIKELY_FROM
+    enough = len(modified) >= FEWEST_FOR_MODIFIED
+    return _verdicts(outlier & enough, likely & enough)
+
+
+def verdicts_by_t(t: Floats) -> NDArray[np.str_]:
+    """Verdict on each value by its leave-one-out t: Outlier where it exceeds Grubbs' limit."""
+    return _verdicts(np.abs(t) > critical_t(len(t)), np.zeros(t.shape, dtype=bool))
+
+
+def directions(values: Floats) -> NDArray[np.str_]:
+    """Tell whether each value is ``higher`` or ``lower`` than the median; empty where equal."""
+    off = values - np.median(values, axis=0)
+    return np.select([off > 0, off < 0], ["higher", "lower"], "")
+
+
+def _verdicts(outlier: NDArray[np.bool_], likely: NDArray[np.bool_]) -> NDArray[np.str_]:
+    return np.select([outlier, likely], [OUTLIER, LIKELY], NO_VERDICT)

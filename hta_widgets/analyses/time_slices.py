@@ -1,0 +1,101 @@
+"""What a GPU does over time, cut exactly into slices of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Intervals, Times
+
+ACTIVITIES = ("compute", "communicate", "overlap", "empty")
+"""Computation alone, communication alone, both, neither; in the order of every table."""
+
+_TIME, _ACTIVITY, _BEFORE = 0, 1, 2
+_NEITHER, _COMPUTE, _COMMUNICATE = 0, 1, 2
+_BUSY = len(ACTIVITIES) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Which activity goes on from when to when, ready to be cut anywhere.
+
+    Attributes
+    ----------
+    start_ns, end_ns : int
+        Times between which there is one of the four activities at any time.
+    changes : ndarray of int64, shape (5, changes)
+        Times of the changes (ns, ascending); what goes on from then on (bit 0: computation, bit 1:
+        communication); and the time (ns) of compute, communicate and overlap before.
+    """
+
+    start_ns: int
+    end_ns: int
+    changes: Times
+
+    @classmethod
+    def of(
+        cls, computation: Intervals, communication: Intervals, start_ns: int, end_ns: int
+    ) -> Timeline:
+        """Build the timeline between two times, outside of which nothing is covered."""
+        covered = (computation, communication)
+        edges = [edge for each in covered for edge in (each.starts, each.ends)]
+        times = np.unique(np.concatenate([*edges, np.array([start_ns, end_ns], dtype=np.int64)]))
+        activity = _COMPUTE * computation.covers(times) + _COMMUNICATE * communication.covers(times)
+        changes = np.zeros((_BEFORE + _BUSY, times.size), dtype=np.int64)
+        changes[_TIME], changes[_ACTIVITY] = times, activity
+        length = np.diff(times)
+        for place in range(_BUSY):
+            np.cumsum(length * (activity[:-1] == place + 1), out=changes[_BEFORE + place, 1:])
+        return cls(start_ns, end_ns, changes)
+
+    @property
+    def busy_ns(self) -> Times:
+        """Time (ns) of compute, communicate and overlap in all."""
+        return self.changes[_BEFORE:, -1]
+
+
+def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
+    """Cut the time between two times (ns) into slices of equal length, to the ns.
+
+    Examples
+    --------
+    >>> slice_edges(10, 15, 3).tolist()
+    [10, 11, 13, 15]
+    """
+    whole, rest = divmod(end_ns - start_ns, slices)
+    places = np.arange(slices + 1, dtype=np.int64)
+    return start_ns + places * whole + places * rest // slices
+
+
+def time_in_slices(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
+    """Cut timelines at edges.
+
+    Parameters
+    ----------
+    timelines : sequence of Timeline
+    edges : ndarray of int64, shape (timelines, slices + 1)
+        Edges (ns) on the clock of each timeline, ascending.
+
+    Returns
+    -------
+    ndarray of int64, shape (4, timelines, slices)
+        Time (ns) of each of the `ACTIVITIES`; before the start and after the end of a timeline
+        there is none.
+    """
+    lanes, count = edges.shape
+    at = np.empty((lanes, _BEFORE + _BUSY, count), dtype=np.int64)
+    for timeline, times, found in zip(timelines, edges, at, strict=True):
+        latest = timeline.changes[_TIME].searchsorted(times, "right") - 1
+        timeline.changes.take(latest, axis=1, out=found, mode="clip")
+    since = np.maximum(edges - at[:, _TIME], 0)
+    before = np.empty((len(ACTIVITIES), lanes, count), dtype=np.int64)
+    for place in range(_BUSY):
+        before[place] = at[:, _BEFORE + place] + since * (at[:, _ACTIVITY] == place + 1)
+    starts = np.array([[timeline.start_ns] for timeline in timelines], dtype=np.int64)
+    ends = np.array([[timeline.end_ns] for timeline in timelines], dtype=np.int64)
+    inside = np.clip(edges, starts.reshape(-1, 1), ends.reshape(-1, 1)) - starts.reshape(-1, 1)
+    before[_BUSY] = inside - before[:_BUSY].sum(axis=0)
+    return np.diff(before, axis=2)

@@ -1,0 +1,240 @@
+"""Figures of the overlap by rank: a column per activity, and what goes on over time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.lane_outliers import SHARES, TIMES
+from hta_widgets.analyses.rank_outliers import OUTLIER
+from hta_widgets.analyses.rank_overlap import RankOverlap
+from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS
+from hta_widgets.figures.lanes import PANES, DrawnLanes, Pane, four_panes, objects
+from hta_widgets.figures.ranks import SELECT_RANKS
+from hta_widgets.figures.style import axis, figure, height_for_rows
+from hta_widgets.quantities import time_unit
+
+STRIPS_AT_MOST = 8
+"""Lanes that are drawn as strips; of more, there is an image of all."""
+
+_MARK_COLOR = "#D55E00"
+_MARKS = {"higher": "triangle-up", "lower": "triangle-down"}
+_LEAST_RANGE = 0.05
+"""Differences below this share of the time are not blown up to the whole colour scale."""
+_THICKNESS = 0.8
+
+
+def time_by_lane(
+    result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
+) -> go.Figure:
+    """Draw a column of cells for each activity, each on its own scale; mark what stands out.
+
+    Parameters
+    ----------
+    result : RankOverlap
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each lane's span instead of time.
+    """
+    drawn = DrawnLanes.of(result.lanes)
+    longest_ns = float(result.lanes["span_ns"].max())
+    unit = time_unit(longest_ns)
+    times = result.lanes[list(TIMES)].to_numpy() / unit.ns
+    shares = result.lanes[list(SHARES)].to_numpy()
+    shown, other = (shares, times) if as_percent else (times, shares)
+    symbol, other_symbol = ("%", unit.symbol) if as_percent else (unit.symbol, "%")
+    least = _LEAST_RANGE * (100 if as_percent else longest_ns / unit.ns)
+    traces = []
+    for pane in PANES:
+        low, high = _color_limits(shown[:, pane.column], least)
+        cells = drawn.heatmap(
+            pane,
+            _column(shown, pane),
+            x=[0],
+            zmin=low,
+            zmax=high,
+            colorbar=_color_bar(pane, symbol),
+            text=_column(other, pane),
+            hovertext=drawn.titles,
+            hovertemplate=f"%{{hovertext}}<br>{pane.name}: %{{z:,.3~r}} {symbol}, "
+            f"%{{text:,.3~r}} {other_symbol}<extra></extra>",
+        )
+        column = (SHARES if as_percent else TIMES)[pane.column]
+        traces += [cells, *_marks(pane, result.outliers, column, drawn)]
+    x_axis = axis(tickvals=[], showgrid=False, range=[-0.5, 0.5])
+    return four_panes(traces, drawn, selected, x_axis)
+
+
+def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+    """Draw an image for each activity: lanes from top to bottom, slices from left to right.
+
+    Parameters
+    ----------
+    result : RankOverlap
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    """
+    drawn, time = DrawnLanes.of(result.lanes), _SliceTimes.of(result.slices)
+    # One byte for each cell: no eye sees less than 1 % in a colour.
+    shares = np.rint(_slice_shares(result)).astype(np.uint8)
+    traces = [
+        drawn.heatmap(
+            pane,
+            shares[pane.column],
+            x0=time.width / 2,
+            dx=time.width,
+            zmin=0,
+            zmax=100,
+            showscale=False,
+            hovertemplate=f"Rank %{{y}}<br>{pane.name}: %{{z}} % of the slice<br>{time.hover}",
+        )
+        for pane in PANES
+    ]
+    return four_panes(traces, drawn, selected, axis(f"Time ({time.symbol})", showgrid=False))
+
+
+def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+    """Draw a strip for each lane: what each slice of its time goes to, stacked.
+
+    Of more than `STRIPS_AT_MOST` lanes the first of the selected ranks are drawn.
+
+    Parameters
+    ----------
+    result : RankOverlap
+    selected : collection of int
+        Ranks to emphasise, or to draw; none means all.
+    """
+    rows = np.arange(len(result.lanes))
+    if rows.size > STRIPS_AT_MOST:
+        rows = np.flatnonzero(result.lanes["rank"].isin(list(selected)))[:STRIPS_AT_MOST]
+    drawn, time = DrawnLanes.of(result.lanes).take(rows), _SliceTimes.of(result.slices)
+    shares = _slice_shares(result)[:, rows]
+    below = np.cumsum(shares, axis=0) - shares
+    return figure(
+        [_strip_bars(pane, shares, below, drawn, time) for pane in PANES],
+        barmode="overlay",
+        bargap=0,
+        height=height_for_rows(2 * rows.size),
+        shapes=drawn.veil(selected),
+        xaxis=axis(f"Time after the first kernel ({time.symbol})", showgrid=False),
+        yaxis=axis(
+            "Rank",
+            tickvals=list(range(rows.size)),
+            ticktext=drawn.names,
+            range=[rows.size - 0.5, -0.5],
+            showgrid=False,
+            ticks="",
+        ),
+    )
+
+
+class _SliceTimes(NamedTuple):
+    """Width of the slices on an axis."""
+
+    width: float
+    symbol: str
+
+    @classmethod
+    def of(cls, slices: pd.DataFrame) -> _SliceTimes:
+        """Width in the unit that fits all slices together."""
+        span_ns = int(slices["end_ns"].max() - slices["start_ns"].min())
+        unit = time_unit(span_ns)
+        return cls(max(span_ns, 1) / unit.ns / (slices["slice"].max() + 1), unit.symbol)
+
+    @property
+    def hover(self) -> str:
+        """Line of a hover text."""
+        return f"%{{x:,.4~r}} {self.symbol} after the first kernel<extra></extra>"
+
+
+def _strip_bars(
+    pane: Pane,
+    shares: NDArray[np.float64],
+    below: NDArray[np.float64],
+    drawn: DrawnLanes,
+    time: _SliceTimes,
+) -> go.Bar:
+    row, place = np.nonzero(shares[pane.column])
+    share = shares[pane.column, row, place]
+    bottom = row + _THICKNESS * (0.5 - (below[pane.column, row, place] + share) / 100)
+    whose = [[key[0], name] for key, name in zip(drawn.keys, drawn.names, strict=True)]
+    return go.Bar(
+        x=((place + 0.5) * time.width).astype(np.float32),
+        y=(_THICKNESS * share / 100).astype(np.float32),
+        base=np.round(bottom, 4),  # it is sent as text
+        width=time.width,
+        name=pane.name,
+        marker={"color": pane.color, "line": {"width": 0}},
+        customdata=objects(whose)[row],
+        meta=SELECT_RANKS,
+        hovertext=np.round(share, 1).astype(str),
+        hovertemplate=f"Rank %{{customdata[1]}}<br>{pane.name}: %{{hovertext}} % of the slice<br>"
+        + time.hover,
+    )
+
+
+def _slice_shares(result: RankOverlap) -> NDArray[np.float64]:
+    """Share (%) of each activity in each slice, of the shape (4, lanes, slices)."""
+    slices = result.slices
+    length_ns = (slices["end_ns"] - slices["start_ns"]).to_numpy()
+    spent = np.array([slices[column].to_numpy() for column in TIMES])
+    shares = 100 * spent / np.maximum(length_ns, 1)
+    return np.asarray(shares.reshape(len(TIMES), len(result.lanes), -1))
+
+
+def _column(values: NDArray[np.float64], pane: Pane) -> NDArray[np.float32]:
+    return values[:, pane.column, np.newaxis].astype(np.float32)
+
+
+def _color_limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return 0.0, least
+    low, high = float(known.min()), float(known.max())
+    missing = max(0.0, least - (high - low))
+    low = max(0.0, low - missing / 2)
+    return low, max(high, low + least)
+
+
+def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
+    left, right = pane.domain
+    return {
+        "orientation": "h",
+        "x": (left + right) / 2,
+        "y": 0,
+        "yanchor": "top",
+        "len": right - left,
+        "thickness": 8,
+        "outlinewidth": 0,
+        "nticks": 4,
+        "ticksuffix": f" {symbol}",
+    }
+
+
+def _marks(pane: Pane, outliers: pd.DataFrame, column: str, drawn: DrawnLanes) -> list[go.Scatter]:
+    """Mark the lanes that stand out in a column: filled if they do, open if they may."""
+    found = outliers[(outliers["column"] == column) & (outliers["verdict"] != "")]
+    if found.empty:
+        return []
+    symbols = found["direction"].map(_MARKS)
+    name_of = dict(zip(drawn.keys, drawn.names, strict=True))
+    return [
+        go.Scatter(
+            x=[0] * len(found),
+            y=[name_of[key] for key in zip(*(found[key] for key in LANE_KEYS), strict=True)],
+            mode="markers",
+            marker={
+                "symbol": (symbols + np.where(found["verdict"] == OUTLIER, "", "-open")).tolist(),
+                "size": 9,
+                "color": _MARK_COLOR,
+            },
+            hoverinfo="skip",
+            xaxis=f"x{pane.axis}",
+        )
+    ]

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from traitlets import TraitError
+
+from hta_widgets.analyses.rank_overlap import rank_overlap
+from hta_widgets.panels import Dashboard, RankOverlapPanel
+from hta_widgets.trace.job import Job
+from tests.analyses.lane_jobs import (
+    COMMUNICATE,
+    COMPUTE,
+    COPY,
+    busy_rank,
+    columns_job,
+    kernels_job,
+)
+
+
+def a_rank(compute, communicate):
+    return [(COMPUTE, 0, compute, 0, 7), (COMMUNICATE, compute, communicate, 0, 20)]
+
+
+def test_the_result_is_that_of_the_analysis(loaded: Job):
+    panel = RankOverlapPanel(
+        loaded, ranks=[1, 3], by="stream", slices=7, common_window=True, as_percent=False
+    )
+    expected = rank_overlap(loaded, [1, 3], by="stream", slices=7, common_window=True)
+    pd.testing.assert_frame_equal(panel.result.slices, expected.slices)
+    pd.testing.assert_frame_equal(panel.table, expected.lanes)
+    panel.data = "outliers"
+    assert set(panel.table.columns) == set(expected.outliers.columns)
+
+
+def test_a_linked_panel_draws_all_ranks_and_greys_out_the_others(loaded: Job):
+    panel = RankOverlapPanel(loaded)
+    panel.ranks = [0, 2]
+    for figure in panel.figures.values():
+        assert [(shape.y0, shape.y1) for shape in figure.layout.shapes] == [(0.5, 1.5), (2.5, 3.5)]
+    assert panel.table["rank"].tolist() == [0, 2]
+    panel.ranks = []
+
+
+def test_few_lanes_are_strips_and_many_are_images():
+    job = columns_job({rank: busy_rank(rank, 40) for rank in range(20)})
+    panel = RankOverlapPanel(job)
+    kinds = [figure.data[-1].type for figure in panel.figures.values()]
+    assert kinds == ["heatmap", "heatmap"]
+    panel.ranks = [4]
+    assert [figure.data[0].type for figure in panel.figures.values()] == [
+        "heatmap",
+        "heatmap",
+        "bar",
+    ]
+    assert len(RankOverlapPanel(job, ranks=list(range(12))).figures) == 2
+    assert len(RankOverlapPanel(job, ranks=[1, 2]).figures) == 2
+
+
+def test_the_table_of_outliers_begins_with_the_farthest():
+    works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
+    panel = RankOverlapPanel(kernels_job(works), data="outliers")
+    assert set(panel.table["rank"]) == {7}
+    far = panel.table["modified_z"].abs().tolist()
+    assert far == sorted(far, reverse=True)
+    assert panel._view["finding"].startswith("Rank 7 stands out of 8 ranks")
+
+
+def test_without_kernels_there_is_nothing_to_show():
+    panel = RankOverlapPanel(kernels_job({0: [(COPY, 0, 9, 0, 7)], 1: []}))
+    assert panel._view["empty"] == "No kernels on these ranks."
+    assert panel.figures == {}
+    assert panel._view["error"] is None
+
+
+@pytest.mark.parametrize("wrong", [{"by": "node"}, {"slices": 0}, {"slices": 201}])
+def test_values_out_of_range_are_refused(loaded: Job, wrong):
+    with pytest.raises(TraitError):
+        RankOverlapPanel(loaded, **wrong)
+
+
+def test_the_dashboard_shows_it_where_there_is_something_to_compare(loaded: Job):
+    assert "rank_overlap" in Dashboard(loaded).panels
+    assert RankOverlapPanel.concerns(kernels_job({0: a_rank(5, 5)}))
+    assert not RankOverlapPanel.concerns(kernels_job({0: [(COMPUTE, 0, 9, 0, 7)]}))

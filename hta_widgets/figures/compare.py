@@ -1,0 +1,261 @@
+"""Figures of two jobs: kernels that changed most, times side by side, the longest events."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hta_widgets.analyses.compare import Compare
+from hta_widgets.analyses.compared_kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
+from hta_widgets.figures.style import (
+    NEUTRAL,
+    NOT_SELECTED_OPACITY,
+    axis,
+    figure,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.text import hover_name, plot_names, plot_text
+from hta_widgets.names import cut_in_the_middle
+from hta_widgets.quantities import duration, number, percent, time_unit
+
+FIRST_COLOR, SECOND_COLOR = "#5E3C99", "#E66101"
+"""Of the jobs: an end each of ColorBrewer's PuOr, told apart by colour-blind readers."""
+
+SORT_COLUMNS: Final = {
+    "total": "delta_total_ns",
+    "mean": "delta_mean_ns",
+    "count": "delta_count",
+}
+
+_CHANGE_OF = {"total": "total time", "mean": "mean duration", "count": "launches"}
+_TIME_NAMES = {
+    "span": "First to last<br>GPU work",
+    "busy": "Busy",
+    "idle": "Idle",
+    "compute": "Compute",
+    "non_compute": "Non-compute",
+    "communication": "Communication",
+    "overlap": "Overlap",
+    "exposed_communication": "Exposed<br>communication",
+}
+_CATEGORY_NAMES = {
+    "kernel": "Kernels",
+    "memcpy": "Copies",
+    "memset": "Fills",
+    "graph": "Graph launches",
+    "runtime": "Runtime calls",
+    "driver": "Driver calls",
+}
+_TAIL_MARKERS = {
+    1: ("circle", NEUTRAL),
+    5: ("square", "#0072B2"),
+    10: ("diamond", "#009E73"),
+}
+_TAIL_DISTANCE = 0.2
+_LEGEND_WIDTH = 32
+
+_Row: TypeAlias = dict[str, Any]
+
+
+def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
+    """List the kernels that changed, largest change first.
+
+    Parameters
+    ----------
+    result : Compare
+    sort_by : {"total", "mean", "count"}
+        Total time, mean duration (of kernels in both jobs) or number of launches.
+    """
+    column = SORT_COLUMNS[sort_by]
+    table = by_change(result.kernels, column)
+    return table[table[column].notna() & (table[column] != 0)].reset_index(drop=True)
+
+
+def kernel_changes(
+    result: Compare, *, num_kernels: int = 10, sort_by: str = "total", selected: str = ""
+) -> go.Figure:
+    """Draw the kernels that changed most: less in the second job to the left, more to the right.
+
+    A click selects the kernel of the first job.
+
+    Parameters
+    ----------
+    result : Compare
+    num_kernels : int
+        At most so many bars.
+    sort_by : {"total", "mean", "count"}
+        The change that is drawn.
+    selected : str
+        Name of the kernel of the first job to emphasise; none when empty.
+    """
+    column = SORT_COLUMNS[sort_by]
+    table = changed_kernels(result, sort_by=sort_by).head(num_kernels)
+    unit = time_unit(float(table[column].abs().max()) if len(table) else 0)
+    scale, symbol = (1, "") if sort_by == "count" else (unit.ns, f" ({unit.symbol})")
+    changes = table[column] / scale
+    looks = {
+        BOTH: ("In both", NEUTRAL, ""),
+        FIRST: (f"Only in {_legend_name(result.first)}", FIRST_COLOR, "/"),
+        SECOND: (f"Only in {_legend_name(result.second)}", SECOND_COLOR, "\\"),
+    }
+    emphasise = bool(selected) and bool((table["name_first"] == selected).any())
+    bars = [
+        _kernel_bars(
+            table[table["in"] == side], changes, look, selected if emphasise else "", result
+        )
+        for side, look in looks.items()
+        if (table["in"] == side).any()
+    ]
+    per = f" {result.unit}" if result.unit and sort_by != "mean" else ""
+    return figure(
+        bars,
+        barmode="overlay",
+        height=height_for_rows(len(table)),
+        showlegend=True,
+        xaxis=axis(f"Change of {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
+        yaxis=names_axis(plot_names(table["kernel"].tolist())),
+    )
+
+
+def _kernel_bars(
+    table: pd.DataFrame,
+    changes: pd.Series[float],
+    look: tuple[str, str, str],
+    selected: str,
+    result: Compare,
+) -> go.Bar:
+    name, color, pattern = look
+    rows = cast("list[_Row]", table.to_dict("records"))
+    emphasis: dict[str, Any] = {}
+    if selected:
+        points = np.flatnonzero(table["name_first"] == selected).tolist()
+        faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
+        emphasis = {"selectedpoints": points, "unselected": faded}
+    return go.Bar(
+        x=changes.loc[table.index].to_numpy(dtype=float),
+        y=table.index.to_numpy(),
+        orientation="h",
+        name=name,
+        marker={"color": color, "pattern": {"shape": pattern}},
+        customdata=[[None if pd.isna(row["name_first"]) else row["name_first"]] for row in rows],
+        meta=SELECT_KERNEL,
+        hovertext=[_kernel_hover(row, result) for row in rows],
+        hovertemplate="%{hovertext}<extra></extra>",
+        **emphasis,
+    )
+
+
+def _kernel_hover(row: _Row, result: Compare) -> str:
+    per = f" {result.unit}" if result.unit else ""
+    total = f"{duration(row['total_first_ns'])} → {duration(row['total_second_ns'])}"
+    count = f"{number(row['count_first'])} → {number(row['count_second'])}"
+    mean = f"{duration(row['mean_first_ns'])} → {duration(row['mean_second_ns'])}"
+    return (
+        f"{hover_name(row['kernel'])}<br>{row['kernel_type']}<br>"
+        f"total{per}: {total} ({_signed(row['delta_total_ns'])})<br>"
+        f"launches{per}: {count}<br>mean: {mean}"
+    )
+
+
+def _legend_name(job: str) -> str:
+    return plot_text(cut_in_the_middle(job, _LEGEND_WIDTH))
+
+
+def _signed(ns: float) -> str:
+    return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}"
+
+
+def times(result: Compare) -> go.Figure:
+    """Draw the times of both jobs side by side, on one scale."""
+    table = result.times
+    unit = time_unit(float(table[["first_ns", "second_ns"]].to_numpy().max()))
+    jobs = ((FIRST, result.first, FIRST_COLOR), (SECOND, result.second, SECOND_COLOR))
+    bars = [
+        go.Bar(
+            x=np.arange(len(table)),
+            y=table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
+            name=_legend_name(name),
+            marker={"color": color},
+            hovertext=[
+                _time_hover(row, side, name) for row in cast("list[_Row]", table.to_dict("records"))
+            ],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+        for side, name, color in jobs
+    ]
+    per = f" {result.unit}" if result.unit else ""
+    return figure(
+        bars,
+        barmode="group",
+        showlegend=True,
+        xaxis=axis(
+            tickvals=list(range(len(table))),
+            ticktext=[_TIME_NAMES[time] for time in table["time"]],
+            showgrid=False,
+        ),
+        yaxis=axis(f"Time{per} ({unit.symbol})", rangemode="tozero"),
+    )
+
+
+def _time_hover(row: _Row, side: str, job: str) -> str:
+    share = f", {percent(row[f'{side}_percent'])} of the {row['percent_of']}"
+    return (
+        f"{hover_name(job)}<br>{_TIME_NAMES[row['time']].replace('<br>', ' ')}: "
+        f"{duration(row[f'{side}_ns'])}{share}<br>"
+        f"change: {_signed(row['delta_ns'])}, "
+        f"{number(row['delta_percentage_points'])} percentage points"
+    )
+
+
+def tails(result: Compare) -> go.Figure:
+    """Draw how the longest events of each category compare, as the first job ÷ the second."""
+    categories = list(dict.fromkeys(result.tails["category"]))
+    defined = result.tails[result.tails["ratio_first_to_second"] > 0]
+    marks = [
+        _tail_marks(defined[defined["percent"] == longest], categories, longest, place)
+        for place, longest in enumerate(_TAIL_MARKERS, start=-1)
+    ]
+    return figure(
+        marks,
+        showlegend=True,
+        shapes=[_line_at_one()],
+        xaxis=axis(
+            tickvals=list(range(len(categories))),
+            ticktext=[_CATEGORY_NAMES[each] for each in categories],
+            range=[-0.5, max(len(categories), 1) - 0.5],
+            showgrid=False,
+        ),
+        yaxis=axis("Mean of the longest, first ÷ second", type="log"),
+    )
+
+
+def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place: int) -> go.Scatter:
+    symbol, color = _TAIL_MARKERS[longest]
+    return go.Scatter(
+        x=[categories.index(each) + _TAIL_DISTANCE * place for each in table["category"]],
+        y=table["ratio_first_to_second"].to_numpy(dtype=float),
+        name=f"Longest {longest} %",
+        mode="markers",
+        marker={"color": color, "symbol": symbol, "size": 10},
+        hovertext=[_tail_hover(row) for row in cast("list[_Row]", table.to_dict("records"))],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _tail_hover(row: _Row) -> str:
+    return (
+        f"{_CATEGORY_NAMES[row['category']]}, longest {row['percent']} %<br>"
+        f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) ÷ "
+        f"{duration(row['mean_second_ns'])} ({row['k_second']:,} of {row['count_second']:,}) = "
+        f"{number(row['ratio_first_to_second'])}"
+    )
+
+
+def _line_at_one() -> dict[str, Any]:
+    line = {"color": NEUTRAL, "width": 1, "dash": "dash"}
+    return {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 1, "y1": 1, "line": line}

@@ -34,14 +34,14 @@ SORT_COLUMNS: Final = {
 
 _CHANGE_OF = {"total": "total time", "mean": "mean duration", "count": "launches"}
 _TIME_NAMES = {
-    "span": "First to last<br>GPU work",
+    "span": "First to last GPU work",
     "busy": "Busy",
     "idle": "Idle",
     "compute": "Compute",
     "non_compute": "Non-compute",
     "communication": "Communication",
     "overlap": "Overlap",
-    "exposed_communication": "Exposed<br>communication",
+    "exposed_communication": "Exposed communication",
 }
 _CATEGORY_NAMES = {
     "kernel": "Kernels",
@@ -177,8 +177,9 @@ def times(result: Compare) -> go.Figure:
     jobs = ((FIRST, result.first, FIRST_COLOR), (SECOND, result.second, SECOND_COLOR))
     bars = [
         go.Bar(
-            x=np.arange(len(table)),
-            y=table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
+            x=table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
+            y=np.arange(len(table)),
+            orientation="h",
             name=_legend_name(name),
             marker={"color": color},
             hovertext=[
@@ -193,19 +194,16 @@ def times(result: Compare) -> go.Figure:
         bars,
         barmode="group",
         showlegend=True,
-        xaxis=axis(
-            tickvals=list(range(len(table))),
-            ticktext=[_TIME_NAMES[time] for time in table["time"]],
-            showgrid=False,
-        ),
-        yaxis=axis(f"Time{per} ({unit.symbol})", rangemode="tozero"),
+        height=height_for_rows(len(table) + 1),
+        xaxis=axis(f"Time{per} ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis([_TIME_NAMES[time] for time in table["time"]]),
     )
 
 
 def _time_hover(row: _Row, side: str, job: str) -> str:
     share = f", {percent(row[f'{side}_percent'])} of the {row['percent_of']}"
     return (
-        f"{hover_name(job)}<br>{_TIME_NAMES[row['time']].replace('<br>', ' ')}: "
+        f"{hover_name(job)}<br>{_TIME_NAMES[row['time']]}: "
         f"{duration(row[f'{side}_ns'])}{share}<br>"
         f"change: {_signed(row['delta_ns'])}, "
         f"{number(row['delta_percentage_points'])} percentage points"
@@ -230,7 +228,7 @@ def tails(result: Compare) -> go.Figure:
             range=[-0.5, max(len(categories), 1) - 0.5],
             showgrid=False,
         ),
-        yaxis=axis("Mean of the longest, first ÷ second", type="log"),
+        yaxis=axis("Mean of the longest, first ÷ second", type="log", dtick="D2"),
     )
 
 

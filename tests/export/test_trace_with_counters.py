@@ -283,7 +283,9 @@ class TestFolders:
         write_traces_with_counters(open_trace(source))
         source.unlink()
         job = open_trace(tmp_path)
-        assert [source.path.name for source in job.sources.values()] == ["rank-0_with_counters.json.gz"]
+        assert [source.path.name for source in job.sources.values()] == [
+            "rank-0_with_counters.json.gz"
+        ]
 
     def test_a_copy_that_is_named_is_opened(self, tmp_path):
         source = write(tmp_path / "rank-0.json", EVENTS)

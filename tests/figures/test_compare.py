@@ -88,8 +88,8 @@ def test_hover_escapes_names(compared):
 def test_times_share_a_scale(compared):
     figure = times(compared)
     assert [bar.name for bar in figure.data] == ["before.json", "&lt;i&gt;after.json"]
-    assert [bar.y[0] for bar in figure.data] == [80, 81]
-    assert figure.layout.yaxis.title.text == "Time (µs)"
+    assert [bar.x[0] for bar in figure.data] == [80, 81]
+    assert figure.layout.xaxis.title.text == "Time (µs)"
     assert "100 % of the span<br>change: +1 µs, 0 percentage points" in figure.data[1].hovertext[0]
 
 

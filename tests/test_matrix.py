@@ -10,15 +10,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hta_widgets import TraceAnalysis
+from hta_widgets import Dashboard, TraceAnalysis, open_trace
+from hta_widgets.analyses.compare import compare
 from hta_widgets.analyses.cupti_counters import cupti_counters
+from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
+from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
@@ -47,6 +51,18 @@ TRACES = (
     "simple_add",
     "torch_compile",
     "triton",
+)
+
+OTHER_FORMATS = (
+    "nsys/h100_2gpu_1s.sqlite",
+    "nsys/healthy_1pct.sqlite",
+    *(
+        f"converted/{job}/{form}"
+        for job in ("compare_control", "dlrm_2rank", "h100_bert")
+        for form in ("cupti_csv", "nsys_recipe", "nsys_sqlite")
+    ),
+    "converted/dlrm_2rank/nsys_parquetdir",
+    "converted/dlrm_2rank/nsys_sqlite_node",
 )
 
 METHODS: dict[str, Callable[[TraceAnalysis, Path], Any]] = {
@@ -79,6 +95,11 @@ ANALYSES: tuple[Callable[[Job], Result], ...] = (
     memory_bandwidth,
     lambda job: kernel_sequences(job, operator_name="aten::"),
     cupti_counters,
+    rank_overlap,
+    lambda job: rank_overlap(job, by="stream", slices=7, common_window=True),
+    duration_tails,
+    launch_overlap,
+    lambda job: compare(job, job),
 )
 
 
@@ -122,6 +143,26 @@ def test_every_method(trace_folder, tmp_path, request, capsys):
     assert all(finding.endswith(".") and len(finding) > 20 for finding in findings)
     again = TraceAnalysis(trace_dir=trace_folder, progress=False)
     assert again.job.ranks == analysis.job.ranks
+
+
+@pytest.mark.parametrize("form", OTHER_FORMATS)
+def test_every_analysis_of_other_formats(real_traces, form):
+    job = open_trace(real_traces / form, progress=False)
+    findings = [analyse(job).finding for analyse in ANALYSES]
+    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings)
+    dashboard = Dashboard(job)
+    assert [panel._view["error"] for panel in dashboard.panels.values()] == (
+        [None] * len(dashboard.panels)
+    )
+
+
+def test_all_other_formats_are_in_the_matrix(real_traces):
+    folders = {
+        path.relative_to(real_traces).as_posix()
+        for path in (real_traces / "converted").glob("*/*")
+        if path.is_dir()
+    }
+    assert {form for form in OTHER_FORMATS if form.startswith("converted")} == folders
 
 
 def test_all_real_traces_are_in_the_matrix(real_traces):

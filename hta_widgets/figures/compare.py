@@ -43,6 +43,7 @@ _TIME_NAMES = {
     "overlap": "Overlap",
     "exposed_communication": "Exposed communication",
 }
+_BAR_WIDTH = 0.75
 _CATEGORY_NAMES = {
     "kernel": "Kernels",
     "memcpy": "Copies",
@@ -139,6 +140,7 @@ def _kernel_bars(
     return go.Bar(
         x=changes.loc[table.index].to_numpy(dtype=float),
         y=table.index.to_numpy(),
+        width=_BAR_WIDTH,
         orientation="h",
         name=name,
         marker={"color": color, "pattern": {"shape": pattern}},

@@ -213,7 +213,9 @@ def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
         "thickness": 8,
         "outlinewidth": 0,
         "nticks": 4,
+        "tickangle": 0,
         "ticksuffix": f" {symbol}",
+        "showticksuffix": "last",
     }
 
 

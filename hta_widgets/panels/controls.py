@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
 
 Options: TypeAlias = Sequence[tuple[str, str | float]]
@@ -22,6 +23,10 @@ class Control:
 
     name: str
     label: str
+
+    def offered(self, job: Job) -> bool:  # noqa: ARG002
+        """Tell whether the control does anything for a job."""
+        return True
 
     def spec(self, job: Job) -> dict[str, Any]:  # noqa: ARG002
         """What the front end needs to draw the control for a job."""
@@ -122,10 +127,15 @@ class Search(Control):
 class Button(Control):
     """Calls the method `name` of the panel, which says what it did or returns the files it wrote.
 
-    A browser can call no other methods than those of buttons.
+    A browser can call no other methods than those of buttons. They write traces again with
+    something added, which only PyTorch-profiler traces can be.
     """
 
     kind: ClassVar[str] = "button"
+
+    def offered(self, job: Job) -> bool:
+        """Tell whether any rank is a trace that can be written again."""
+        return any(source.format is TraceFormat.KINETO for source in job.sources.values())
 
 
 @dataclass(frozen=True)

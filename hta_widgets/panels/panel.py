@@ -256,7 +256,7 @@ class Panel(anywidget.AnyWidget):
     def _describe(self) -> dict[str, Any]:
         return {
             "title": self.title,
-            "controls": [control.spec(self.job) for control in self.controls],
+            "controls": [each.spec(self.job) for each in self.controls if each.offered(self.job)],
         }
 
     def _follow(self) -> None:

@@ -30,7 +30,7 @@ from hta_widgets.trace.job import Job
 
 BY = (("Rank", RANK), ("Device", DEVICE), ("Stream", STREAM))
 TIMES, OUTLIERS = "times", "outliers"
-TABLES = (("Times", TIMES), ("Outliers", OUTLIERS))
+LISTS = (("Times", TIMES), ("Outliers", OUTLIERS))
 
 
 class RankOverlapPanel(Panel):
@@ -44,7 +44,7 @@ class RankOverlapPanel(Panel):
         SHARE_OR_TIME,
         Slider("slices", "Slices", min=1, max=200),
         Toggle("common_window", "Same window for all"),
-        Choice("data", "Data", TABLES),
+        Choice("listed", "Table", LISTS),
     )
 
     by = Enum(LEVELS, RANK).tag(sync=True)
@@ -59,7 +59,7 @@ class RankOverlapPanel(Panel):
     common_window = Bool(False).tag(sync=True)
     """Count the time before a late start and after an early end as empty."""
 
-    data = Enum([value for _, value in TABLES], TIMES).tag(sync=True)
+    listed = Enum([value for _, value in LISTS], TIMES).tag(sync=True)
     """What the data table holds: the times of all, or who stands out by which rule."""
 
     @classmethod
@@ -86,10 +86,14 @@ class RankOverlapPanel(Panel):
         return figures
 
     def tabulate(self, result: RankOverlap) -> pd.DataFrame:
-        """One row per lane, or per column and lane that stands out in it, farthest first."""
-        if self.data == TIMES:
+        """One row per lane, or per column and lane that stands out in it, farthest first.
+
+        Who stands out is told from all ranks, also while some are selected.
+        """
+        if self.listed == TIMES:
             return result.lanes
-        found = result.outliers[(result.outliers.filter(like="verdict") != "").any(axis=1)]
+        outliers = self._analyse([]).outliers if self.linked and self.ranks else result.outliers
+        found = outliers[(outliers.filter(like="verdict") != "").any(axis=1)]
         return found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
 
     def nothing_to_show(self, result: RankOverlap) -> str | None:

@@ -15,12 +15,13 @@ from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.panels import Panel
 from hta_widgets.panels.controls import RankPicker, Slider, Toggle
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank_source import RankSource
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
 def fake_job(ranks: int = 4, name: str = "fake") -> Job:
-    return Job({rank: Path(f"rank-{rank}.json") for rank in range(ranks)}, name=name)
+    return Job({rank: RankSource(Path(f"rank-{rank}.json")) for rank in range(ranks)}, name=name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,7 +28,7 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     expected = rank_overlap(loaded, [1, 3], by="stream", slices=7, common_window=True)
     pd.testing.assert_frame_equal(panel.result.slices, expected.slices)
     pd.testing.assert_frame_equal(panel.table, expected.lanes)
-    panel.data = "outliers"
+    panel.listed = "outliers"
     assert set(panel.table.columns) == set(expected.outliers.columns)
 
 
@@ -58,11 +58,13 @@ def test_few_lanes_are_strips_and_many_are_images():
 
 def test_the_table_of_outliers_begins_with_the_farthest():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
-    panel = RankOverlapPanel(kernels_job(works), data="outliers")
+    panel = RankOverlapPanel(kernels_job(works), listed="outliers")
     assert set(panel.table["rank"]) == {7}
     far = panel.table["modified_z"].abs().tolist()
     assert far == sorted(far, reverse=True)
     assert panel._view["finding"].startswith("Rank 7 stands out of 8 ranks")
+    panel.ranks = [7]
+    assert set(panel.table["rank"]) == {7}
 
 
 def test_without_kernels_there_is_nothing_to_show():

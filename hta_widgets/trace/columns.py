@@ -62,6 +62,19 @@ class Vocabulary(dict[str, int]):
         return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
 
 
+class RawVocabulary(dict[bytes, int]):
+    """Give each distinct text of bytes the next code."""
+
+    def __missing__(self, text: bytes) -> int:
+        """Enter a new text."""
+        code = self[text] = len(self)
+        return code
+
+    def codes(self, texts: Iterable[bytes], count: int) -> NDArray[np.int32]:
+        """Encode `count` texts."""
+        return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
+
+
 class Labels(dict[str, int]):
     """Codes below -1 for process and thread ids that are text."""
 
@@ -77,10 +90,11 @@ def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.
     Text that is no number becomes a label's code, or `ABSENT` without `labels`; so does a missing
     value.
     """
+    there = [ABSENT if value is None else value for value in values]
     try:
-        return np.fromiter(values, dtype=np.int64, count=len(values))
+        return np.fromiter(there, dtype=np.int64, count=len(there))
     except (TypeError, ValueError, OverflowError):
-        return np.array([_integer(value, labels) for value in values], dtype=np.int64)
+        return np.array([_integer(value, labels) for value in there], dtype=np.int64)
 
 
 def streams(values: Sequence[Any]) -> NDArray[np.int64]:
@@ -99,8 +113,6 @@ def floats(values: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _integer(value: Any, labels: Labels | None) -> int:  # noqa: ANN401
-    if value is None:
-        return ABSENT
     try:
         number = int(value, 0) if isinstance(value, str) else int(value)
     except (TypeError, ValueError, OverflowError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ _COUNTED = (Kind.PROFILER_RANGE, Kind.COUNTER)
 _WITHOUT_DURATION = (Kind.INSTANT, Kind.COUNTER)
 _NOT_AN_EVENT = -1
 _HALF_AN_EVENT = -2
+
+_PHASE_AND_CATEGORY = attrgetter("ph", "cat")
+_NAME = attrgetter("name")
 
 _HALVES_NOTICE = (
     "{} begin or end marks (phases B and E) are left out; only complete events are read"
@@ -63,7 +67,7 @@ class EventsBuilder:
             The piece itself, read again where arguments are counters.
         """
         kinds = np.fromiter(
-            (self._kinds[event.ph, event.cat] for event in events), np.int8, len(events)
+            map(self._kinds.__getitem__, map(_PHASE_AND_CATEGORY, events)), np.int8, len(events)
         )
         self._left_out[_MENDED_NOTICE] += unreadable
         self._left_out[_HALVES_NOTICE] += int((kinds == _HALF_AN_EVENT).sum())
@@ -104,7 +108,7 @@ class EventsBuilder:
 
     def _identity(self, events: Sequence[Event]) -> Columns:
         return {
-            "name": self._names.codes((event.name or "" for event in events), len(events)),
+            "name": self._names.codes(_names(events), len(events)),
             "pid": integers([event.pid for event in events], self._labels),
             "tid": integers([event.tid for event in events], self._labels),
         }
@@ -129,6 +133,11 @@ class _KindCodes(dict[tuple[str | None, str | None], int]):
         halves = _HALF_AN_EVENT if key[0] in ("B", "E") else _NOT_AN_EVENT
         code = self[key] = halves if kind is None else int(kind)
         return code
+
+
+def _names(events: Sequence[Event]) -> list[str]:
+    names = list(map(_NAME, events))
+    return [name or "" for name in names] if None in names else names
 
 
 def _times(events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[Times, Times]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.columns import Columns, GrowingColumns, Vocabulary, floats, integers
+from hta_widgets.trace.columns import (
+    Columns,
+    GrowingColumns,
+    RawVocabulary,
+    Vocabulary,
+    floats,
+    integers,
+)
 from hta_widgets.trace.event_json import NO_ARGS, Event
 from hta_widgets.trace.events import Kind, SideTable, TextColumn
 
@@ -21,6 +29,7 @@ class _Table(NamedTuple):
     integers: Mapping[str, str] = {}
     floats: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
+    raws: Mapping[str, str] = {}
 
 
 _TABLES = {
@@ -48,7 +57,7 @@ _TABLES = {
             "sequence_number": "sequence_number",
             "forward_thread": "forward_thread",
         },
-        texts={
+        raws={
             "input_dims": "input_dims",
             "input_types": "input_types",
             "input_strides": "input_strides",
@@ -65,6 +74,7 @@ class SideTablesBuilder:
     def __init__(self) -> None:
         self._tables: dict[str, GrowingColumns] = {}
         self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
+        self._raw: dict[tuple[str, str], RawVocabulary] = {}
 
     def add(self, events: Sequence[Event], kind: NDArray[np.int8], offset: int) -> None:
         """Add the fields of events that stand in rows `offset` and following."""
@@ -102,7 +112,7 @@ class SideTablesBuilder:
 
     def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Columns:
         def values(attribute: str) -> list[Any]:
-            return [getattr(args, attribute) for args in arguments]
+            return list(map(attrgetter(attribute), arguments))
 
         return (
             {column: integers(values(source)) for column, source in spec.integers.items()}
@@ -111,11 +121,27 @@ class SideTablesBuilder:
                 column: self._codes(table, column, [_text(value) for value in values(source)])
                 for column, source in spec.texts.items()
             }
+            | {
+                column: self._raw_codes(table, column, values(source))
+                for column, source in spec.raws.items()
+            }
         )
+
+    def _raw_codes(self, table: str, column: str, raws: Sequence[Any]) -> NDArray[np.int32]:
+        vocabulary = self._raw.setdefault((table, column), RawVocabulary())
+        return vocabulary.codes(map(bytes, raws), len(raws))
 
     def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
         vocabulary = self._vocabularies.setdefault((table, column), Vocabulary())
         return vocabulary.codes(texts, len(texts))
+
+    def _texts(self, table: str, column: str) -> tuple[str, ...] | None:
+        """Texts by code, None for a column of numbers."""
+        raw = self._raw.get((table, column))
+        if raw is not None:
+            return tuple(text.decode("utf-8", "replace") for text in raw)
+        vocabulary = self._vocabularies.get((table, column))
+        return None if vocabulary is None else tuple(vocabulary)
 
     def _finished(self, table: str, new_row: NDArray[np.int64]) -> SideTable:
         grown = self._tables[table]
@@ -124,15 +150,11 @@ class SideTablesBuilder:
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
             values = grown.pop(column)[order]
-            vocabulary = self._vocabularies.get((table, column))
-            columns[column] = (
-                values if vocabulary is None else TextColumn(values, tuple(vocabulary))
-            )
+            texts = self._texts(table, column)
+            columns[column] = values if texts is None else TextColumn(values, texts)
         return SideTable(rows[order], columns)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
-    """Text of a string, of JSON kept raw, or of nothing."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
+    """Text of a string, or of nothing."""
+    return value if isinstance(value, str) else ""

@@ -115,7 +115,7 @@ def recipe_name(path: Path) -> str | None:
             with file.open("rb") as opened:
                 text = opened.read(_LARGEST_DESCRIPTION)
             found = msgspec.json.decode(text, type=_Description).recipe
-        except (OSError, ValueError, RecursionError):
+        except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
             continue
         if found:
             return cut_in_the_middle(found, _LONGEST_NAME)

@@ -19,7 +19,7 @@ from hta_widgets.panels.controls import Control
 from hta_widgets.panels.front_end import static_file
 from hta_widgets.panels.selection import Selection, ascending
 from hta_widgets.panels.summary import html_summary
-from hta_widgets.panels.view import figure_view, table_view
+from hta_widgets.panels.view import as_text, figure_view, table_view
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, TraceSource, as_job
@@ -102,7 +102,7 @@ class Panel(anywidget.AnyWidget):
     """Ranks to analyse, always those of the selection; an empty list means all."""
 
     _spec = Dict().tag(sync=True)
-    _view = Dict(NOTHING_YET).tag(sync=True)
+    _view = Dict(NOTHING_YET).tag(sync=True, to_json=as_text)
     _action = Dict().tag(sync=True, echo_update=False)
     _answer = Dict().tag(sync=True)
     _req = Int(0).tag(sync=True, echo_update=False)

@@ -15,6 +15,14 @@ MAX_ROWS: Final = 200
 """Rows of a table that are sent."""
 
 
+def as_text(view: dict[str, Any], _: object) -> str:
+    """Encode a view for the browser: as text it takes one line of a saved notebook.
+
+    Notebooks are written with every number of a list on a line of its own, far indented.
+    """
+    return json.dumps(view, separators=(",", ":"))
+
+
 def figure_view(name: str, figure: go.Figure) -> dict[str, Any]:
     """Turn a figure into JSON, its number arrays into base64, as plotly does.
 

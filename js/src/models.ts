@@ -1,8 +1,14 @@
 // Models are the browser's side of widgets; their state follows Python's and Python's follows theirs.
 import type { AnyModel, Host } from "@anywidget/types";
+import type { PanelState, View } from "./types";
 
 // Invariant in its state, so a function for any model takes a model of anything.
 export type Model<State extends Record<string, unknown> = any> = AnyModel<State>;
+
+/** What a panel shows, which travels as text. */
+export function viewOf(model: Model<PanelState>): View {
+  return JSON.parse(model.get("_view"));
+}
 
 /** Find another model of the same kernel by the reference that anywidget.WidgetTrait sends. */
 export function resolve<State extends Record<string, unknown>>(

@@ -5,7 +5,7 @@ import { Charts } from "./charts";
 import { control, type ControlContext } from "./controls";
 import { make, uniquePrefix } from "./dom";
 import type { Plotly } from "./figure";
-import { listen, resolve, type Model } from "./models";
+import { listen, resolve, viewOf, type Model } from "./models";
 import css from "./panel.css";
 import { selected, type Pick } from "./picks";
 import { Requests } from "./sync";
@@ -98,7 +98,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   el.append(root);
 
   const update = () => {
-    const view = model.get("_view");
+    const view = viewOf(model);
     words.show(view);
     table.show(view.table);
     void charts.show(view.figures);

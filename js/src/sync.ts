@@ -1,5 +1,5 @@
 // One recompute in flight, the newest values win, and silence is noticed.
-import { listen, type Model } from "./models";
+import { listen, viewOf, type Model } from "./models";
 import type { PanelState } from "./types";
 
 export type Progress = "idle" | "busy" | "silent";
@@ -56,7 +56,7 @@ export class Requests {
   }
 
   #answered(): void {
-    if (this.#awaited !== null && this.#model.get("_view").rev < this.#awaited) return;
+    if (this.#awaited !== null && viewOf(this.#model).rev < this.#awaited) return;
     clearTimeout(this.#timer);
     this.#awaited = null;
     this.#report("idle");

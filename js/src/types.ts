@@ -107,7 +107,8 @@ export interface Answer {
 
 export interface PanelState {
   _spec: { title: string; controls: ControlSpec[] };
-  _view: View;
+  /** A `View` as JSON text. */
+  _view: string;
   _req: number;
   _action: Action;
   _answer: Answer;

@@ -15,8 +15,9 @@ export class FakeModel {
     this.state = state;
   }
 
+  /** Python sends the view as text. */
   get(name: string): unknown {
-    return this.state[name];
+    return name === "_view" ? JSON.stringify(this.state[name]) : this.state[name];
   }
 
   set(name: string, value: unknown): void {
@@ -68,7 +69,9 @@ export const EMPTY_VIEW: View = {
   table: null,
 };
 
-export function panelModel(state: Partial<PanelState> = {}): FakeModel {
+export type FakeState = Partial<Omit<PanelState, "_view"> & { _view: View }>;
+
+export function panelModel(state: FakeState = {}): FakeModel {
   return new FakeModel({
     _spec: { title: "Overlap", controls: [] },
     _view: EMPTY_VIEW,

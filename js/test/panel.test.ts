@@ -1,8 +1,8 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { importOnce } from "../src/assets";
 import panel from "../src/panel";
-import type { ControlSpec, Figure, PanelState, View } from "../src/types";
-import { EMPTY_VIEW, FakeModel, FakePlotly, giveWidth, panelModel, settle } from "./fakes";
+import type { ControlSpec, Figure, View } from "../src/types";
+import { EMPTY_VIEW, FakeModel, FakePlotly, type FakeState, giveWidth, panelModel, settle } from "./fakes";
 
 const EVIL = "<img src=x onerror=alert(1)>";
 
@@ -22,7 +22,7 @@ beforeEach(() => {
   giveWidth(800);
 });
 
-function show(state: Partial<PanelState> = {}) {
+function show(state: FakeState = {}) {
   const plotly = new FakePlotly();
   counter += 1;
   const assets = new FakeModel({ sums: { plotly: `sum-${counter}` }, files: {} });
@@ -60,7 +60,7 @@ test("plotly gets a copy, as it writes into what it is given", async () => {
   const drawing = plotly.drawings[0];
   if (drawing) Object.assign(drawing.layout, { height: 1 });
   drawing?.data.pop();
-  expect((model.get("_view") as View).figures).toEqual([BARS]);
+  expect((model.state["_view"] as View).figures).toEqual([BARS]);
 });
 
 test("text from a trace stays text", async () => {

@@ -1,0 +1,98 @@
+"""Measure hta_widgets against HTA: ``python -m benchmarks`` in the checkout.
+
+HTA is installed into an environment of its own. Each measurement is a process of its own, ours and
+HTA's by turns, and each figure the median; ratios say more than seconds do on a shared machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.children import CHECKOUT, Child
+from benchmarks.environments import HTA, hta_python, machine, today, versions
+from benchmarks.suites import SUITES, Bench
+from benchmarks.table import markdown
+from benchmarks.traces import SHARED, Traces
+
+RESULTS = Path(__file__).parent / "results.md"
+
+
+def main() -> None:
+    options = _options()
+    work = options.work.resolve()
+    python = hta_python(work, options.hta)
+    traces = Traces(work, options.traces.resolve(), options.scale_tool.resolve())
+    bench = Bench(
+        ours=Child(Path(sys.executable), "ours"),
+        theirs=Child(python, "theirs"),
+        traces=traces,
+        repeats=options.repeats or (1 if options.quick else 3),
+        large=200_000 if options.quick else 2_000_000,
+        medium=20_000 if options.quick else 200_000,
+        kernels=100_000 if options.quick else 1_000_000,
+        sequences_s=0 if options.quick else options.sequences_s,
+    )
+    parts = [_heading(bench, quick=options.quick)]
+    print(parts[0], flush=True)
+    for name in options.only or SUITES:
+        title, measure = SUITES[name]
+        parts.append(markdown(title, measure(bench), judged=not options.quick))
+        print(parts[-1], flush=True)
+    if options.save:
+        partial = RESULTS.with_suffix(".part")
+        partial.write_text("\n".join(parts), encoding="utf-8")
+        partial.replace(RESULTS)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size, once")
+    parser.add_argument("--only", action="append", choices=SUITES, help="measure only this")
+    parser.add_argument("--repeats", type=int, help="runs of each process (3)")
+    parser.add_argument(
+        "--save", action="store_true", help=f"write {RESULTS.relative_to(CHECKOUT)}"
+    )
+    parser.add_argument(
+        "--hta", default=HTA, help="what pip installs to compare with (%(default)s)"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "hta_widgets_benchmarks",
+        help="folder for HTA's environment and for traces, kept (%(default)s)",
+    )
+    parser.add_argument(
+        "--traces", type=Path, default=SHARED / "traces", help="folder of real traces (%(default)s)"
+    )
+    parser.add_argument(
+        "--scale-tool",
+        type=Path,
+        default=SHARED / "tools" / "make_scale.py",
+        help="script that makes traces longer (%(default)s)",
+    )
+    parser.add_argument(
+        "--sequences-s",
+        type=float,
+        default=1800,
+        help="time that HTA has to find kernel sequences; 0 leaves it out (%(default)s)",
+    )
+    return parser.parse_args()
+
+
+def _heading(bench: Bench, *, quick: bool) -> str:
+    sizes = " A quick run at a tenth of the sizes, which the targets are not for." if quick else ""
+    source = "made longer from real ones" if bench.traces.are_real else "of the sample job"
+    return (
+        f"# How fast\n\n"
+        f"{today()}, {machine()}. Medians of {bench.repeats} runs by turns; traces {source}."
+        f"{sizes}\n\n"
+        f"- ours: {versions(bench.ours.python)}\n"
+        f"- HTA: {versions(bench.theirs.python)}\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

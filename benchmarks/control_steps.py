@@ -1,0 +1,78 @@
+"""Move every control of every panel as a browser does, and time the answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+
+import numpy as np
+from traitlets import Int
+
+from hta_widgets.panels.controls import Choice, Control, Search, Slider, StreamPicker, Toggle
+from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.time_series import TimeSeriesPanel
+from hta_widgets.trace.job import Job
+
+
+def time_controls(job: Job, steps: int) -> Iterator[tuple[str, list[float]]]:
+    """Yield ``panel.parameter`` and the seconds of each step, the view's JSON included."""
+    for name, panel_class in PANELS.items():
+        if not panel_class.concerns(job):
+            continue
+        panel = panel_class(job)
+        for parameter, values in _moves(panel, job, steps):
+            if len(values) > 1:
+                before = getattr(panel, parameter)
+                _step(panel, parameter, values[-1])
+                times = [_step(panel, parameter, value) for value in islice(cycle(values), steps)]
+                _step(panel, parameter, before)
+                yield f"{name}.{parameter}", times
+        panel.close()
+
+
+def _step(panel: Panel, parameter: str, value: object) -> float:
+    began = time.perf_counter()
+    panel.set_state({parameter: value, "_req": panel._req + 1})  # noqa: SLF001  # as the browser
+    json.dumps(panel.get_state(["_view"]))
+    spent = time.perf_counter() - began
+    if panel._view["error"]:  # noqa: SLF001
+        msg = f"{panel!r}: {panel._view['error']}"  # noqa: SLF001
+        raise RuntimeError(msg)
+    return spent
+
+
+def _moves(panel: Panel, job: Job, steps: int) -> Iterator[tuple[str, Sequence[object]]]:
+    for control in panel.controls:
+        yield control.name, _values(panel, control, job, steps)
+    if isinstance(panel, TimeSeriesPanel):
+        yield "window_us", _windows(job, steps)
+
+
+def _values(panel: Panel, control: Control, job: Job, steps: int) -> Sequence[object]:
+    """Different values of a control; as many as there are, and at most one per step."""
+    if isinstance(control, Slider):
+        whole = isinstance(panel.traits()[control.name], Int)
+        spread = np.linspace(control.min, control.max, steps)
+        stepped = (np.round(spread / control.step) * control.step).tolist()
+        return sorted({int(value) if whole else round(value, 6) for value in stepped})
+    if isinstance(control, Search):
+        return [option[1] for option in control.spec(job)["options"]][:steps]
+    if isinstance(control, Choice):
+        return [option[1] for option in control.spec(job)["options"]]
+    if isinstance(control, StreamPicker):
+        return [[], *([stream] for stream in control.options(job))][:steps]
+    return [False, True] if isinstance(control, Toggle) else []
+
+
+def _windows(job: Job, steps: int) -> list[list[float]]:
+    """Windows of all widths, anywhere."""
+    end_us = int(job.rank(job.ranks[0]).trace.events.end_ns.max()) / 1000
+    random = np.random.default_rng(0)
+    widths = end_us * 10.0 ** -random.uniform(0, 4, steps)
+    starts = random.uniform(0, end_us - widths)
+    return [
+        [float(start), float(start + width)] for start, width in zip(starts, widths, strict=True)
+    ]

@@ -1,0 +1,123 @@
+"""Measure hta_widgets, as it is in this checkout."""
+
+from __future__ import annotations
+
+from benchmarks.stopwatch import Measured, Stopwatch, answer, timed
+
+WATCH = Stopwatch()
+
+import json  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from statistics import median  # noqa: E402
+from typing import Any  # noqa: E402
+
+from hta_widgets import TraceAnalysis  # noqa: E402
+from hta_widgets.trace.arrow_file import StoredTrace  # noqa: E402
+from hta_widgets.trace.job import Job  # noqa: E402
+from hta_widgets.trace.loading import LAUNCHES, PARENTS  # noqa: E402
+
+IMPORTS = WATCH.lap()
+
+Files = dict[int, str]
+
+
+def load(files: Files, **_: object) -> dict[str, Any]:
+    """From the files to everything that the analyses begin with."""
+    watch = Stopwatch()
+    analysis = TraceAnalysis(files, progress=False)
+    opened = watch.lap()
+    make_ready(analysis.job)
+    ready = watch.lap()
+    loaded = {key: opened[key] + ready[key] for key in opened}
+    job = analysis.job
+    events = sum(len(job.rank(rank).trace.events) for rank in job.ranks)
+    return {"imports": IMPORTS, "open": opened, "load": loaded, "events": events}
+
+
+def dashboard(files: Files, **_: object) -> dict[str, Any]:
+    """From the files to the first numbers, and to the whole dashboard."""
+    watch = Stopwatch()
+    from hta_widgets.panels import Dashboard, TemporalBreakdownPanel  # noqa: PLC0415
+
+    imports = watch.lap()
+    analysis = TraceAnalysis(files, progress=False)
+    assert TemporalBreakdownPanel(analysis.job).table is not None  # noqa: S101
+    first = watch.lap()
+    Dashboard(analysis.job)
+    whole = watch.lap()
+    both = {key: first[key] + whole[key] for key in first}
+    return {"imports": imports, "first": first, "whole": both}
+
+
+def analyses(
+    files: Files, methods: dict[str, dict[str, Any]], repeats: int, **_: object
+) -> dict[str, Any]:
+    """Time each method on a job that remembers nothing."""
+    watch = Stopwatch()
+    analysis = TraceAnalysis(files, progress=False)
+    make_ready(analysis.job)
+    loaded = watch.lap()
+    calls = []
+    for _repeat in range(repeats):
+        spent: dict[str, Measured] = {}
+        for method, parameters in methods.items():
+            analysis.job = forgetful(analysis.job)
+            spent[method] = timed(call_of(analysis, method, parameters))
+        calls.append(spent)
+    return {"imports": IMPORTS, "load": loaded, "calls": calls}
+
+
+def sliders(files: Files, kernels: int, steps: int, **_: object) -> dict[str, Any]:
+    """Time steps of every control of every panel, as messages of the browser."""
+    from benchmarks.big_job import with_kernels  # noqa: PLC0415
+    from benchmarks.control_steps import time_controls  # noqa: PLC0415
+
+    job = with_kernels(TraceAnalysis(files, progress=False).job, kernels)
+    times = {
+        name: {"median": median(of_control), "worst": max(of_control)}
+        for name, of_control in time_controls(job, steps)
+    }
+    return {"kernels": len(job.gpu_work(job.ranks[0])), "controls": times}
+
+
+def call_of(
+    analysis: TraceAnalysis, method: str, parameters: dict[str, Any]
+) -> Callable[[], object]:
+    """One call; the sequences also without the copy of the trace that HTA's method writes."""
+    if method != "kernel_sequences":
+        return lambda: getattr(analysis, method)(**parameters)
+    from hta_widgets.analyses.kernel_sequences import kernel_sequences  # noqa: PLC0415
+
+    return lambda: kernel_sequences(analysis.job, **parameters)
+
+
+def make_ready(job: Job) -> None:
+    """Derive what is derived from each rank once, whatever is analysed."""
+    for number in job.ranks:
+        rank = job.rank(number)
+        for derived in ("launches", "parents", "steps", "analysed", "gpu_work"):
+            getattr(rank, derived)
+
+
+def forgetful(job: Job) -> Job:
+    """Return the same job, ready, without what analyses have left in it."""
+    new = Job(job.sources, name=job.name)
+    for number in job.ranks:
+        rank = job.rank(number)
+        new.add(StoredTrace(rank.trace, {LAUNCHES: rank.launches, PARENTS: rank.parents}))
+    make_ready(new)
+    return new
+
+
+TASKS = {"load": load, "dashboard": dashboard, "analyses": analyses, "sliders": sliders}
+
+
+def main() -> None:
+    arguments = json.loads(sys.argv[2])
+    arguments["files"] = {int(rank): path for rank, path in arguments["files"].items()}
+    answer(TASKS[sys.argv[1]](**arguments))
+
+
+if __name__ == "__main__":
+    main()

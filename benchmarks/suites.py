@@ -1,0 +1,239 @@
+"""What is measured: one function for each table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from benchmarks.children import Child, Outcome, by_turns, middle
+from benchmarks.table import Row
+from benchmarks.traces import H100, V100, Files, Traces
+
+QUIET = {"visualize": False}
+METHODS: dict[str, tuple[dict[str, object], float | None]] = {
+    "get_temporal_breakdown": (QUIET, 50),
+    "get_comm_comp_overlap": (QUIET, 50),
+    "get_gpu_kernel_breakdown": (QUIET, 50),
+    "get_memory_bw_time_series": ({}, 50),
+    "get_memory_bw_summary": ({}, 50),
+    "get_cuda_kernel_launch_stats": (QUIET, 30),
+    "get_queue_length_time_series": ({}, 12),
+    "get_queue_length_summary": ({}, 4),
+    "get_idle_time_breakdown": (QUIET, 8),
+}
+"""Arguments of each method, and how many times faster it is to be."""
+
+OPERATOR = "aten::addmm"
+REOPEN_S = 0.010
+FIRST_NUMBERS_S = 1.0
+SLIDER_S = 0.016
+WINDOW_S = 0.005
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What to measure with, and how much.
+
+    Attributes
+    ----------
+    ours, theirs : Child
+    traces : Traces
+    repeats : int
+        Times that each process is run.
+    large, medium, kernels : int
+        Events of the large and of the medium traces, GPU operations under the sliders.
+    sequences_s : float
+        How long HTA may look for kernel sequences; it is not asked to when 0.
+    """
+
+    ours: Child
+    theirs: Child
+    traces: Traces
+    repeats: int
+    large: int
+    medium: int
+    kernels: int
+    sequences_s: float
+
+    def both(self, task: str, **arguments: object) -> tuple[list[Outcome], list[Outcome]]:
+        """Run a task with both, by turns."""
+        runs = {
+            "ours": partial(self.ours.run, task, **arguments),
+            "theirs": partial(self.theirs.run, task, **arguments),
+        }
+        found = by_turns(runs, self.repeats)
+        return found["ours"], found["theirs"]
+
+    def v100(self) -> Files:
+        """The large trace that has the most GPU operations."""
+        return self.traces.tiled("v100", V100, events=self.large)
+
+    def eight_ranks(self) -> Files:
+        """A job of eight ranks."""
+        return self.traces.tiled("job", V100, events=self.medium, ranks=8)
+
+
+Figure = Callable[[Outcome], float]
+
+
+def load(bench: Bench) -> Iterator[Row]:
+    """First load, from ``.json.gz`` to all that analyses begin with; the cache is off."""
+    for size, times in ((bench.large, 15.0), (bench.medium, 10.0)):
+        for gpu, source in (("v100", V100), ("h100", H100)):
+            files = bench.traces.tiled(gpu, source, events=size)
+            ours, theirs = bench.both("load", files=files)
+            what = f"{gpu.upper()}-like, {_count(size)} events"
+            yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"), times_better=times)
+            yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=times)
+            memory = 8.0 if size == bench.large else None
+            yield _row(f"{what}: peak memory", ours, theirs, _peak, unit="MB", times_better=memory)
+            yield _row(f"{what}: CPU with start and imports", ours, theirs, _cpu)
+    for name, files in bench.traces.small().items():
+        ours, theirs = bench.both("load", files=files)
+        yield _row(f"{name}: wall", ours, theirs, _spent("load", "wall_s"), times_better=1)
+        yield _row(f"{name}: wall with start and imports", ours, theirs, _wall, times_better=1)
+    ours, theirs = bench.both("load", files=bench.eight_ranks(), sample_tree=True)
+    what = f"8 ranks of {_count(bench.medium)} events"
+    yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=8)
+    yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"))
+    yield _row(f"{what}: memory of all processes", ours, theirs, _tree, unit="MB")
+
+
+def reopen(bench: Bench) -> Iterator[Row]:
+    """The large trace with the cache on: filling it, opening from it, the dashboard."""
+    files = bench.v100()
+    filling, opening, dashboards = [], [], []
+    for _ in range(bench.repeats):
+        with tempfile.TemporaryDirectory(dir=bench.traces.work) as cache:
+            filling += _done(bench.ours.run("load", files=files, cache=cache))
+            opening += _done(bench.ours.run("load", files=files, cache=cache))
+            dashboards += _done(bench.ours.run("dashboard", files=files, cache=cache))
+    what = f"{_count(bench.large)} events"
+    yield _row(f"{what}: load and fill the cache", filling, [], _spent("open", "wall_s"))
+    yield _row(f"{what}: open again", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
+    yield _row(f"{what}: open again, ready for all analyses", opening, [], _spent("load", "wall_s"))
+    yield _row(
+        f"{what}: open again, to the first panel's numbers",
+        dashboards,
+        [],
+        _spent("first", "wall_s"),
+        at_most=FIRST_NUMBERS_S,
+    )
+    yield _row(
+        f"{what}: open again, to the whole dashboard", dashboards, [], _spent("whole", "wall_s")
+    )
+
+
+def analyses(bench: Bench) -> Iterator[Row]:
+    """CPU time of each method's first call on a loaded job, without figures."""
+    methods = {name: arguments for name, (arguments, _) in METHODS.items()}
+    jobs = {f"{_count(bench.large)} events": bench.v100(), "8 ranks": bench.eight_ranks()}
+    for what, files in jobs.items():
+        everywhere = {
+            name: arguments | ({} if name in WHOLE_JOB else {"ranks": list(files)})
+            for name, arguments in methods.items()
+        }
+        ours, theirs = bench.both("analyses", files=files, methods=everywhere, repeats=3)
+        for name, (_, times) in METHODS.items():
+            yield Row(f"{what}: {name}", _call(ours, name), _call(theirs, name), times_better=times)
+
+
+WHOLE_JOB = ("get_temporal_breakdown", "get_comm_comp_overlap", "get_gpu_kernel_breakdown")
+"""Methods that take no ranks."""
+
+
+def sequences(bench: Bench) -> Iterator[Row]:
+    """CPU time of looking for kernel sequences, with and without writing them into the trace."""
+    method = "get_frequent_cuda_kernel_sequences"
+    files = bench.v100()
+    with tempfile.TemporaryDirectory(dir=bench.traces.work) as folder:
+        whole = {method: {"operator_name": OPERATOR, "output_dir": folder}}
+        ours = _done(
+            bench.ours.run(
+                "analyses",
+                files=files,
+                methods=whole | {"kernel_sequences": {"operator_name": OPERATOR}},
+                repeats=3,
+            )
+        )
+        theirs = _done(
+            bench.theirs.run(
+                "analyses", files=files, methods=whole, repeats=1, timeout_s=bench.sequences_s
+            )
+            if bench.sequences_s
+            else None
+        )
+    what = f"{_count(bench.large)} events, {OPERATOR}"
+    found, their = _call(ours, "kernel_sequences"), _call(theirs, method)
+    yield Row(f"{what}: sequences", found, their, times_better=500)
+    yield Row(f"{what}: and the marked trace", _call(ours, method), their)
+
+
+def sliders(bench: Bench) -> Iterator[Row]:
+    """One step of each control, from the browser's message to the JSON of the answer."""
+    found = _done(bench.ours.run("sliders", files=bench.v100(), kernels=bench.kernels, steps=20))
+    for outcome in found:
+        for name, times in outcome.answer["controls"].items():
+            limit = WINDOW_S if name.endswith("window_us") else SLIDER_S
+            yield Row(f"`{name}`, median of 20 steps", times["median"], at_most=limit)
+
+
+SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
+    "load": ("First load", load),
+    "reopen": ("Cache", reopen),
+    "analyses": ("Analyses", analyses),
+    "sequences": ("Kernel sequences", sequences),
+    "sliders": ("Controls", sliders),
+}
+"""Title and measurements by the name that `--only` takes."""
+
+
+def _row(
+    what: str,
+    ours: list[Outcome],
+    theirs: list[Outcome],
+    figure: Figure,
+    *,
+    unit: str = "s",
+    times_better: float | None = None,
+    at_most: float | None = None,
+) -> Row:
+    return Row(what, middle(ours, figure), middle(theirs, figure), unit, times_better, at_most)
+
+
+def _spent(phase: str, clock: str) -> Figure:
+    return lambda outcome: float(outcome.answer[phase][clock])
+
+
+def _peak(outcome: Outcome) -> float:
+    return outcome.peak_mb
+
+
+def _tree(outcome: Outcome) -> float:
+    return outcome.tree_mb
+
+
+def _cpu(outcome: Outcome) -> float:
+    return outcome.cpu_s
+
+
+def _wall(outcome: Outcome) -> float:
+    return outcome.wall_s
+
+
+def _call(outcomes: list[Outcome], method: str) -> float | None:
+    """Median over all processes and repeats."""
+    calls = [repeat[method] for outcome in outcomes for repeat in outcome.answer["calls"]]
+    return None if not calls or None in calls else median(call["cpu_s"] for call in calls)
+
+
+def _done(outcome: Outcome | None) -> list[Outcome]:
+    return [] if outcome is None else [outcome]
+
+
+def _count(events: int) -> str:
+    million = 1_000_000
+    return f"{events / million:g} M" if events >= million else f"{events // 1000} k"

@@ -41,6 +41,10 @@ def repeated(events: Events, times: int) -> Events:
         return np.tile(column, times)
 
     linked = np.tile(events.correlation >= 0, times)
+    as_they_are: dict[str, Any] = {
+        key: tiled(getattr(events, key))
+        for key in ("duration_ns", "kind", "name", "pid", "tid", "device", "stream")
+    }
     return replace(
         events,
         start_ns=shifted(events.start_ns, span),
@@ -53,8 +57,5 @@ def repeated(events: Events, times: int) -> Events:
             )
             for name, table in events.side.items()
         },
-        **{
-            key: tiled(getattr(events, key))
-            for key in ("duration_ns", "kind", "name", "pid", "tid", "device", "stream")
-        },
+        **as_they_are,
     )

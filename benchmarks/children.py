@@ -68,7 +68,13 @@ class Child:
         **arguments: object,
     ) -> Outcome | None:
         """Do a task in a new process; None where it fails or takes too long, and says so."""
-        command = [self.python, "-m", f"benchmarks.{self.script}", task, json.dumps(arguments)]
+        command: list[str | Path] = [
+            self.python,
+            "-m",
+            f"benchmarks.{self.script}",
+            task,
+            json.dumps(arguments),
+        ]
         environment = os.environ | {"HTA_WIDGETS_CACHE": cache, "PYTHONWARNINGS": "ignore"}
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complaints:
             began = time.perf_counter()

@@ -110,7 +110,12 @@ def forgetful(job: Job) -> Job:
     return new
 
 
-TASKS = {"load": load, "dashboard": dashboard, "analyses": analyses, "sliders": sliders}
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "load": load,
+    "dashboard": dashboard,
+    "analyses": analyses,
+    "sliders": sliders,
+}
 
 
 def main() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import Any
 
 from benchmarks.children import Child, Outcome, by_turns, middle
 from benchmarks.table import Row
 from benchmarks.traces import H100, V100, Files, Traces
 
 QUIET = {"visualize": False}
-METHODS: dict[str, tuple[dict[str, object], float | None]] = {
+METHODS: dict[str, tuple[Mapping[str, Any], float]] = {
     "get_temporal_breakdown": (QUIET, 50),
     "get_comm_comp_overlap": (QUIET, 50),
     "get_gpu_kernel_breakdown": (QUIET, 50),
@@ -58,7 +59,7 @@ class Bench:
     kernels: int
     sequences_s: float
 
-    def both(self, task: str, **arguments: object) -> tuple[list[Outcome], list[Outcome]]:
+    def both(self, task: str, **arguments: Any) -> tuple[list[Outcome], list[Outcome]]:  # noqa: ANN401
         """Run a task with both, by turns."""
         runs = {
             "ours": partial(self.ours.run, task, **arguments),
@@ -133,7 +134,7 @@ def analyses(bench: Bench) -> Iterator[Row]:
     jobs = {f"{_count(bench.large)} events": bench.v100(), "8 ranks": bench.eight_ranks()}
     for what, files in jobs.items():
         everywhere = {
-            name: arguments | ({} if name in WHOLE_JOB else {"ranks": list(files)})
+            name: {**arguments} | ({} if name in WHOLE_JOB else {"ranks": list(files)})
             for name, arguments in methods.items()
         }
         ours, theirs = bench.both("analyses", files=files, methods=everywhere, repeats=3)

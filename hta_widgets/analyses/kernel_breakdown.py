@@ -97,7 +97,7 @@ def kernel_breakdown(
     if not include_memory_kernels:
         wanted = statistics["kernel_type"] != KernelType.MEMORY.name
         statistics = statistics[wanted].reset_index(drop=True)
-    table = _time_by_type([job.gpu_work(rank) for rank in chosen], types)
+    table = _time_by_type(job, chosen, types)
     return KernelBreakdown(
         types=table,
         kernels=_folded(statistics, duration_ratio, num_kernels),
@@ -116,11 +116,10 @@ def _check(duration_ratio: float, num_kernels: int) -> None:
         raise ParameterError(msg)
 
 
-def _time_by_type(work: Sequence[GpuWork], types: Sequence[KernelType]) -> pd.DataFrame:
+def _time_by_type(job: Job, ranks: Sequence[int], types: Sequence[KernelType]) -> pd.DataFrame:
     total = np.zeros(2 ** len(types), dtype=np.int64)
-    for of_rank in work:
-        for _, on_device in of_rank.by_device():
-            total += time_by_combination([on_device.busy_by_type[each] for each in types])
+    for rank in ranks:
+        total += _times_of(job, rank, types)
     names = [
         " overlapping ".join(each.name for bit, each in enumerate(types) if combination >> bit & 1)
         for combination in range(total.size)
@@ -129,6 +128,18 @@ def _time_by_type(work: Sequence[GpuWork], types: Sequence[KernelType]) -> pd.Da
     table = table[table["sum_ns"] > 0].sort_values("sum_ns", ascending=False, kind="stable")
     table["percentage"] = 100 * table["sum_ns"] / table["sum_ns"].sum()
     return table.reset_index(drop=True)
+
+
+def _times_of(job: Job, rank: int, types: Sequence[KernelType]) -> Times:
+    """Time of one rank by combination of types, all its devices together, reckoned once."""
+
+    def reckon() -> Times:
+        times = np.zeros(2 ** len(types), dtype=np.int64)
+        for _, work in job.gpu_work(rank).by_device():
+            times += time_by_combination([work.busy_by_type[each] for each in types])
+        return times
+
+    return job.remember(("kernel types", rank, tuple(types)), reckon)
 
 
 def _statistics_of(job: Job, rank: int) -> pd.DataFrame:

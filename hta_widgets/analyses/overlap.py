@@ -50,18 +50,20 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    table = pd.DataFrame(
-        [
-            _row(rank, device, work)
-            for rank in chosen
-            for device, work in job.gpu_work(rank).by_device()
-        ]
-    )
+    table = pd.DataFrame([row for rank in chosen for row in _rows(job, rank)])
     communication = table["communication_time_ns"]
     table["overlap_percent"] = (
         100 * table["overlap_time_ns"] / communication.where(communication > 0)
     )
     return Overlap(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
+
+
+def _rows(job: Job, rank: int) -> list[dict[str, int]]:
+    """One row per device of a rank, measured once."""
+    devices = job.gpu_work(rank).by_device
+    return job.remember(
+        ("overlap", rank), lambda: [_row(rank, device, work) for device, work in devices()]
+    )
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

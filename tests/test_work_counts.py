@@ -1,0 +1,224 @@
+"""Work that is counted, not timed: bytes unpacked, objects made, columns copied, rows touched."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from hta_widgets.intervals import Intervals
+from hta_widgets.panels.controls import Choice, Slider, Toggle
+from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.trace import cache, event_text
+from hta_widgets.trace.events import TextColumn
+from hta_widgets.trace.events_builder import EventsBuilder
+from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.open import open_trace
+from tests.kineto_text import call, host, kernel, step, write
+
+LAUNCHES = 3000
+BLOCK_BYTES = 65_536
+OBJECTS_PER_EVENT = 7
+ROWS_PER_STEP = {"kernel_sequences": 4 * LAUNCHES}
+"""Its steps count the occurrences of the one operator anew; all others touch less than a rank."""
+
+
+def events(rank):
+    """A rank with operators, launches, kernels of all types on two streams, and steps."""
+    names = ["gemm", "ncclDevKernel_AllReduce", "relu"]
+    launched = [
+        event
+        for number in range(LAUNCHES)
+        for event in (
+            host(number * 20, 15, "aten::mm"),
+            call(number * 20 + 1, 3, number + 1),
+            kernel(
+                number * 20 + 6 + number % 7 + rank,
+                20 + number % 11,
+                name=names[number % 3],
+                stream=7 + number % 2,
+                correlation=number + 1,
+            ),
+            kernel(
+                number * 20 + 7,
+                5,
+                name="Memcpy HtoD (Pageable -> Device)",
+                cat="gpu_memcpy",
+                stream=9,
+                bytes=1000 + number,
+            ),
+        )
+    ]
+    return [step(number, number * 10_000, 10_000) for number in range(6)] + launched
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    for rank in range(2):
+        write(
+            folder / f"rank-{rank}.json.gz",
+            events(rank),
+            distributedInfo={"rank": rank, "world_size": 2},
+        )
+    return folder
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(event_text, "BLOCK_BYTES", BLOCK_BYTES)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_file_that_says_its_rank_first_is_unpacked_once(files, monkeypatch):
+    unpacked = []
+    make = event_text.zlib.decompressobj
+
+    class Counting:
+        def __init__(self, **options):
+            self._member = make(**options)
+
+        def __getattr__(self, name):
+            return getattr(self._member, name)
+
+        def decompress(self, *arguments):
+            data = self._member.decompress(*arguments)
+            unpacked.append(len(data))
+            return data
+
+    monkeypatch.setattr(event_text.zlib, "decompressobj", Counting)
+    sizes = [sum(len(piece) for piece in event_text.EventText(file)) for file in files.iterdir()]
+    unpacked.clear()
+    open_trace(files, progress=False)
+    assert sum(sizes) <= sum(unpacked) < sum(sizes) + len(sizes) * 4 * BLOCK_BYTES
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_only_the_events_of_one_piece_are_objects(files, monkeypatch):
+    add = EventsBuilder.add
+    pieces = []
+
+    def counting(self, piece, *rest):
+        pieces.append((len(piece), sys.getallocatedblocks()))
+        add(self, piece, *rest)
+
+    monkeypatch.setattr(EventsBuilder, "add", counting)
+    file = files / "rank-0.json.gz"
+    load_kineto(file, 0)
+    pieces.clear()
+    before = sys.getallocatedblocks()
+    trace = load_kineto(file, 0)
+    kept = sys.getallocatedblocks() - before
+    assert len(pieces) > 20
+    largest = max(count for count, _ in pieces)
+    most_objects = max(now for _, now in pieces) - before
+    assert most_objects < OBJECTS_PER_EVENT * largest
+    assert kept < 0.05 * len(trace.events)
+
+
+def test_opening_again_copies_no_column(files, tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+    open_trace(files, progress=False)
+    job = open_trace(files, progress=False)
+    rank = job.rank(0)
+    table = rank.trace.events
+    assert {"transfers"} <= set(table.side)
+    columns = {
+        field.name: getattr(table, field.name)
+        for field in fields(table)
+        if isinstance(getattr(table, field.name), np.ndarray | TextColumn)
+    }
+    for name, side in table.side.items():
+        columns |= {f"{name}.{key}": column for key, column in side.columns.items()}
+        columns[name] = side.rows
+    columns |= {"launches": rank.launches, "parents": rank.parents}
+    arrays = {
+        name: column.codes if isinstance(column, TextColumn) else column
+        for name, column in columns.items()
+    }
+    assert [name for name, array in arrays.items() if array.flags.owndata] == []
+    assert [name for name, array in arrays.items() if array.flags.writeable] == []
+
+
+@pytest.fixture(scope="module")
+def job(files):
+    """The job, every analysis of it made once."""
+    job = open_trace(files, progress=False)
+    for panel in PANELS.values():
+        if panel.concerns(job):
+            panel(job).close()
+    return job
+
+
+@pytest.fixture
+def rows_touched(monkeypatch):
+    """Rows handed to what orders, merges or groups them."""
+    touched = Counter()
+
+    def counted(owner, name, rows_in):
+        function = getattr(owner, name)
+
+        def counting(*arguments, **options):
+            touched[name] += rows_in(arguments)
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    for name in ("argsort", "sort", "unique", "cumsum", "bincount", "isin", "flatnonzero"):
+        counted(np, name, lambda arguments: np.size(arguments[0]))
+    counted(np, "lexsort", lambda arguments: np.size(arguments[0][0]))
+    counted(np, "searchsorted", lambda arguments: np.size(arguments[1]))
+    monkeypatch.setattr(Intervals, "union", staticmethod(_counted_union(touched)))
+    return touched
+
+
+def _counted_union(touched):
+    union = Intervals.union
+
+    def counting(starts, ends):
+        touched["union"] += np.size(starts)
+        return union(starts, ends)
+
+    return counting
+
+
+def moves():
+    for name, panel in PANELS.items():
+        for control in panel.controls:
+            if isinstance(control, Slider | Choice | Toggle):
+                yield pytest.param(name, control, id=f"{name}-{control.name}")
+
+
+@pytest.mark.parametrize(("name", "control"), [*moves()])
+def test_a_step_touches_few_rows(job, rows_touched, name, control):
+    if not PANELS[name].concerns(job):
+        pytest.skip("nothing for this panel in the job")
+    panel = PANELS[name](job)
+    value, before = other_value(panel, control, job), getattr(panel, control.name)
+    if not isinstance(control, Slider):  # what a choice needs is prepared when it is first made
+        setattr(panel, control.name, value)
+        setattr(panel, control.name, before)
+    rows_touched.clear()
+    setattr(panel, control.name, value)
+    panel.close()
+    assert panel._view["error"] is None
+    assert rows_touched.total() < ROWS_PER_STEP.get(name, LAUNCHES), rows_touched
+
+
+def other_value(panel, control, job):
+    now = getattr(panel, control.name)
+    if isinstance(control, Slider):
+        return now + control.step
+    if isinstance(control, Toggle):
+        return not now
+    return next(option[1] for option in control.spec(job)["options"] if option[1] != now)
+
+
+def test_rows_are_counted(job, rows_touched):
+    other = open_trace([source.path for source in job.sources.values()], progress=False)
+    PANELS["queue_length"](other).close()
+    assert rows_touched.total() > 2 * LAUNCHES

@@ -25,6 +25,10 @@ _SIMILAR_AMONG = 2_000
 _NAMES_SAID = 3
 _ALIKE = 0.8
 
+Sequences = tuple[tuple[str, ...], ...]
+Counted = tuple[pd.DataFrame, Sequences, pd.DataFrame]
+"""Patterns, the names of their kernels, and their occurrences."""
+
 Rows = NDArray[np.int64]
 
 
@@ -97,9 +101,11 @@ def kernel_sequences(
     _check(operator_name, min_pattern_len)
     (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
-    found = _occurrences(calls, operator_name, whole_name=whole_name)
-    long_enough = found[calls.operations(found) >= min_pattern_len]
-    patterns, sequences, occurrences = _count(calls, long_enough)
+    found, every = job.remember(
+        ("kernel sequences", rank, operator_name, whole_name),
+        lambda: _counted_occurrences(calls, operator_name, whole_name=whole_name),
+    )
+    patterns, sequences, occurrences = _long_enough(*every, min_pattern_len)
     return KernelSequences(
         rank=rank,
         operator_name=operator_name,
@@ -112,7 +118,7 @@ def kernel_sequences(
         notices=(
             *job.notices_for([rank]),
             *job.lacking([rank], Recorded.KERNELS, Recorded.OPERATORS),
-            *_notices(calls, found, found.size - long_enough.size, min_pattern_len),
+            *_notices(calls, found, found.size - len(occurrences), min_pattern_len),
         ),
     )
 
@@ -160,9 +166,30 @@ def _occurrences(calls: LaunchingCalls, operator_name: str, *, whole_name: bool)
     return places[calls.tree.outermost(places)]
 
 
-def _count(
-    calls: LaunchingCalls, places: Rows
-) -> tuple[pd.DataFrame, tuple[tuple[str, ...], ...], pd.DataFrame]:
+def _counted_occurrences(
+    calls: LaunchingCalls, operator_name: str, *, whole_name: bool
+) -> tuple[Rows, Counted]:
+    found = _occurrences(calls, operator_name, whole_name=whole_name)
+    return found, _count(calls, found)
+
+
+def _long_enough(
+    patterns: pd.DataFrame, sequences: Sequences, occurrences: pd.DataFrame, least: int
+) -> Counted:
+    """Keep the sequences of at least so many kernels, and their occurrences."""
+    keep = (patterns["kernels"] >= least).to_numpy()
+    position = np.cumsum(keep) - 1
+    pattern = occurrences["pattern"].to_numpy()
+    kept = occurrences[keep[pattern]].reset_index(drop=True)
+    kept["pattern"] = position[kept["pattern"].to_numpy()]
+    return (
+        patterns[keep].reset_index(drop=True),
+        tuple(each for each, wanted in zip(sequences, keep.tolist(), strict=True) if wanted),
+        kept,
+    )
+
+
+def _count(calls: LaunchingCalls, places: Rows) -> Counted:
     """Count equal sequences; the occurrences refer to the patterns by their position."""
     counts = calls.operations(places)
     kernels = calls.work.name[_in_gpu_order(calls, places, counts)].astype(np.int64)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.children import CHECKOUT, Child
-from benchmarks.environments import HTA, hta_python, machine, today, versions
+from benchmarks.environments import HTA, hta_python, machine, revision, today, versions
 from benchmarks.suites import SUITES, Bench
 from benchmarks.table import markdown
 from benchmarks.traces import SHARED, Traces
@@ -41,10 +41,14 @@ def main() -> None:
         title, measure = SUITES[name]
         parts.append(markdown(title, measure(bench), judged=not options.quick))
         print(parts[-1], flush=True)
-    if options.save:
-        partial = RESULTS.with_suffix(".part")
-        partial.write_text("\n".join(parts), encoding="utf-8")
-        partial.replace(RESULTS)
+        if options.save:
+            _save("\n".join(parts))
+
+
+def _save(text: str) -> None:
+    partial = RESULTS.with_suffix(".part")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(RESULTS)
 
 
 def _options() -> argparse.Namespace:
@@ -89,7 +93,7 @@ def _heading(bench: Bench, *, quick: bool) -> str:
         f"# How fast\n\n"
         f"{today()}, {machine()}. Medians of {bench.repeats} runs by turns; traces {source}."
         f"{sizes}\n\n"
-        f"- ours: {versions(bench.ours.python)}\n"
+        f"- ours: {revision()}, {versions(bench.ours.python)}\n"
         f"- HTA: {versions(bench.theirs.python)}\n"
     )
 

@@ -10,10 +10,12 @@ import venv
 from datetime import datetime, timezone
 from pathlib import Path
 
+from benchmarks.children import CHECKOUT
+
 HTA = "traceinsight"
 """HTA's name in the package index since 0.6; it was HolisticTraceAnalysis before."""
 
-COMPARED = ("hta_widgets", "traceinsight", "HolisticTraceAnalysis", "numpy", "pandas", "msgspec")
+COMPARED = ("traceinsight", "HolisticTraceAnalysis", "numpy", "pandas", "msgspec")
 
 
 def hta_python(work: Path, requirement: str) -> Path:
@@ -40,6 +42,13 @@ def versions(python: Path) -> str:
     )
     said = subprocess.run([python, "-c", code, *COMPARED], check=True, capture_output=True)
     return said.stdout.decode()
+
+
+def revision() -> str:
+    """Commit that is checked out."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    said = subprocess.run(command, check=False, capture_output=True, cwd=CHECKOUT)
+    return f"commit {said.stdout.decode().strip() or 'unknown'}"
 
 
 def machine() -> str:

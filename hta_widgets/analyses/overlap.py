@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
@@ -69,7 +70,7 @@ def _rows(job: Job, rank: int) -> list[dict[str, int]]:
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
     communication = work.busy_by_type[KernelType.COMMUNICATION]
     computation = work.busy_by_type[KernelType.COMPUTATION]
-    overlap_ns = (communication & computation).length
+    overlap_ns = _time_of_both(communication, computation)
     return {
         "rank": rank,
         "device": device,
@@ -78,6 +79,12 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
         "overlap_time_ns": overlap_ns,
         "exposed_communication_ns": communication.length - overlap_ns,
     }
+
+
+def _time_of_both(one: Intervals, other: Intervals) -> int:
+    """Time that both cover: how much of the other lies in each interval of the shorter list."""
+    few, many = sorted((one, other), key=len)
+    return int((many.covered_until(few.ends) - many.covered_until(few.starts)).sum())
 
 
 def _finding(table: pd.DataFrame) -> str:

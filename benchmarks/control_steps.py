@@ -18,7 +18,7 @@ from hta_widgets.trace.job import Job
 
 
 def time_controls(job: Job, steps: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield ``panel.parameter`` and the seconds of each step, the view's JSON included."""
+    """Yield ``panel.parameter`` and the CPU seconds of each step, the view's JSON included."""
     for name, panel_class in PANELS.items():
         if not panel_class.concerns(job):
             continue
@@ -34,10 +34,10 @@ def time_controls(job: Job, steps: int) -> Iterator[tuple[str, list[float]]]:
 
 
 def _step(panel: Panel, parameter: str, value: object) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     panel.set_state({parameter: value, "_req": panel._req + 1})  # noqa: SLF001  # as the browser
     json.dumps(panel.get_state(["_view"]))
-    spent = time.perf_counter() - began
+    spent = time.process_time() - began
     if panel._view["error"]:  # noqa: SLF001
         msg = f"{panel!r}: {panel._view['error']}"  # noqa: SLF001
         raise RuntimeError(msg)

@@ -191,7 +191,7 @@ def sequences(bench: Bench) -> Iterator[Row]:
 
 
 def sliders(bench: Bench) -> Iterator[Row]:
-    """One step of each control, from the browser's message to the JSON of the answer."""
+    """CPU time of a step of each control, from the browser's message to the answer's JSON."""
     found = _done(bench.ours.run("sliders", files=bench.v100(), kernels=bench.kernels, steps=20))
     for outcome in found:
         for name, times in outcome.answer["controls"].items():
@@ -200,11 +200,11 @@ def sliders(bench: Bench) -> Iterator[Row]:
 
 
 SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
-    "load": ("First load", load),
-    "reopen": ("Cache", reopen),
-    "analyses": ("Analyses", analyses),
-    "sequences": ("Kernel sequences", sequences),
-    "sliders": ("Controls", sliders),
+    "load": ("First load, cache off", load),
+    "reopen": ("Cache on, wall", reopen),
+    "analyses": ("Analyses, CPU of the first call", analyses),
+    "sequences": ("Kernel sequences, CPU", sequences),
+    "sliders": ("Controls, CPU of a step with the answer's JSON", sliders),
 }
 """Title and measurements by the name that `--only` takes."""
 

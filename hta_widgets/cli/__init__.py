@@ -1,14 +1,16 @@
-"""The command ``hta-widgets``: try the package on a sample job, or open your own traces."""
+"""The command ``hta-widgets``: a sample job, your own traces, and the cache of traces."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from hta_widgets import __version__
+from hta_widgets.cli.cache import cleared, shown
 from hta_widgets.cli.notebook import (
     demo_notebook,
     notebook_stem,
@@ -17,6 +19,7 @@ from hta_widgets.cli.notebook import (
 )
 from hta_widgets.errors import HtaWidgetsError, TraceNotFoundError
 from hta_widgets.sample import write_sample
+from hta_widgets.trace.cache_files import cache_folder
 
 USER_ERROR = 2
 _TRACE_FOLDER = "trace"
@@ -32,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        _require_lab()
-        notebook = options.prepare(options)
-        _serve(notebook, options)
+        options.run(options)
     except HtaWidgetsError as error:
         sys.stderr.write(f"hta-widgets: {error}\n")
         return USER_ERROR
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_open(commands)
+    _add_cache(commands)
     return parser
 
 
@@ -68,7 +70,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
     demo.add_argument("--events", type=int, help="events per rank (default: about 10000)")
     _add_server_options(demo)
-    demo.set_defaults(prepare=_prepare_demo)
+    demo.set_defaults(run=partial(_open_notebook, _prepare_demo))
 
 
 def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -83,7 +85,13 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="where to write the notebook (default: the current folder)",
     )
     _add_server_options(open_)
-    open_.set_defaults(prepare=_prepare_open)
+    open_.set_defaults(run=partial(_open_notebook, _prepare_open))
+
+
+def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cache = commands.add_parser("cache", help="show or clear the traces that were read before")
+    cache.add_argument("--clear", action="store_true", help="remove them")
+    cache.set_defaults(run=_say_cache)
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +99,18 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         "--no-browser", action="store_true", help="print the address, open no browser"
     )
     parser.add_argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next)")
+
+
+def _open_notebook(
+    prepare: Callable[[argparse.Namespace], Path], options: argparse.Namespace
+) -> None:
+    _require_lab()
+    _serve(prepare(options), options)
+
+
+def _say_cache(options: argparse.Namespace) -> None:
+    folder = cache_folder()
+    sys.stdout.write(cleared(folder) if options.clear else shown(folder))
 
 
 def _prepare_demo(options: argparse.Namespace) -> Path:

@@ -83,6 +83,15 @@ def read_trace(path: Path, key: str) -> StoredTrace | None:
         return None
 
 
+def read_key(path: Path) -> str:
+    """Key that `write_trace` wrote a file under, read without its columns; empty for any other."""
+    try:
+        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
+        return str(json.loads((schema.metadata or {})[_HEADER])["key"])
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+        return ""
+
+
 def _columns(stored: StoredTrace) -> Iterator[tuple[str, Column]]:
     events = stored.trace.events
     yield from ((name, getattr(events, name)) for name in _MAIN)

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import platformdirs
-
-from hta_widgets.trace.arrow_file import StoredTrace, read_trace, write_trace
+from hta_widgets.trace.arrow_file import StoredTrace, read_key, read_trace, write_trace
+from hta_widgets.trace.cache_files import (
+    SUFFIX,
+    URL_FILE,
+    CacheEntry,
+    appearing_when_whole,
+    cache_folder,
+    prune,
+    size_limit,
+)
 from hta_widgets.trace.rank_source import RankSource
 
 SCHEMA_VERSION: Final = 1
 """Counts up when a loader or the file's layout changes: older files are then read again."""
 
-VARIABLE: Final = "HTA_WIDGETS_CACHE"
-SIZE_VARIABLE: Final = "HTA_WIDGETS_CACHE_GB"
-OFF: Final = "off"
-DEFAULT_GB: Final = 20.0
-
 WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
 
-_SUFFIX: Final = ".hta.arrow"
 _TRAILER_BYTES: Final = 8
-_BYTES_PER_GB: Final = 10**9
-
-
-class CacheEntry(NamedTuple):
-    """A file of the cache."""
-
-    path: Path
-    size: int
-    used_s: float
-
-
-def cache_folder() -> Path | None:
-    """Folder of the cache: `VARIABLE`, or the platform's own place; None where it is off."""
-    chosen = os.environ.get(VARIABLE, "")
-    if chosen.lower() == OFF:
-        return None
-    return Path(chosen) if chosen else platformdirs.user_cache_path("hta_widgets", appauthor=False)
+_UNKNOWN: Final = "of another version, or damaged"
 
 
 def wanted(source: RankSource) -> bool:
     """Tell whether a rank is to be kept."""
     return cache_folder() is not None and source.size >= WORTH_KEEPING
-
-
-def size_limit() -> int:
-    """Bytes that the cache may take."""
-    try:
-        gigabytes = float(os.environ.get(SIZE_VARIABLE, DEFAULT_GB))
-    except ValueError:
-        gigabytes = DEFAULT_GB
-    return int(gigabytes * _BYTES_PER_GB)
 
 
 def stored(source: RankSource, rank: int) -> StoredTrace | None:
@@ -84,48 +58,29 @@ def store(source: RankSource, rank: int, trace: StoredTrace) -> None:
     with suppress(OSError):
         key = _key(source, rank)
         folder.mkdir(parents=True, exist_ok=True)
-        _write(trace, key, _file(folder, key))
+        with appearing_when_whole(_file(folder, key)) as partial:
+            write_trace(trace, key, partial)
         prune(folder, size_limit())
 
 
-def entries(folder: Path) -> list[CacheEntry]:
-    """Files of the cache, the one used last first."""
-    found = list(_entries(folder))
-    return sorted(found, key=lambda entry: entry.used_s, reverse=True)
+def trace_of(entry: CacheEntry) -> str:
+    """Say of which trace a file of the cache is, or from which URL a copy was fetched.
 
-
-def prune(folder: Path, limit: int) -> int:
-    """Remove what was used longest ago until the rest fits; return how many bytes went."""
-    kept = removed = 0
-    for entry in entries(folder):
-        if kept + entry.size <= limit:
-            kept += entry.size
-            continue
-        with suppress(OSError):
-            entry.path.unlink()
-            removed += entry.size
-    return removed
-
-
-def _entries(folder: Path) -> Iterator[CacheEntry]:
-    for path in folder.glob(f"*{_SUFFIX}"):
-        with suppress(OSError):
-            state = path.stat()
-            yield CacheEntry(path, state.st_size, state.st_mtime)
-
-
-def _write(trace: StoredTrace, key: str, file: Path) -> None:
-    with NamedTemporaryFile(dir=file.parent, prefix=".", suffix=".part", delete=False) as partial:
-        pass
+    Of a file of the cache only its first page is read.
+    """
+    if entry.path.is_dir():
+        with suppress(OSError, UnicodeError):
+            return (entry.path / URL_FILE).read_text(encoding="utf-8")
+        return _UNKNOWN
     try:
-        write_trace(trace, key, Path(partial.name))
-        Path(partial.name).replace(file)
-    finally:
-        Path(partial.name).unlink(missing_ok=True)
+        about = json.loads(read_key(entry.path))
+        return f"{about['path']} (rank {about['rank']})"
+    except (ValueError, KeyError, TypeError):
+        return _UNKNOWN
 
 
 def _file(folder: Path, key: str) -> Path:
-    return folder / f"{sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
+    return folder / f"{sha256(key.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
 def _key(source: RankSource, rank: int) -> str:

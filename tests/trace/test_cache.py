@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from hta_widgets.trace import cache
+from hta_widgets.trace import cache, cache_files
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.open import open_trace
 from hta_widgets.trace.rank_source import RankSource
@@ -17,7 +17,7 @@ EVENTS = [host(0, 9, "aten::mm"), call(1, 1, 1), kernel(3, 3, correlation=1)]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     return tmp_path / "cache"
 
@@ -111,7 +111,7 @@ def test_files_of_an_older_version_are_read_again(tmp_path, folder, reads, monke
 
 
 def test_off(tmp_path, folder, reads, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, "OFF")
+    monkeypatch.setenv(cache_files.VARIABLE, "OFF")
     source = RankSource(write(tmp_path / "a.json", EVENTS))
     for _ in range(2):
         load_rank(source, 0)
@@ -126,8 +126,8 @@ def test_small_traces_are_not_kept(tmp_path, folder, monkeypatch):
 
 
 def test_the_platform_has_a_place_for_it(monkeypatch):
-    monkeypatch.delenv(cache.VARIABLE)
-    assert "hta_widgets" in cache.cache_folder().parts
+    monkeypatch.delenv(cache_files.VARIABLE)
+    assert "hta_widgets" in cache_files.cache_folder().parts
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, folder, reads):
@@ -140,18 +140,18 @@ def test_what_was_used_longest_ago_goes_first(tmp_path, folder, monkeypatch):
     sources = [RankSource(write(tmp_path / f"{name}.json", EVENTS)) for name in "abc"]
     for source in sources[:2]:
         load_rank(source, 0)
-    by_age = {entry.path: entry.size for entry in cache.entries(folder)}
+    by_age = {entry.path: entry.size for entry in cache_files.entries(folder)}
     for age, path in enumerate(by_age):
         os.utime(path, (1_000 - age, 1_000 - age))
     newest = next(iter(by_age))
-    monkeypatch.setenv(cache.SIZE_VARIABLE, str(2.5 * max(by_age.values()) / 10**9))
+    monkeypatch.setenv(cache_files.SIZE_VARIABLE, str(2.5 * max(by_age.values()) / 10**9))
     load_rank(sources[2], 0)
-    left = [entry.path for entry in cache.entries(folder)]
+    left = [entry.path for entry in cache_files.entries(folder)]
     assert len(left) == 2
     assert newest in left
     sizes = sum(path.stat().st_size for path in left)
-    assert cache.prune(folder, 0) == sizes
-    assert cache.entries(folder) == []
+    assert cache_files.prune(folder, 0) == sizes
+    assert cache_files.entries(folder) == []
 
 
 def test_two_jobs_share_the_pages(tmp_path, folder):

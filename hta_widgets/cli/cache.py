@@ -1,0 +1,91 @@
+"""What ``hta-widgets cache`` says: what the cache holds, or how much of it was removed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from hta_widgets.trace.cache import trace_of
+from hta_widgets.trace.cache_files import (
+    OFF,
+    SIZE_VARIABLE,
+    VARIABLE,
+    CacheEntry,
+    clear,
+    entries,
+    size_limit,
+)
+
+SHOWN_AT_MOST = 10
+
+_IS_OFF = f"The cache is off ({VARIABLE}={OFF}): nothing is read from it or written to it.\n"
+_UNITS = ("bytes", "kB", "MB", "GB")
+_STEP = 1000
+
+
+def shown(folder: Path | None) -> str:
+    """Say where the cache is, how large, and what was used last.
+
+    Parameters
+    ----------
+    folder : Path or None
+        None where the cache is off.
+    """
+    if folder is None:
+        return _IS_OFF
+    found = entries(folder)
+    total = sum(entry.size for entry in found)
+    size = f"{bytes_in_words(total)} of at most {bytes_in_words(size_limit())}"
+    lines = [
+        f"folder  {_printable(str(folder))}  ({VARIABLE})",
+        f"traces  {len(found)}",
+        f"size    {size}  ({SIZE_VARIABLE})",
+    ]
+    if found:
+        lines += ["", f"{'last used':<16}  {'size':>11}  trace", *map(_line, found[:SHOWN_AT_MOST])]
+    if len(found) > SHOWN_AT_MOST:
+        lines.append(f"and {len(found) - SHOWN_AT_MOST} that were used before")
+    return "\n".join(lines) + "\n"
+
+
+def cleared(folder: Path | None) -> str:
+    """Clear the cache, and say how much was removed."""
+    if folder is None:
+        return _IS_OFF
+    there = len(entries(folder))
+    removed = clear(folder)
+    left = len(entries(folder))
+    words = f"removed {_traces(there - left)}, {bytes_in_words(removed)}, from {folder}"
+    if left:
+        words += f"; {left} are in use or may not be removed"
+    return _printable(words) + "\n"
+
+
+def bytes_in_words(size: int) -> str:
+    """Write a size with three digits.
+
+    Examples
+    --------
+    >>> [bytes_in_words(size) for size in (12, 1_234, 56_789_000, 20 * 10**9)]
+    ['12 bytes', '1.23 kB', '56.8 MB', '20 GB']
+    """
+    value, power = float(size), 0
+    while value >= _STEP and power < len(_UNITS) - 1:
+        value /= _STEP
+        power += 1
+    return f"{value:.3g} {_UNITS[power]}" if value < _STEP else f"{value:,.0f} {_UNITS[power]}"
+
+
+def _traces(count: int) -> str:
+    return f"{count} trace" if count == 1 else f"{count} traces"
+
+
+def _line(entry: CacheEntry) -> str:
+    used = datetime.fromtimestamp(entry.used_s).astimezone()
+    trace = _printable(trace_of(entry))
+    return f"{used:%Y-%m-%d %H:%M}  {bytes_in_words(entry.size):>11}  {trace}"
+
+
+def _printable(text: str) -> str:
+    """Text without what would move the cursor of a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)

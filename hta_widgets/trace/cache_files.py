@@ -1,0 +1,149 @@
+"""The files of the cache: where they lie, how large they may get, and which of them go first."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final, NamedTuple
+
+import platformdirs
+
+VARIABLE: Final = "HTA_WIDGETS_CACHE"
+SIZE_VARIABLE: Final = "HTA_WIDGETS_CACHE_GB"
+OFF: Final = "off"
+DEFAULT_GB: Final = 20.0
+
+SUFFIX: Final = ".hta.arrow"
+"""Of a trace that was read before."""
+
+REMOTE: Final = "remote"
+"""Folder, inside the cache, of the traces that were fetched from a URL: a folder for each URL."""
+
+URL_FILE: Final = "url.txt"
+"""Says of which URL a folder of `REMOTE` is; it was changed when the copy was used last."""
+
+_URL_FOLDER = re.compile(r"[0-9a-f]{32}")
+_PARTIAL = re.compile(r"\.[a-z0-9_]{8}\.part")
+_LEFT_OVER_AFTER_S: Final = 86_400
+_BYTES_PER_GB: Final = 10**9
+
+
+class CacheEntry(NamedTuple):
+    """A file of the cache, or the folder of all that was fetched from one URL."""
+
+    path: Path
+    size: int
+    used_s: float
+
+
+def cache_folder() -> Path | None:
+    """Folder of the cache: `VARIABLE`, or the platform's own place; None where it is off."""
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen.lower() == OFF:
+        return None
+    return Path(chosen) if chosen else platformdirs.user_cache_path("hta_widgets", appauthor=False)
+
+
+def size_limit() -> int:
+    """Bytes that the cache may take."""
+    try:
+        gigabytes = float(os.environ.get(SIZE_VARIABLE, DEFAULT_GB))
+    except ValueError:
+        gigabytes = DEFAULT_GB
+    return int(gigabytes * _BYTES_PER_GB)
+
+
+def entries(folder: Path) -> list[CacheEntry]:
+    """What the cache holds, the one used last first."""
+    found = [*_traces(folder), *_copies(folder / REMOTE)]
+    return sorted(found, key=lambda entry: entry.used_s, reverse=True)
+
+
+def prune(folder: Path, limit: int, keep: Collection[Path] = ()) -> int:
+    """Remove what was used longest ago until the rest fits; return how many bytes went.
+
+    Parameters
+    ----------
+    folder : Path
+    limit : int
+        Bytes.
+    keep : collection of Path
+        Entries that stay, whatever their size.
+    """
+    kept = sum(entry.size for entry in entries(folder) if entry.path in keep)
+    removed = 0
+    for entry in entries(folder):
+        if entry.path in keep:
+            continue
+        if kept + entry.size <= limit:
+            kept += entry.size
+        else:
+            removed += _remove(entry)
+    oldest = time.time() - _LEFT_OVER_AFTER_S
+    return removed + sum(_remove(each) for each in _left_over(folder) if each.used_s < oldest)
+
+
+def clear(folder: Path) -> int:
+    """Remove everything that the cache wrote, and nothing else; return how many bytes went."""
+    removed = sum(map(_remove, [*entries(folder), *_left_over(folder)]))
+    with suppress(OSError):
+        (folder / REMOTE).rmdir()
+    return removed
+
+
+@contextmanager
+def appearing_when_whole(file: Path) -> Iterator[Path]:
+    """Give a file to write to, which takes the place of another one once it is whole."""
+    with NamedTemporaryFile(dir=file.parent, prefix=".", suffix=".part", delete=False) as partial:
+        pass
+    try:
+        yield Path(partial.name)
+        Path(partial.name).replace(file)
+    finally:
+        Path(partial.name).unlink(missing_ok=True)
+
+
+def _traces(folder: Path) -> Iterator[CacheEntry]:
+    for path in folder.glob(f"*{SUFFIX}"):
+        with suppress(OSError):
+            yield _entry(path)
+
+
+def _copies(folder: Path) -> Iterator[CacheEntry]:
+    for path in folder.glob("*"):
+        with suppress(OSError):
+            if _URL_FOLDER.fullmatch(path.name):
+                used_s = (path / URL_FILE).stat().st_mtime
+                yield CacheEntry(path, sum(map(_size, path.rglob("*"))), used_s)
+
+
+def _left_over(folder: Path) -> Iterator[CacheEntry]:
+    for path in folder.glob(".*.part"):
+        with suppress(OSError):
+            if _PARTIAL.fullmatch(path.name):
+                yield _entry(path)
+
+
+def _entry(path: Path) -> CacheEntry:
+    state = path.stat()
+    return CacheEntry(path, state.st_size, state.st_mtime)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _remove(entry: CacheEntry) -> int:
+    with suppress(OSError):
+        if entry.path.is_dir():
+            shutil.rmtree(entry.path)
+        else:
+            entry.path.unlink()
+        return entry.size
+    return 0

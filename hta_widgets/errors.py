@@ -18,6 +18,10 @@ class TraceFormatError(HtaWidgetsError):
     """A file is not a trace that can be read."""
 
 
+class RemoteError(HtaWidgetsError):
+    """What a URL names cannot be fetched."""
+
+
 class RankError(HtaWidgetsError):
     """The rank of a trace file is unknown or claimed twice."""
 

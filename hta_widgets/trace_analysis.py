@@ -45,8 +45,9 @@ from hta_widgets.hta_tables.queue_length import queue_length_summary, queue_leng
 from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as temporal_table
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
-from hta_widgets.trace.open import PathLike, open_trace
+from hta_widgets.trace.open import open_trace
 from hta_widgets.trace.steps import analysed_steps
+from hta_widgets.trace.urls import PathLike, is_url, joined
 
 __all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
@@ -87,7 +88,7 @@ class TraceAnalysis:
         kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
         progress: bool = True,
     ) -> None:
-        folder = Path(trace_dir).expanduser()
+        folder = trace_dir if is_url(trace_dir) else Path(trace_dir).expanduser()
         self.job: Job = open_trace(
             folder if trace_files is None else _in_folder(trace_files, folder),
             kernel_rules=kernel_rules,
@@ -497,12 +498,16 @@ class TraceAnalysis:
 
 
 def _in_folder(
-    trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike, folder: Path
-) -> dict[int, Path] | list[Path]:
+    trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike, folder: PathLike
+) -> dict[int, PathLike] | list[PathLike]:
     """Look for relative paths in the folder, then where we are."""
 
-    def located(path: PathLike) -> Path:
-        inside = folder / Path(path).expanduser()
+    def located(path: PathLike) -> PathLike:
+        if is_url(path):
+            return path
+        if is_url(folder):
+            return joined(os.fspath(folder), os.fspath(path))
+        inside = Path(folder) / Path(path).expanduser()
         return inside if inside.exists() else Path(path).expanduser()
 
     if isinstance(trace_files, Mapping):

@@ -20,7 +20,7 @@ from hta_widgets.trace.event_json import Fields, decode_fields
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.events import Events, Kind
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import PathLike
+from hta_widgets.trace.urls import PathLike
 
 PREFIX = "overlaid_"
 PATTERNS = "Patterns"

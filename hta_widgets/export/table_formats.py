@@ -19,7 +19,7 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.trace.events import Events, Kind
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.open import PathLike
+from hta_widgets.trace.urls import PathLike
 
 CUPTI_FILES: Final = {
     "conc_kernel": Kind.KERNEL,

@@ -47,6 +47,8 @@ def write_traces_with_counters(
 ) -> list[Path]:
     """Write a copy of each rank's trace with counter tracks, beside the trace.
 
+    Copies of traces that were given by URL are written into the current folder.
+
     The copy has the compression of the original, and everything in it unchanged. A rank without
     anything to count gets no copy; the log says so. `open_trace` leaves the copies in a folder out
     where there are originals.
@@ -78,13 +80,20 @@ def write_traces_with_counters(
     chosen = job.select_ranks(ranks)
     wanted = time_series or TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
     targets = {rank: _target(job, rank, output_suffix) for rank in chosen}
+    if len(set(targets.values())) < len(targets):
+        names = ", ".join(sorted({target.name for target in targets.values()}))
+        msg = f"several ranks would be written to {names} in this folder; write one rank at a time"
+        raise ParameterError(msg)
     return [target for rank, target in targets.items() if _write(job, rank, wanted, target)]
 
 
 def _target(job: Job, rank: int, suffix: str) -> Path:
     for ending in _ENDING:
         suffix = suffix.removesuffix(ending)
-    target = path_beside(job.sources[rank].kineto_file, suffix or DEFAULT_SUFFIX)
+    source = job.sources[rank]
+    file = source.kineto_file
+    beside = file if source.origin is None else Path(file.name)
+    target = path_beside(beside, suffix or DEFAULT_SUFFIX)
     if target.exists() and not _is_copy(target):
         msg = (
             f"{target} exists, was not written by hta_widgets and is not overwritten; "
@@ -114,7 +123,7 @@ def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
         return False
     shift_ns = job.origin_ns - base_ns(job.rank(rank).trace.metadata)
     events = (piece for changes, as_text in series for piece in _pieces(changes, shift_ns, as_text))
-    write_extended(job.sources[rank].path, target, events)
+    write_extended(job.sources[rank].kineto_file, target, events)
     _log.info("wrote %s", target)
     return True
 

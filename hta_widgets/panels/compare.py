@@ -22,7 +22,8 @@ from hta_widgets.panels.controls import Choice, Control, Slider, Toggle
 from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.selection import Selection
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, TraceSource, as_job
+from hta_widgets.trace.open import HasJob, as_job
+from hta_widgets.trace.urls import TraceSource
 
 SORTS = (("Total time", "total"), ("Mean duration", "mean"), ("Launches", "count"))
 LISTS = (

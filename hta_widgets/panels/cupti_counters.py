@@ -13,7 +13,8 @@ from hta_widgets.figures.cupti_counters import counter_by_operator
 from hta_widgets.panels.controls import Choice, Control, RankPicker
 from hta_widgets.panels.panel import Panel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, TraceSource, as_job
+from hta_widgets.trace.open import HasJob, as_job
+from hta_widgets.trace.urls import TraceSource
 
 STATISTICS = (("Sum", "sum"), ("Mean", "mean"))
 LEVEL_CHOICES = (("Outermost", TOP), ("Innermost", BOTTOM))

@@ -26,7 +26,8 @@ from hta_widgets.panels.rank_overlap import RankOverlapPanel
 from hta_widgets.panels.selection import Selection
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, TraceSource, as_job
+from hta_widgets.trace.open import HasJob, as_job
+from hta_widgets.trace.urls import TraceSource
 
 PANELS: dict[str, type[Panel]] = {
     "temporal_breakdown": TemporalBreakdownPanel,
@@ -66,7 +67,7 @@ class JobPanel(Panel):
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
         """File of each rank."""
         sources = self.job.sources
-        files = [str(source.path) for source in sources.values()]
+        files = [source.name for source in sources.values()]
         return pd.DataFrame({"rank": list(sources), "file": files})
 
     def _describe(self) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from hta_widgets.panels.panel import Panel
 from hta_widgets.quantities import duration
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, PathLike, TraceSource, as_job
+from hta_widgets.trace.open import HasJob, as_job
+from hta_widgets.trace.urls import PathLike, TraceSource
 
 OPERATORS_AT_MOST = 200
 LABEL_WIDTH = 72

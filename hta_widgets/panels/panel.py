@@ -22,7 +22,8 @@ from hta_widgets.panels.summary import html_summary
 from hta_widgets.panels.view import as_text, figure_view, table_view
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, TraceSource, as_job
+from hta_widgets.trace.open import HasJob, as_job
+from hta_widgets.trace.urls import TraceSource
 
 MIRRORED = ("ranks", "streams")
 """Fields of the selection that a panel which has a parameter of that name shares with it."""

@@ -91,7 +91,7 @@ def _key(source: RankSource, rank: int) -> str:
         "format": source.format.name,
         "process": source.process,
         "rank": rank,
-        "path": str(source.path.resolve()),
+        "path": source.name if source.origin else str(source.path.resolve()),
         "files": [_state(file) for file in files if file.is_file()],
     }
     return json.dumps(about, sort_keys=True)

@@ -22,6 +22,7 @@ def load_rank(source: RankSource, rank: int, on_read: OnRead | None = None) -> S
     on_read : callable, optional
         Called with the number of bytes read since the last call.
     """
+    source = source.here()
     if not cache.wanted(source):
         return StoredTrace(source.load(rank, on_read), {})
     found = cache.stored(source, rank)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
 from hta_widgets.trace.event_text import EventText
@@ -15,9 +15,8 @@ from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.rank_numbers import Candidate, number_ranks, rank_in_name
 from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
-
-PathLike: TypeAlias = str | os.PathLike[str]
-TraceSource: TypeAlias = PathLike | Sequence[PathLike] | Mapping[int, PathLike]
+from hta_widgets.trace.remote import fetched
+from hta_widgets.trace.urls import PathLike, TraceSource
 
 _GIVE_RANKS = "say which is which: open_trace({0: 'first.json', 1: 'second.json'})"
 
@@ -47,7 +46,8 @@ def open_trace(
         ``.json.gz``), Nsight Systems exports (``nsys export`` with ``--type sqlite`` or
         ``parquetdir``), folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and
         folders of CUPTI tables (``conc_kernel.csv``, ``cuda_runtime.csv``, ...). One of them,
-        several, a folder of them, or ``{rank: path}``.
+        several, a folder of them, or ``{rank: path}``. A path may be a URL (``s3://``, ``gs://``,
+        ``hf://``, ...): its traces are fetched by fsspec, into the cache.
 
         Ranks of PyTorch-profiler traces come from ``distributedInfo`` in each file, else from its
         name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an export, each
@@ -72,12 +72,16 @@ def open_trace(
         If a file is no trace.
     RankError
         If the ranks are not clear.
+    RemoteError
+        If what a URL names cannot be fetched.
     """
     notices: list[str] = []
-    sources = _sources(source, notices)
+    found = fetched(source, progress=progress)
+    with found.naming():
+        sources = found.with_origins(_sources(found.source, notices))
     job = Job(
         sources,
-        name=_job_name(source, sources),
+        name=found.name or _job_name(found.source, sources),
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
         notices=notices,
@@ -205,5 +209,5 @@ def _distributed_rank(metadata: Mapping[str, object]) -> int | None:
 def _job_name(source: TraceSource, sources: Mapping[int, RankSource]) -> str:
     if isinstance(source, str | os.PathLike):
         return Path(source).expanduser().resolve().name
-    folders = {each.path.resolve().parent.name for each in sources.values()}
+    folders = {each.folder_name for each in sources.values()}
     return folders.pop() if len(folders) == 1 else f"{len(sources)} ranks"

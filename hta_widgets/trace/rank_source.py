@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_widgets.errors import TraceFormatError
@@ -13,6 +13,7 @@ from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.nsys import load_nsys
 from hta_widgets.trace.nsys_recipe import load_nsys_recipe
+from hta_widgets.trace.remote_copies import Origin, named_by_url
 
 OnRead = Callable[[int], object]
 
@@ -28,18 +29,38 @@ class RankSource:
     format : TraceFormat
     process : int, optional
         The process of an export that holds several.
+    origin : Origin, optional
+        Where `path` was fetched from, if it was.
     """
 
     path: Path
     format: TraceFormat = TraceFormat.KINETO
     process: int | None = None
+    origin: Origin | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it: its path, or the URL that it was fetched from."""
+        return str(self.path) if self.origin is None else self.origin.name
+
+    @property
+    def folder_name(self) -> str:
+        """What to call the folder that it is in."""
+        return self.path.resolve().parent.name if self.origin is None else self.origin.folder
+
+    def here(self) -> RankSource:
+        """Return it with a path that exists on this machine, fetching it where it does not."""
+        if self.origin is None or self.origin.is_at(self.path):
+            return self
+        return replace(self, path=self.origin.fetch())
 
     @property
     def size(self) -> int:
         """Bytes of the file, or of all files of the folder."""
-        if not self.path.is_dir():
-            return self.path.stat().st_size
-        return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())
+        path = self.here().path
+        if not path.is_dir():
+            return path.stat().st_size
+        return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
 
     @property
     def kineto_file(self) -> Path:
@@ -51,9 +72,9 @@ class RankSource:
             If it is no PyTorch-profiler trace.
         """
         if self.format is TraceFormat.KINETO:
-            return self.path
+            return self.here().path
         msg = (
-            f"{self.path} is {self.format.value}; only PyTorch-profiler traces can be written "
+            f"{self.name} is {self.format.value}; only PyTorch-profiler traces can be written "
             "again with something added"
         )
         raise TraceFormatError(msg)
@@ -72,6 +93,14 @@ class RankSource:
         TraceFormatError
             If the file or folder is not of the format.
         """
+        if self.origin is None:
+            return self._load(rank, on_read)
+        source = self.here()
+        with named_by_url({source.path: self.name}):
+            trace = source._load(rank, on_read)  # noqa: SLF001  # another of its own
+        return replace(trace, source=self.name)
+
+    def _load(self, rank: int, on_read: OnRead | None) -> Trace:
         if self.format is TraceFormat.NSYS:
             return load_nsys(self.path, rank, self.process, on_read)
         return _LOADERS[self.format](self.path, rank, on_read)

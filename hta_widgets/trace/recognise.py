@@ -18,7 +18,7 @@ from hta_widgets.trace.rank_source import RankSource
 
 KINETO_SUFFIXES = (".json", ".json.gz", ".gz")
 SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_RECORDINGS = (".nsys-rep", ".qdrep")
+RECORDINGS = (".nsys-rep", ".qdrep")
 _PARQUET_MAGIC = b"PAR1"
 _SAID_AT_MOST = 5
 _NOT_A_TRACE = "{} is not a trace and is left out"
@@ -38,7 +38,7 @@ def format_of(path: Path) -> TraceFormat | None:
     TraceFormatError
         If it is known what it is, and that it cannot be read.
     """
-    _refuse_recording(path)
+    refuse_recording(path)
     if is_nsys_export(path):
         return TraceFormat.NSYS
     if path.is_dir():
@@ -119,8 +119,9 @@ def _folders_in(entries: Sequence[Path]) -> dict[TraceFormat, list[Path]]:
     return {TraceFormat.NSYS: exports, TraceFormat.CUPTI_CSV: tables}
 
 
-def _refuse_recording(path: Path) -> None:
-    if path.suffix in _RECORDINGS:
+def refuse_recording(path: Path) -> None:
+    """Refuse what only the tools of Nsight Systems read, by its name."""
+    if path.suffix in RECORDINGS:
         msg = (
             f"{path} is a recording of Nsight Systems, which only its own tools read; export it: "
             f"nsys export --type sqlite '{path.name}'"
@@ -169,7 +170,7 @@ def _names(paths: Sequence[Path]) -> str:
 
 
 def _what_is_there(entries: Sequence[Path], json_files: Sequence[Path]) -> str:
-    recordings = [entry for entry in entries if entry.suffix in _RECORDINGS]
+    recordings = [entry for entry in entries if entry.suffix in RECORDINGS]
     if recordings:
         return f"{_names(recordings)} must be exported first (nsys export --type sqlite)"
     folders = [entry for entry in entries if entry.is_dir()]

@@ -1,0 +1,227 @@
+"""List and fetch the files of a URL, by fsspec, and say what went wrong without its credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from tqdm.auto import tqdm
+
+from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
+from hta_widgets.trace.cache_files import appearing_when_whole
+from hta_widgets.trace.urls import shown
+
+Answer = TypeVar("Answer")
+
+_PACKAGES = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "hf": "huggingface_hub",
+    "http": "aiohttp requests",
+    "https": "aiohttp requests",
+    "abfs": "adlfs",
+    "az": "adlfs",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+_CHANGING = frozenset(
+    {
+        *("etag", "md5hash", "contentmd5", "checksum", "crc32c", "digest", "blobid", "sha", "oid"),
+        *("lfs", "xethash", "versionid", "generation", "mtime", "lastmodified", "modified"),
+        *("updated", "created", "islink", "crc"),
+    }
+)
+"""Fields that change with a file, as the file systems of fsspec call them."""
+
+_NO_FILE_SYSTEM = "Protocol not known"
+
+
+class RemoteFile(NamedTuple):
+    """A file or folder at a URL.
+
+    Attributes
+    ----------
+    path : str
+        As its file system calls it.
+    name : str
+        The last part of it.
+    size : int or None
+        Bytes, where known.
+    is_folder : bool
+    changed_ns : int or None
+        What stands for its state, as a time: another state has another. None where the file system
+        does not tell.
+    """
+
+    path: str
+    name: str
+    size: int | None
+    is_folder: bool
+    changed_ns: int | None
+
+
+class RemoteFiles:
+    """The files of a URL.
+
+    Parameters
+    ----------
+    url : str
+
+    Raises
+    ------
+    RemoteError
+        If no package for it is installed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._system, self._root = self._told(lambda: _fsspec().core.url_to_fs(url))
+        self._told(self._system.invalidate_cache)
+
+    def root(self) -> RemoteFile:
+        """What the URL names."""
+        about = self._told(lambda: self._system.info(self._root))
+        found = self._file(about)
+        is_folder = found.is_folder or shown(self._url).rstrip("*?").endswith("/")
+        return found._replace(path=self._root, is_folder=is_folder)
+
+    def inside(self, name: str) -> RemoteFile:
+        """Return a file of the folder that the URL names.
+
+        It is looked up in the list of its folder, as when it was fetched first: file systems say
+        less, or other things, of a file alone.
+        """
+        folder, _, last = f"{self._root.rstrip('/')}/{name}".rpartition("/")
+        for file in self.listed(folder):
+            if file.name == last:
+                return file
+        msg = f"{shown(self._url).rstrip('/')} has no {name} any longer; open the job again"
+        raise TraceNotFoundError(msg)
+
+    def listed(self, folder: str) -> list[RemoteFile]:
+        """What is directly in a folder."""
+        found = self._told(lambda: self._system.ls(folder, detail=True))
+        files = [self._file(about) for about in found if _plain(str(about["name"])) != ""]
+        itself = folder.strip("/")
+        return [file for file in files if file.path.strip("/") != itself]
+
+    def fetch(self, file: RemoteFile, target: Path, bar: tqdm[NoReturn]) -> None:
+        """Fetch a file, unless the copy is of its present state already."""
+        if is_current(target, file.changed_ns):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with appearing_when_whole(target) as partial:
+            callback = _reporting_to(bar)
+            self._told(lambda: self._system.get_file(file.path, str(partial), callback=callback))
+            self._require_whole(file, partial)
+            if file.changed_ns is not None:
+                os.utime(partial, ns=(file.changed_ns, file.changed_ns))
+
+    def _require_whole(self, file: RemoteFile, copy: Path) -> None:
+        size = copy.stat().st_size
+        if file.size is not None and size < file.size:
+            msg = (
+                f"{file.name} of {shown(self._url)} was cut off after {size:,} of {file.size:,} "
+                "bytes; nothing of it is kept; try again"
+            )
+            raise RemoteError(msg)
+
+    def _file(self, about: Mapping[str, Any]) -> RemoteFile:
+        path = str(about["name"])
+        size = about.get("size")
+        return RemoteFile(
+            path=path,
+            name=_plain(path),
+            size=size if isinstance(size, int) else None,
+            is_folder=about.get("type") == "directory",
+            changed_ns=_changed_ns(about),
+        )
+
+    def _told(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask a file system; where it fails, its own words are kept only if they hold no secret."""
+        try:
+            return ask()
+        except HtaWidgetsError:
+            raise
+        except Exception as error:  # noqa: BLE001  # each file system has errors of its own
+            problem = _problem(self._url, error)
+            cause = error if shown(self._url) == self._url else None
+        raise problem from cause
+
+
+def is_current(copy: Path, changed_ns: int | None) -> bool:
+    """Tell whether a copy is there and of this state."""
+    try:
+        return copy.stat().st_mtime_ns == changed_ns
+    except OSError:
+        return False
+
+
+def _fsspec() -> ModuleType:
+    try:
+        import fsspec  # noqa: PLC0415
+    except ModuleNotFoundError:
+        msg = "traces by URL need fsspec, which is not installed: pip install 'hta_widgets[remote]'"
+        raise RemoteError(msg) from None
+    return fsspec  # type: ignore[no-any-return]
+
+
+def _plain(path: str) -> str:
+    """Return the last part of a path; nothing where that is no name of a file here."""
+    name = path.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return "" if name in (".", "..") or Path(name).name != name else name
+
+
+def _changed_ns(about: Mapping[str, Any]) -> int | None:
+    """Make a time, in whole seconds, of all that changes with a file."""
+    state = {
+        key: repr(value)
+        for key, value in about.items()
+        if key.lower().replace("-", "").replace("_", "") in _CHANGING and value is not None
+    }
+    if not state:
+        return None
+    state["size"] = repr(about.get("size"))
+    digest = sha256(repr(sorted(state.items())).encode()).digest()
+    return (int.from_bytes(digest[:4], "big") >> 1) * 10**9
+
+
+def _reporting_to(bar: tqdm[NoReturn]) -> Any:  # noqa: ANN401  # a class of fsspec, without types
+    before = bar.n
+
+    class Reporting(_fsspec().callbacks.Callback):  # type: ignore[misc]
+        def relative_update(self, inc: int = 1) -> None:
+            bar.update(inc)
+
+        def absolute_update(self, value: int) -> None:
+            bar.update(before + value - bar.n)
+
+    return Reporting()
+
+
+def _problem(url: str, error: Exception) -> HtaWidgetsError:
+    name = shown(url)
+    detail = f"{type(error).__name__}: {error}" if name == url else type(error).__name__
+    if isinstance(error, FileNotFoundError):
+        return TraceNotFoundError(
+            f"{name} does not exist, or may not be seen with your credentials; "
+            "give the URL of a trace or of a folder of traces"
+        )
+    if isinstance(error, ImportError):
+        package = _PACKAGES.get(url.partition("://")[0].rpartition("::")[2])
+        advice = f"pip install {package}" if package else str(error)
+        return RemoteError(f"{name} needs a package that is not installed: {advice}")
+    if isinstance(error, ValueError) and _NO_FILE_SYSTEM in str(error):
+        return RemoteError(f"{name} is of no protocol that fsspec knows, as s3, gs, hf and https")
+    if isinstance(error, PermissionError):
+        return RemoteError(
+            f"{name} may not be read ({detail}); give your credentials to the package of its "
+            "file system, by its environment variables or configuration"
+        )
+    return RemoteError(f"{name} cannot be fetched ({detail}); nothing half is kept; try again")

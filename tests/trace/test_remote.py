@@ -1,0 +1,383 @@
+"""Traces by URL: what is fetched, when it is fetched again, and what is never said."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import pickle
+import re
+from pathlib import Path
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from hta_widgets import TraceAnalysis, open_trace
+from hta_widgets.errors import (
+    HtaWidgetsError,
+    ParameterError,
+    RemoteError,
+    TraceFormatError,
+    TraceNotFoundError,
+)
+from hta_widgets.export.trace_with_counters import write_traces_with_counters
+from hta_widgets.panels.dashboard import JobPanel
+from hta_widgets.trace import cache, cache_files
+from hta_widgets.trace.loading import load_rank
+from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
+from hta_widgets.trace.remote import fetched
+from tests import nsys_export as nsys
+from tests.cupti_folder import row, write_cupti_folder
+from tests.kineto_text import call, kernel, write
+from tests.recipe_folder import write_recipe_folder
+
+EVENTS = [call(1, 1, 1), kernel(3, 3, correlation=1)]
+TABLES = {
+    KERNELS: [nsys.kernel(10, 30, correlationId=1)],
+    CALLS: [nsys.call(0, 5, correlationId=1)],
+    STRINGS: nsys.strings("gemm", "cudaLaunchKernel"),
+}
+SECRET = "hunter2"  # noqa: S105
+
+
+class Counting(MemoryFileSystem):
+    """Files in memory that count what is fetched, and can fail as networks do."""
+
+    protocol = "counting"
+    store: dict = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+    fetches: list[str] = []  # noqa: RUF012
+    failure: Exception | None = None
+    silent = False
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        place = re.sub(r"^counting://(?:[^/]*@)?", "", path)
+        return "/" + place.partition("?")[0].strip("/") if place.strip("/") else ""
+
+    def info(self, path, **kwargs):
+        return self._seen(super().info(path, **kwargs))
+
+    def ls(self, path, detail=True, **kwargs):  # noqa: FBT002
+        return [self._seen(each) for each in super().ls(path, detail=detail, **kwargs)]
+
+    def _seen(self, about):
+        return {k: v for k, v in about.items() if not (self.silent and k == "created")}
+
+    def get_file(self, rpath, lpath, **kwargs):
+        self.fetches.append(rpath.rpartition("/")[2])
+        if self.failure is not None:
+            Path(lpath).write_bytes(b'{"traceEvents": [')
+            raise self.failure
+        super().get_file(rpath, lpath, **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def remote(monkeypatch):
+    """A file system to which folders are put, and which counts what is fetched."""
+    fsspec.register_implementation("counting", Counting, clobber=True)
+    monkeypatch.setattr(Counting, "store", {})
+    monkeypatch.setattr(Counting, "pseudo_dirs", [""])
+    monkeypatch.setattr(Counting, "fetches", [])
+    return fsspec.filesystem("counting")
+
+
+def put(system, local, place):
+    for path in [local] if local.is_file() else local.rglob("*"):
+        if path.is_file():
+            relative = "" if path == local else f"/{path.relative_to(local).as_posix()}"
+            system.pipe_file(f"/{place}{relative}", path.read_bytes())
+
+
+@pytest.fixture
+def run(tmp_path, remote):
+    """Two ranks and other files at counting://bucket/run."""
+    local = tmp_path / "local"
+    local.mkdir()
+    for rank in range(2):
+        write(local / f"rank{rank}.json.gz", EVENTS, distributedInfo={"rank": rank})
+    for name in ("checkpoint.bin", "source.tar.gz", "sub/events.json", "sub/model.parquet"):
+        (local / name).parent.mkdir(exist_ok=True)
+        (local / name).write_bytes(b"much")
+    put(remote, local, "bucket/run")
+    return "counting://bucket/run"
+
+
+def copies(folder):
+    return sorted(path.name for path in (folder / "remote").rglob("*") if path.is_file())
+
+
+def test_a_folder(run, remote):
+    for url in (run, f"{run}/", run):
+        job = open_trace(url, progress=False)
+        assert job.ranks == (0, 1)
+    assert sorted(remote.fetches) == ["rank0.json.gz"] * 2 + ["rank1.json.gz"] * 2
+    assert job.name == run
+    assert job.rank(1).trace.source == f"{run}/rank1.json.gz"
+    assert JobPanel(job).table["file"].tolist()[0] == f"{run}/rank0.json.gz"
+
+
+def test_a_file_a_list_and_a_mapping(run):
+    url = f"{run}/rank1.json.gz"
+    one = open_trace(url, progress=False)
+    assert (one.name, one.ranks) == (url, (1,))
+    assert one.rank(1).trace.source == url
+    several = open_trace([url, f"{run}/rank0.json.gz"], progress=False)
+    assert (several.name, several.ranks) == (run, (0, 1))
+    mapped = open_trace({7: url}, progress=False)
+    assert mapped.rank(7).trace.source == url
+
+
+def test_memory(tmp_path):
+    system = fsspec.filesystem("memory")
+    put(system, write(tmp_path / "a.json", EVENTS), "hta_widgets_tests/a.json")
+    try:
+        job = open_trace("memory://hta_widgets_tests", progress=True)
+    finally:
+        system.rm("/hta_widgets_tests", recursive=True)
+    assert job.rank(0).trace.source == "memory://hta_widgets_tests/a.json"
+
+
+def test_a_file_url_is_its_path(tmp_path, folder):
+    path = write(tmp_path / "a b.json", EVENTS)
+    for url in (path.as_uri(), f"file://{path}"):
+        assert open_trace(url, progress=False).rank(0).trace.source == str(path)
+    assert not (folder / "remote").exists()
+
+
+def test_only_what_changed_is_fetched_again(run, remote, tmp_path, folder):
+    open_trace(run, progress=False)
+    remote.fetches.clear()
+    changed = write(tmp_path / "new.json.gz", [*EVENTS, kernel(9, 9)], distributedInfo={"rank": 1})
+    remote.pipe_file("/bucket/run/rank1.json.gz", changed.read_bytes())
+    assert len(open_trace(run, progress=False).rank(1).trace.events) == 3
+    assert remote.fetches == ["rank1.json.gz"]
+    remote.rm("/bucket/run/rank0.json.gz")
+    assert open_trace(run, progress=False).ranks == (1,)
+    assert copies(folder) == ["rank1.json.gz", "url.txt"]
+
+
+def test_what_does_not_say_when_it_changed_is_always_fetched(run, remote, monkeypatch):
+    monkeypatch.setattr(Counting, "silent", True)
+    for _ in range(2):
+        open_trace(f"{run}/rank0.json.gz", progress=False)
+    assert len(remote.fetches) == 2
+
+
+def test_what_was_read_is_kept_even_if_the_copy_goes(run, folder, remote, monkeypatch):
+    job = open_trace(run, progress=False)
+    source = job.sources[0]
+    entry = next(each for each in cache_files.entries(folder) if each.path.is_dir())
+    assert cache.trace_of(entry) == run
+    kept = {cache.trace_of(each) for each in cache_files.entries(folder)}
+    assert f"{run}/rank0.json.gz (rank 0)" in kept
+    cache_files.prune(folder, 0, list(folder.glob("*.arrow")))
+    assert not source.path.exists()
+    remote.fetches.clear()
+    monkeypatch.setattr("hta_widgets.trace.rank_source.RankSource._load", None)
+    assert len(load_rank(source, 0).trace.events) == 2
+    assert remote.fetches == ["rank0.json.gz"]
+
+
+def test_another_machine_fetches_for_itself(run, remote, tmp_path, monkeypatch):
+    source = pickle.loads(pickle.dumps(open_trace(run, progress=False).sources[1]))  # noqa: S301
+    remote.fetches.clear()
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "there"))
+    source.path.unlink()
+    assert load_rank(source, 1).trace.source == f"{run}/rank1.json.gz"
+    assert remote.fetches == ["rank1.json.gz"]
+    assert copies(tmp_path / "there") == ["rank1.json.gz", "url.txt"]
+
+
+def test_without_a_cache(run, monkeypatch, folder):
+    monkeypatch.setenv(cache_files.VARIABLE, "off")
+    job = open_trace(run, progress=False)
+    assert job.ranks == (0, 1)
+    assert not folder.exists()
+    assert job.sources[0].path.exists()
+
+
+def test_copies_count_and_are_cleared(run, remote, folder, monkeypatch):
+    monkeypatch.setenv(cache_files.SIZE_VARIABLE, "0")
+    remote.pipe_file("/bucket/second.json", remote.cat_file("/bucket/run/rank0.json.gz"))
+    fetched(run, progress=False)
+    assert copies(folder)
+    fetched("counting://bucket/second.json", progress=False)
+    assert copies(folder) == ["second.json", "url.txt"]
+    assert cache_files.clear(folder) > 0
+    assert not list(folder.iterdir())
+
+
+def test_an_export(remote, tmp_path):
+    put(remote, nsys.write_sqlite(tmp_path / "report.sqlite", TABLES), "bucket/report.sqlite")
+    for url in ("counting://bucket/report.sqlite", "counting://bucket"):
+        job = open_trace(url, progress=False)
+        assert job.rank(0).trace.source.endswith("bucket/report.sqlite")
+        assert len(job.gpu_work(0)) == 1
+
+
+def test_parquet_folders_without_their_secrets(remote, tmp_path):
+    (tmp_path / "in").mkdir()
+    for rank in range(2):
+        nsys.write_parquetdir(tmp_path / "in" / f"rank{rank}_pqtdir", TABLES)
+    put(remote, tmp_path / "in", "bucket/run")
+    remote.pipe_file("/bucket/run/rank0_pqtdir/TARGET_INFO_SYSTEM_ENV.parquet", b"secret")
+    remote.pipe_file("/bucket/run/config.json", b"{}")
+    job = open_trace("counting://bucket/run", progress=False)
+    assert job.ranks == (0, 1)
+    assert job.rank(1).trace.source == "counting://bucket/run/rank1_pqtdir"
+    assert "TARGET_INFO_SYSTEM_ENV.parquet" not in remote.fetches
+    alone = open_trace("counting://bucket/run/rank1_pqtdir/", progress=False)
+    assert len(alone.gpu_work(1)) == 1
+
+
+def test_a_recipe_folder(remote, tmp_path):
+    write_recipe_folder(tmp_path / "recipe", 3, 20)
+    put(remote, tmp_path / "recipe", "bucket/recipe")
+    job = open_trace("counting://bucket/recipe", progress=False)
+    local = open_trace(tmp_path / "recipe", progress=False)
+    assert job.ranks == local.ranks
+    assert job.rank(0).trace.source.startswith("counting://bucket/recipe/type_")
+
+
+def test_a_folder_of_cupti_tables(remote, tmp_path):
+    rows = {"conc_kernel.csv": [row(1_000, 500, "k", device=0, stream=7, correlation=1)]}
+    write_cupti_folder(tmp_path / "tables", rows)
+    put(remote, tmp_path / "tables", "bucket/tables")
+    job = open_trace("counting://bucket/tables", progress=False)
+    assert len(job.gpu_work(0)) == 1
+    assert job.rank(0).trace.source == "counting://bucket/tables"
+
+
+@pytest.mark.parametrize("url", ["counting://bucket/nothing", "counting://nothing/run/"])
+@pytest.mark.usefixtures("remote")
+def test_nothing_there(url):
+    with pytest.raises(TraceNotFoundError, match=re.escape(f"{url} does not exist")):
+        open_trace(url, progress=False)
+
+
+def test_a_folder_without_a_trace(remote):
+    remote.pipe_file("/bucket/run/report.nsys-rep", b"")
+    with pytest.raises(TraceNotFoundError, match=r"bucket/run holds no trace: report.nsys-rep"):
+        open_trace("counting://bucket/run", progress=False)
+    with pytest.raises(TraceFormatError, match=r"counting://bucket/run/report.nsys-rep is a rec"):
+        open_trace("counting://bucket/run/report.nsys-rep", progress=False)
+    assert remote.fetches == []
+
+
+def test_no_trace(remote, folder):
+    remote.pipe_file("/bucket/a.json", b"nothing")
+    with pytest.raises(TraceFormatError) as caught:
+        open_trace("counting://bucket/a.json", progress=False)
+    assert str(caught.value).startswith("counting://bucket/a.json is not a JSON trace")
+    assert str(folder) not in str(caught.value)
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("gone"), TimeoutError(), KeyboardInterrupt()])
+def test_a_failure_in_the_middle_keeps_nothing(run, folder, monkeypatch, failure):
+    monkeypatch.setattr(Counting, "failure", failure)
+    with pytest.raises((RemoteError, KeyboardInterrupt)) as caught:
+        open_trace(run, progress=False)
+    if caught.type is RemoteError:
+        assert f"{run} cannot be fetched ({type(failure).__name__}" in str(caught.value)
+    assert copies(folder) == ["url.txt"]
+    monkeypatch.setattr(Counting, "failure", None)
+    assert open_trace(run, progress=False).ranks == (0, 1)
+
+
+def test_a_file_that_ends_early_is_not_kept(run, folder, monkeypatch):
+    monkeypatch.setattr(Counting, "get_file", lambda _, __, to, **_k: Path(to).write_bytes(b"{"))
+    with pytest.raises(RemoteError, match=r"rank0.json.gz of .* was cut off after 1 of"):
+        open_trace(run, progress=False)
+    assert copies(folder) == ["url.txt"]
+
+
+def test_no_access(run, monkeypatch):
+    monkeypatch.setattr(Counting, "failure", PermissionError("403"))
+    with pytest.raises(RemoteError, match=r"may not be read \(PermissionError: 403\); give your"):
+        open_trace(run, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [("s3://bucket/run", "pip install s3fs"), ("gs://bucket/run", "pip install gcsfs")],
+)
+def test_the_package_of_a_protocol_is_missing(monkeypatch, url, advice):
+    def missing(_):
+        raise ImportError(advice)
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(RemoteError, match=advice):
+        open_trace(url, progress=False)
+
+
+def test_fsspec_is_missing(monkeypatch):
+    load = builtins.__import__
+
+    def without(name, *rest):
+        if name == "fsspec":
+            raise ModuleNotFoundError(name)
+        return load(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(RemoteError, match=re.escape("pip install 'hta_widgets[remote]'")):
+        open_trace("memory://a", progress=False)
+
+
+def test_no_such_protocol():
+    with pytest.raises(RemoteError, match="nope://a is of no protocol that fsspec knows"):
+        open_trace("nope://a", progress=False)
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("failing", [False, True])
+def test_credentials_are_never_said(folder, monkeypatch, capfd, caplog, failing):
+    caplog.set_level(logging.DEBUG, "hta_widgets")
+    url = f"counting://me:{SECRET}@bucket/run/rank0.json.gz?token={SECRET}"
+    said = []
+    if failing:
+        monkeypatch.setattr(Counting, "failure", OSError(f"GET {url} failed"))
+        with pytest.raises(RemoteError) as caught:
+            open_trace(url)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        said.append(str(caught.value))
+    else:
+        job = open_trace(url)
+        said += [repr(job), job.name, repr(job.sources), *job.notices, job.rank(0).trace.source]
+        assert job.name == "counting://***@bucket/run/rank0.json.gz?***"
+        said += [cache.trace_of(entry) for entry in cache_files.entries(folder)]
+    said += [*capfd.readouterr(), caplog.text]
+    said += [str(path) for path in folder.rglob("*")]
+    assert SECRET not in "".join(said)
+    kept = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert SECRET.encode() not in b"".join(kept)
+
+
+def test_the_facade_joins_names_to_a_folder(run):
+    analysis = TraceAnalysis(["rank1.json.gz"], trace_dir=run, progress=False)
+    assert analysis.job.ranks == (1,)
+    assert TraceAnalysis(trace_dir=run, progress=False).job.name == run
+
+
+def test_copies_with_counters_go_to_the_current_folder(run, remote, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    job = open_trace(run, progress=False)
+    assert write_traces_with_counters(job, ranks=[0]) == [Path("rank0_with_counters.json.gz")]
+    assert [path.name for path in Path().iterdir()] == ["rank0_with_counters.json.gz"]
+    remote.pipe_file("/bucket/b/rank0.json.gz", remote.cat_file("/bucket/run/rank0.json.gz"))
+    urls = {0: f"{run}/rank0.json.gz", 1: "counting://bucket/b/rank0.json.gz"}
+    with pytest.raises(ParameterError, match="write one rank at a time"):
+        write_traces_with_counters(open_trace(urls, progress=False))
+
+
+def test_a_path_is_no_url():
+    with pytest.raises(HtaWidgetsError, match="does not exist; give a trace, a folder"):
+        open_trace("C:\\runs\\a.json", progress=False)

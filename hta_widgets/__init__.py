@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-from hta_widgets.panels.dashboard import Dashboard
-from hta_widgets.trace.open import open_trace
-from hta_widgets.trace_analysis import TraceAnalysis
+if TYPE_CHECKING:
+    from hta_widgets.panels.dashboard import Dashboard
+    from hta_widgets.trace.open import open_trace
+    from hta_widgets.trace.rank_sample import RankSample
+    from hta_widgets.trace_analysis import TraceAnalysis
 
 try:
     __version__ = version("hta_widgets")
 except PackageNotFoundError:
     __version__ = "0+unknown"
 
-__all__ = ["Dashboard", "TraceAnalysis", "__version__", "open_trace"]
+__all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "open_trace"]
+
+_WHERE = {
+    "Dashboard": "hta_widgets.panels.dashboard",
+    "RankSample": "hta_widgets.trace.rank_sample",
+    "TraceAnalysis": "hta_widgets.trace_analysis",
+    "open_trace": "hta_widgets.trace.open",
+}
+"""Imported when first used: processes that only load ranks do without widgets and figures."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value: object = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

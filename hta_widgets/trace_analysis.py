@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +47,8 @@ from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as temp
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.rank_sample import RankSample
 from hta_widgets.trace.steps import analysed_steps
 from hta_widgets.trace.urls import PathLike, is_url, joined
 
@@ -70,6 +73,10 @@ class TraceAnalysis:
         Keep the last ProfilerStep, which is left out by default.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules for kernel types, tried before the built-in ones.
+    ranks : iterable of int or RankSample, optional
+        Open only these ranks, or so many of them.
+    executor : Executor, optional
+        Where ranks are loaded; see `open_trace`.
     progress : bool
         Show a progress bar while loading.
 
@@ -86,6 +93,8 @@ class TraceAnalysis:
         include_last_profiler_step: bool = False,  # noqa: FBT001, FBT002
         *,
         kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
+        ranks: Iterable[int] | RankSample | None = None,
+        executor: Executor | None = None,
         progress: bool = True,
     ) -> None:
         folder = trace_dir if is_url(trace_dir) else Path(trace_dir).expanduser()
@@ -93,6 +102,8 @@ class TraceAnalysis:
             folder if trace_files is None else _in_folder(trace_files, folder),
             kernel_rules=kernel_rules,
             include_last_profiler_step=bool(include_last_profiler_step),
+            ranks=ranks,
+            executor=executor,
             progress=progress,
         )
 
@@ -484,17 +495,18 @@ class TraceAnalysis:
 
     def get_profiler_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps that take part in the analyses, of all ranks together."""
-        include_last = self.job.include_last_profiler_step
-        steps = [
-            analysed_steps(self.job.rank(rank).steps, include_last_profiler_step=include_last)
-            for rank in self.job.ranks
-        ]
-        return sorted(set().union(*steps))
+        steps = self.job.reduce("steps", _steps_of, self.job.ranks).values()
+        return sorted(set[int]().union(*steps))
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
         """HTA's rule: no rank given means rank 0, here the first rank that there is."""
         chosen = tuple(ranks or ())
         return self.job.select_ranks(chosen or self.job.ranks[:1])
+
+
+def _steps_of(rank: Rank) -> tuple[int, ...]:
+    include_last = rank.settings.include_last_profiler_step
+    return analysed_steps(rank.steps, include_last_profiler_step=include_last)
 
 
 def _in_folder(

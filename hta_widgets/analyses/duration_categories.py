@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.sorted_durations import SortedDurations
 from hta_widgets.trace.events import GPU_WORK, Events, Kind
-from hta_widgets.trace.job import Job, Rank
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank import Rank
 
 DEVICE = "device"
 HOST = "host"

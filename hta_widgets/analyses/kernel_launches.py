@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Events, Kind, Trace
 from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.job import Rank
 from hta_widgets.trace.links import launch_delays_ns
+from hta_widgets.trace.rank import Rank
 
 Rows = NDArray[np.int64]
 

@@ -16,8 +16,9 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.formats import Recorded
-from hta_widgets.trace.job import Job, Rank
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.rank import Rank
 
 _WITHOUT_LAUNCH = (
     "{} of {} kernels have no launch in the trace: they hide launch time, but no launch API counts "

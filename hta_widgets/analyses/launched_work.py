@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Codes, Kind
 from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.job import Rank
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.links import launch_delays_ns
+from hta_widgets.trace.rank import Rank
 
 NO_OPERATOR = ""
 

@@ -12,7 +12,8 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.call_tree import CallTree
 from hta_widgets.trace.events import LAUNCH_CALLS, Codes, Kind
 from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.job import Job, Rank
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank import Rank
 
 SEVERAL_KERNELS = (3, 30)
 USUAL_OPERATOR = "aten::linear"

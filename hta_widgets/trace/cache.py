@@ -36,9 +36,9 @@ def wanted(source: RankSource) -> bool:
     return cache_folder() is not None and source.size >= WORTH_KEEPING
 
 
-def stored(source: RankSource, rank: int) -> StoredTrace | None:
-    """Open what the cache has of a rank, if its files are still as they were."""
-    folder = cache_folder()
+def stored(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
+    """Open what the cache, or another folder, has of a rank, if its files are as they were."""
+    folder = folder or cache_folder()
     if folder is None or not folder.is_dir():
         return None
     key = _key(source, rank)
@@ -50,9 +50,12 @@ def stored(source: RankSource, rank: int) -> StoredTrace | None:
     return found
 
 
-def store(source: RankSource, rank: int, trace: StoredTrace) -> None:
-    """Keep a rank; the oldest files go where there is no room. A cache that fails is no error."""
-    folder = cache_folder()
+def store(source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None) -> None:
+    """Keep a rank in the cache or another folder; failing to is no error.
+
+    The oldest files of the cache go where there is no room.
+    """
+    folder = folder or cache_folder()
     if folder is None:
         return
     with suppress(OSError):
@@ -60,7 +63,8 @@ def store(source: RankSource, rank: int, trace: StoredTrace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with appearing_when_whole(_file(folder, key)) as partial:
             write_trace(trace, key, partial)
-        prune(folder, size_limit())
+        if folder == cache_folder():
+            prune(folder, size_limit())
 
 
 def trace_of(entry: CacheEntry) -> str:

@@ -3,135 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property
-from typing import NoReturn, TypeVar, cast
+from concurrent.futures import Executor
+from typing import Any, NoReturn, TypeVar, cast
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from hta_widgets.errors import UnknownRankError, number_ranges
 from hta_widgets.trace.arrow_file import StoredTrace
-from hta_widgets.trace.events import GPU_WORK, Kind, Trace
+from hta_widgets.trace.events import Trace
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.kernels import KernelRules
-from hta_widgets.trace.links import launch_rows
-from hta_widgets.trace.loading import LAUNCHES, PARENTS, load_rank
-from hta_widgets.trace.nesting import parent_rows
-from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.notices import summed_over_ranks
+from hta_widgets.trace.rank import Rank, RankSettings
+from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_of
+from hta_widgets.trace.rank_loader import RankLoader
 from hta_widgets.trace.rank_source import RankSource
-from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
+from hta_widgets.trace.rank_tasks import Question
+from hta_widgets.trace.remembered import Remembered
 
 Built = TypeVar("Built")
+_Key = tuple[Hashable, ...]
 
 PROGRESS_DELAY_S = 0.5
 """Loads that are over sooner show no progress bar."""
-
-
-class Rank:
-    """One rank of a job: its trace, and what is derived from it once."""
-
-    def __init__(
-        self,
-        loaded: StoredTrace,
-        rules: KernelRules,
-        *,
-        include_last_profiler_step: bool,
-    ) -> None:
-        self.trace = loaded.trace
-        self._links = loaded.links
-        self._rules = rules
-        self._include_last_step = include_last_profiler_step
-
-    @cached_property
-    def launches(self) -> NDArray[np.int64]:
-        """Row of the launching call of each event, -1 for none."""
-        known = self._links.get(LAUNCHES)
-        return launch_rows(self.trace.events) if known is None else known
-
-    @cached_property
-    def parents(self) -> NDArray[np.int64]:
-        """Row of the call around each call of the CPU, -1 for none."""
-        known = self._links.get(PARENTS)
-        return parent_rows(self.trace.events) if known is None else known
-
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """ProfilerSteps: ``step``, ``start_ns``, ``end_ns``."""
-        return profiler_steps(self.trace.events)
-
-    @cached_property
-    def analysed(self) -> NDArray[np.bool_]:
-        """Tell which events take part in the analyses (the step filter)."""
-        return rows_to_analyse(
-            self.trace.events,
-            self.launches,
-            self.steps,
-            include_last_profiler_step=self._include_last_step,
-        )
-
-    @cached_property
-    def gpu_work(self) -> GpuWork:
-        """GPU work that takes part in the analyses."""
-        events = self.trace.events
-        rows = events.rows_of(*GPU_WORK)
-        rows = rows[self.analysed[rows]]
-        return GpuWork(
-            rows=rows,
-            start_ns=events.start_ns[rows],
-            duration_ns=events.duration_ns[rows],
-            type=self._rules.types(events, rows),
-            name=events.name.codes[rows],
-            device=events.device[rows],
-            stream=events.stream[rows],
-            launch=self.launches[rows],
-            names=events.name.values,
-        )
-
-    @cached_property
-    def notices(self) -> tuple[Notice, ...]:
-        """What was left out or not matched on this rank."""
-        return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
-
-    def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
-        """Name what is needed and not recorded, since the format of the trace does not hold it."""
-        lacks = self.trace.format.lacks
-        missing = [each for each in needed if each in lacks and not self._has(each)]
-        said = [each for each in missing if each is Recorded.KERNELS] or missing
-        return [Notice(f"{self.trace.format.value} holds no {each.value}") for each in said]
-
-    def _has(self, what: Recorded) -> bool:
-        """Tell whether NVTX ranges make up for what the format does not hold of its own."""
-        if what is Recorded.OPERATORS:
-            return bool((self.trace.events.kind == Kind.CPU_OP).any())
-        return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
-
-    def _gpu_notices(self) -> list[Notice]:
-        if not len(self.gpu_work):
-            return [Notice("no GPU work is in the trace")]
-        if Recorded.KERNELS in self.trace.format.lacks:
-            return []
-        unmatched = int((self.gpu_work.launch < 0).sum())
-        words = (
-            "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
-            "a call that was not recorded)"
-        )
-        return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
-
-    def _step_notices(self) -> list[Notice]:
-        if self.lacking([Recorded.PROFILER_STEPS]):
-            words = f"{self.trace.format.value} holds no ProfilerSteps; the whole recording is used"
-            return [Notice(words)]
-        distinct = sorted(set(self.steps["step"].tolist()))
-        if len(distinct) < 2 or self._include_last_step:  # noqa: PLR2004
-            return []
-        words = (
-            f"ProfilerStep {distinct[-1]}, the last, is left out ({{}} events), "
-            f"{number_ranges(distinct[:-1])} used (include_last_profiler_step=True keeps all)"
-        )
-        return [Notice(words, (int((~self.analysed).sum()),))]
 
 
 class Job:
@@ -147,6 +42,12 @@ class Job:
     include_last_profiler_step : bool
     notices : iterable of str
         What was noticed while looking for the ranks.
+    executor : Executor, optional
+        Loads ranks; processes of this machine when not given.
+    hold_at_most : int, optional
+        Ranks that are held at a time, those used last; all when not given.
+    progress : bool
+        Show a progress bar where many ranks are read for an analysis.
     """
 
     def __init__(
@@ -157,14 +58,21 @@ class Job:
         kernel_rules: KernelRules | None = None,
         include_last_profiler_step: bool = False,
         notices: Iterable[str] = (),
+        executor: Executor | None = None,
+        hold_at_most: int | None = None,
+        progress: bool = False,
     ) -> None:
         self.name = name
         self.sources = dict(sorted(sources.items()))
-        self.kernel_rules = kernel_rules or KernelRules()
-        self.include_last_profiler_step = include_last_profiler_step
+        self.settings = RankSettings(kernel_rules or KernelRules(), include_last_profiler_step)
+        self.hold_at_most = hold_at_most
         self._notices = tuple(notices)
+        self._progress = progress
+        self._loader = RankLoader(self.settings, executor)
         self._loaded: dict[int, Rank] = {}
-        self._remembered: dict[Hashable, object] = {}
+        self._given: set[int] = set()
+        self._remembered = Remembered()
+        self._reduced: dict[_Key, dict[int, Any]] = {}
 
     def __repr__(self) -> str:
         """Name and ranks."""
@@ -188,11 +96,23 @@ class Job:
             raise UnknownRankError.from_ranks(chosen, self.ranks)
         return chosen or self.ranks
 
+    @property
+    def include_last_profiler_step(self) -> bool:
+        """Whether the last ProfilerStep is kept."""
+        return self.settings.include_last_profiler_step
+
+    def too_many_to_hold(self, ranks: Iterable[int] | None = None) -> bool:
+        """Tell whether so many ranks cannot be held at a time."""
+        limit = self.hold_at_most
+        return limit is not None and len(self.select_ranks(ranks)) > limit
+
     def rank(self, rank: int) -> Rank:
         """Return one rank, loading it when it is first asked for."""
         self.select_ranks([rank])
         if rank not in self._loaded:
-            self.add(load_rank(self.sources[rank], rank))
+            self._hold(self._loader.load_here(self.sources[rank], rank))
+        self._loaded[rank] = self._loaded.pop(rank)
+        self._remembered.touch(rank)
         return self._loaded[rank]
 
     def add_trace(self, trace: Trace) -> None:
@@ -200,20 +120,33 @@ class Job:
         self.add(StoredTrace(trace, {}))
 
     def add(self, loaded: StoredTrace) -> None:
-        """Take over a trace with what was derived from it."""
-        self._loaded[loaded.trace.rank] = Rank(
-            loaded,
-            self.kernel_rules,
-            include_last_profiler_step=self.include_last_profiler_step,
-        )
+        """Take over a trace with what was derived from it, for as long as the job lives."""
+        self._given.add(loaded.trace.rank)
+        self._remembered.forget(loaded.trace.rank)
+        for known in self._reduced.values():
+            known.pop(loaded.trace.rank, None)
+        self._hold(loaded)
+
+    def _hold(self, loaded: StoredTrace) -> None:
+        self._loaded[loaded.trace.rank] = Rank(loaded, self.settings)
+        evictable = [rank for rank in self._loaded if rank not in self._given]
+        surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
+        for rank in evictable[: max(surplus, 0)]:
+            del self._loaded[rank]
+            self._remembered.forget(rank)
 
     def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
         """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
-        missing = [rank for rank in self.select_ranks(ranks) if rank not in self._loaded]
-        total = sum(self.sources[rank].size for rank in missing)
-        with progress_bar(total, self.name, show=progress) as bar:
-            for rank in missing:
-                self.add(load_rank(self.sources[rank], rank, bar.update))
+        missing = {
+            rank: self.sources[rank]
+            for rank in self.select_ranks(ranks)
+            if rank not in self._loaded
+        }
+        if missing:
+            total = sum(source.size for source in missing.values())
+            with progress_bar(total, self.name, show=progress) as bar:
+                for _, loaded in self._loader.load(missing, bar.update):
+                    self._hold(loaded)
         return self
 
     def gpu_work(self, rank: int) -> GpuWork:
@@ -223,24 +156,96 @@ class Job:
     def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
         """Return what was built under the key before, or build it now.
 
-        For what an analysis derives from a rank and no parameter changes.
+        For what an analysis derives from a rank and no parameter changes; it goes with the ranks
+        that it was built from.
         """
-        if key not in self._remembered:
-            self._remembered[key] = build()
-        return cast("Built", self._remembered[key])
+        return self._remembered.get(key, build)
+
+    def reduce(
+        self,
+        name: str,
+        function: Callable[..., Built],
+        ranks: Iterable[int],
+        *arguments: Hashable,
+    ) -> dict[int, Built]:
+        """Ask something small of each rank, without holding the ranks.
+
+        It is computed here of ranks that are loaded, and else where workers load them; it is
+        remembered either way.
+
+        Parameters
+        ----------
+        name : str
+            What it is called, the same for the same function.
+        function : callable
+            From a rank and the arguments to something that is small beside the rank. Defined at the
+            top of a module, so that workers find it.
+        ranks : iterable of int
+        *arguments
+            Small and hashable.
+
+        Returns
+        -------
+        dict of rank to result
+        """
+        chosen = self.select_ranks(tuple(ranks))
+        key, question = (name, *arguments), Question(function, arguments)
+        known = self._reduced.setdefault(key, {})
+        missing = [rank for rank in chosen if rank not in known]
+        away = self._away(missing)
+        self._ask_workers(key, question, away)
+        for rank in missing:
+            if rank not in known:
+                known[rank] = question.asked_of(self.rank(rank))
+        return {rank: cast("Built", known[rank]) for rank in chosen}
+
+    def _away(self, ranks: Iterable[int]) -> list[int]:
+        """Ranks to be asked about where workers load them; others are loaded here."""
+        absent = [rank for rank in ranks if rank not in self._loaded]
+        if self.hold_at_most is not None and self._loader.has_workers:
+            return absent
+        if absent and self.hold_at_most is None:
+            self.load(absent, progress=self._progress)
+        return []
+
+    def _ask_workers(self, key: _Key, question: Question, ranks: list[int]) -> None:
+        """Ask; what every analysis wants to know of a rank is asked along."""
+        if not ranks:
+            return
+        standing = {(name,): Question(function) for name, function in STANDING.items()}
+        asked = {
+            rank: {key: question}
+            | {each: of for each, of in standing.items() if rank not in self._reduced.get(each, {})}
+            for rank in ranks
+        }
+        questions = {rank: tuple(of_rank.values()) for rank, of_rank in asked.items()}
+        total = sum(self.sources[rank].size for rank in ranks)
+        with progress_bar(total, self.name, show=self._progress) as bar:
+            for rank, answers in self._loader.ask(self.sources, questions, bar.update):
+                for each, answer in zip(asked[rank], answers, strict=True):
+                    self._reduced.setdefault(each, {})[rank] = answer
 
     @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
-        return self.remember("origin", self._first_origin_ns)
-
-    def _first_origin_ns(self) -> int:
-        traces = [self.rank(rank).trace for rank in self.ranks]
-        return min((trace.origin_ns for trace in traces if len(trace.events)), default=0)
+        return min(
+            (
+                origin.ns
+                for origin in self.reduce("origin", origin_of, self.ranks).values()
+                if origin.has_events
+            ),
+            default=0,
+        )
 
     def offset_ns(self, rank: int) -> int:
         """Time (ns) to add to a rank's own times to align it with the others."""
-        return self.rank(rank).trace.origin_ns - self.origin_ns
+        return self.offsets_ns([rank])[rank]
+
+    def offsets_ns(self, ranks: Iterable[int]) -> dict[int, int]:
+        """Time (ns) to add to each rank's own times to align it with the others."""
+        first_ns = self.origin_ns
+        origins = self.reduce("origin", origin_of, ranks)
+        return {rank: origin.ns - first_ns for rank, origin in origins.items()}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -249,12 +254,15 @@ class Job:
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Say which ranks lack what an analysis needs, since their format does not hold it."""
-        by_rank = {rank: self.rank(rank).lacking(needed) for rank in ranks}
+        by_rank = {
+            rank: lacks.among(needed)
+            for rank, lacks in self.reduce("lacks", lacks_of, ranks).items()
+        }
         return tuple(summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Notices on the given ranks; one that several ranks share is said once."""
-        by_rank = {rank: self.rank(rank).notices for rank in ranks}
+        by_rank = self.reduce("notices", notices_of, ranks)
         return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
 

@@ -1,6 +1,8 @@
-"""Load ranks: from the cache where they are in it, several at a time in processes of their own."""
+"""Load one rank: from the cache where it is in it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from hta_widgets.trace import cache
 from hta_widgets.trace.arrow_file import StoredTrace
@@ -12,7 +14,12 @@ LAUNCHES = "launches"
 PARENTS = "parents"
 
 
-def load_rank(source: RankSource, rank: int, on_read: OnRead | None = None) -> StoredTrace:
+def load_rank(
+    source: RankSource,
+    rank: int,
+    on_read: OnRead | None = None,
+    folder: Path | None = None,
+) -> StoredTrace:
     """Load one rank, with its links, and keep it in the cache.
 
     Parameters
@@ -21,11 +28,14 @@ def load_rank(source: RankSource, rank: int, on_read: OnRead | None = None) -> S
     rank : int
     on_read : callable, optional
         Called with the number of bytes read since the last call.
+    folder : Path, optional
+        Where to look for it and to keep it, if there is such a folder; the cache otherwise.
     """
     source = source.here()
-    if not cache.wanted(source):
+    folder = folder if folder is not None and folder.is_dir() else None
+    if folder is None and not cache.wanted(source):
         return StoredTrace(source.load(rank, on_read), {})
-    found = cache.stored(source, rank)
+    found = cache.stored(source, rank, folder)
     if found is not None:
         if on_read:
             on_read(source.size)
@@ -33,5 +43,5 @@ def load_rank(source: RankSource, rank: int, on_read: OnRead | None = None) -> S
     trace = source.load(rank, on_read)
     links = {LAUNCHES: launch_rows(trace.events), PARENTS: parent_rows(trace.events)}
     loaded = StoredTrace(trace, links)
-    cache.store(source, rank, loaded)
+    cache.store(source, rank, loaded, folder)
     return loaded

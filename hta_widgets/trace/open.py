@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
+from hta_widgets.errors import (
+    RankError,
+    TraceFormatError,
+    TraceNotFoundError,
+    UnknownRankError,
+    number_ranges,
+)
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
+from hta_widgets.trace.rank_loader import inflated_size
 from hta_widgets.trace.rank_numbers import Candidate, number_ranks, rank_in_name
+from hta_widgets.trace.rank_sample import RankSample
 from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
 from hta_widgets.trace.remote import fetched
 from hta_widgets.trace.urls import PathLike, TraceSource
+
+RANKS_AT_ONCE: Final = 64
+"""Jobs of more ranks are loaded as analyses ask for them."""
+
+BYTES_AT_ONCE: Final = 4 * 2**30
+"""Jobs with more to read, inflated, too."""
+
+RANKS_HELD: Final = 8
+"""Ranks of such a job that are held at a time."""
 
 _GIVE_RANKS = "say which is which: open_trace({0: 'first.json', 1: 'second.json'})"
 
@@ -35,6 +53,8 @@ def open_trace(
     *,
     kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
     include_last_profiler_step: bool = False,
+    ranks: Iterable[int] | RankSample | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Job:
     """Open the traces of one job.
@@ -57,12 +77,20 @@ def open_trace(
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
     include_last_profiler_step : bool
         Keep the last ProfilerStep, which is left out by default, as it is rarely whole.
+    ranks : iterable of int or RankSample, optional
+        Open only these, or so many, spread evenly (``RankSample(8)``); all when not given.
+    executor : Executor, optional
+        Where ranks are loaded: any ``concurrent.futures.Executor``, such as that of a cluster
+        (``dask.distributed.Client.get_executor()``). Processes of this machine when not given,
+        where loading in parallel is worth it.
     progress : bool
         Show a progress bar while loading takes longer than half a second.
 
     Returns
     -------
     Job
+        Loaded, unless it is big (more than `RANKS_AT_ONCE` ranks or `BYTES_AT_ONCE` to read): then
+        ranks are loaded as analyses ask for them, and at most `RANKS_HELD` are held at a time.
 
     Raises
     ------
@@ -74,19 +102,26 @@ def open_trace(
         If the ranks are not clear.
     RemoteError
         If what a URL names cannot be fetched.
+    UnknownRankError
+        If one of `ranks` does not exist.
     """
     notices: list[str] = []
     found = fetched(source, progress=progress)
     with found.naming():
         sources = found.with_origins(_sources(found.source, notices))
+    sources = _chosen(sources, ranks, notices)
+    big = _is_big(sources)
     job = Job(
         sources,
         name=found.name or _job_name(found.source, sources),
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
         notices=notices,
+        executor=executor,
+        hold_at_most=RANKS_HELD if big else None,
+        progress=progress,
     )
-    return job.load(progress=progress)
+    return job if big else job.load(progress=progress)
 
 
 def as_job(source: Job | HasJob | TraceSource) -> Job:
@@ -96,6 +131,30 @@ def as_job(source: Job | HasJob | TraceSource) -> Job:
     if isinstance(source, HasJob):
         return source.job
     return open_trace(source)
+
+
+def _chosen(
+    sources: Mapping[int, RankSource],
+    ranks: Iterable[int] | RankSample | None,
+    notices: list[str],
+) -> dict[int, RankSource]:
+    """Keep the ranks asked for, and say so."""
+    there = tuple(sorted(sources))
+    asked = ranks.among(there) if isinstance(ranks, RankSample) else tuple(ranks or there)
+    if not set(asked) <= set(there):
+        raise UnknownRankError.from_ranks(asked, there)
+    kept = set(asked)
+    if len(kept) < len(there):
+        notices.append(f"{len(kept)} of {len(there)} ranks were opened: {number_ranges(kept)}")
+    return {rank: sources[rank] for rank in sorted(kept)}
+
+
+def _is_big(sources: Mapping[int, RankSource]) -> bool:
+    """Tell whether a job is loaded rank by rank, as analyses ask for them."""
+    if len(sources) <= RANKS_HELD:
+        return False
+    size = sum(inflated_size(source) for source in sources.values())
+    return len(sources) > RANKS_AT_ONCE or size > BYTES_AT_ONCE
 
 
 def _sources(source: TraceSource, notices: list[str]) -> dict[int, RankSource]:

@@ -1,0 +1,116 @@
+"""Load ranks, or ask about them, several at a time in workers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from hta_widgets.trace import cache, workers
+from hta_widgets.trace.arrow_file import StoredTrace
+from hta_widgets.trace.loading import load_rank
+from hta_widgets.trace.rank import RankSettings
+from hta_widgets.trace.rank_source import OnRead, RankSource
+from hta_widgets.trace.rank_tasks import Question, RankTask, keep_rank, reduce_rank
+
+PARALLEL_BYTES: Final = 300 * 2**20
+"""Bytes to read, inflated, below which starting processes takes longer than they save."""
+
+INFLATED: Final = 12
+"""Typical ratio of a trace's text to its gzip file."""
+
+
+class RankLoader:
+    """Loads ranks of one job here or in an executor, and keeps their Arrow files.
+
+    Parameters
+    ----------
+    settings : RankSettings
+    executor : Executor, optional
+        Used whenever there is anything to load; processes of this machine when not given.
+    """
+
+    def __init__(self, settings: RankSettings, executor: Executor | None = None) -> None:
+        self._settings = settings
+        self._executor = executor
+
+    def load(
+        self, sources: Mapping[int, RankSource], on_read: OnRead
+    ) -> Iterator[tuple[int, StoredTrace]]:
+        """Load ranks: cached ones at once, the others in workers where that is worth it."""
+        waiting: dict[int, RankSource] = {}
+        for rank, source in sources.items():
+            found = cache.stored(source, rank, self._existing_folder(source))
+            if found is None:
+                waiting[rank] = source
+            else:
+                on_read(source.size)
+                yield rank, found
+        if not self._worth_workers(waiting):
+            for rank, source in waiting.items():
+                yield rank, self.load_here(source, rank, on_read)
+            return
+        tasks = {rank: (self._task(source, rank),) for rank, source in waiting.items()}
+        for rank, _ in workers.results(keep_rank, tasks, self._executor):
+            yield rank, self.load_here(waiting[rank], rank)
+            on_read(waiting[rank].size)
+
+    def load_here(
+        self, source: RankSource, rank: int, on_read: OnRead | None = None
+    ) -> StoredTrace:
+        """Load one rank in this process."""
+        return load_rank(source, rank, on_read, self._existing_folder(source))
+
+    def ask(
+        self,
+        sources: Mapping[int, RankSource],
+        questions: Mapping[int, tuple[Question, ...]],
+        on_read: OnRead,
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """Answer questions about ranks where they are loaded."""
+        tasks = {
+            rank: (self._task(sources[rank], rank), asked) for rank, asked in questions.items()
+        }
+        for rank, answers in workers.results(reduce_rank, tasks, self._executor):
+            yield rank, answers
+            on_read(sources[rank].size)
+
+    @property
+    def has_workers(self) -> bool:
+        """Tell whether there is anything to gain from other processes."""
+        return self._executor is not None or workers.cpu_count() > 1
+
+    def _worth_workers(self, waiting: Mapping[int, RankSource]) -> bool:
+        if self._executor is not None or len(waiting) < 2 or workers.cpu_count() < 2:  # noqa: PLR2004
+            return bool(waiting) and self._executor is not None
+        return sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
+
+    def _task(self, source: RankSource, rank: int) -> RankTask:
+        folder = cache.cache_folder() if cache.wanted(source) else self._own_folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        located = replace(source, path=source.path.absolute())
+        return RankTask(located, rank, self._settings, folder and folder.absolute())
+
+    def _existing_folder(self, source: RankSource) -> Path | None:
+        """Folder in which a worker may have kept a rank that the cache does not keep."""
+        return self.__dict__.get("_own_folder") if not cache.wanted(source) else None
+
+    @cached_property
+    def _own_folder(self) -> Path:
+        """A folder that lives as long as the job."""
+        folder = Path(tempfile.mkdtemp(prefix="hta_widgets-"))
+        remove: Callable[..., object] = shutil.rmtree
+        weakref.finalize(self, remove, folder, ignore_errors=True)
+        return folder
+
+
+def inflated_size(source: RankSource) -> int:
+    """Bytes to read of a rank, of a gzip file about."""
+    return source.size * (INFLATED if source.path.suffix == ".gz" else 1)

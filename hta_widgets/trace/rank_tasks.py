@@ -1,0 +1,51 @@
+"""What a worker does with one rank: load it, and keep it or send back what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hta_widgets.trace.loading import load_rank
+from hta_widgets.trace.rank import Rank, RankSettings
+from hta_widgets.trace.rank_source import RankSource
+
+
+class RankTask(NamedTuple):
+    """One rank for a worker; small, so that it can be sent anywhere.
+
+    Attributes
+    ----------
+    source : RankSource
+    rank : int
+    settings : RankSettings
+    folder : Path
+        Where the rank's Arrow file is kept; a worker that has no such folder uses its own cache.
+    """
+
+    source: RankSource
+    rank: int
+    settings: RankSettings
+    folder: Path | None
+
+
+class Question(NamedTuple):
+    """A function of a rank, defined at the top of a module, and its further arguments."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+    def asked_of(self, rank: Rank) -> Any:  # noqa: ANN401
+        """Call the function."""
+        return self.function(rank, *self.arguments)
+
+
+def keep_rank(task: RankTask) -> None:
+    """Load a rank, so that its Arrow file lies in the folder."""
+    load_rank(task.source, task.rank, folder=task.folder)
+
+
+def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:
+    """Load a rank and answer questions about it."""
+    rank = Rank(load_rank(task.source, task.rank, folder=task.folder), task.settings)
+    return [question.asked_of(rank) for question in questions]

@@ -228,14 +228,8 @@ class Job:
     @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
-        return min(
-            (
-                origin.ns
-                for origin in self.reduce("origin", origin_of, self.ranks).values()
-                if origin.has_events
-            ),
-            default=0,
-        )
+        origins = self.reduce("origin", origin_of, self.ranks).values()
+        return min((origin.ns for origin in origins if origin.has_events), default=0)
 
     def offset_ns(self, rank: int) -> int:
         """Time (ns) to add to a rank's own times to align it with the others."""

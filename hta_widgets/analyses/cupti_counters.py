@@ -93,7 +93,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    parts = {rank: _of_rank(job, rank) for rank in chosen}
+    parts = job.reduce("cupti counters", _measured, chosen, job.origin_ns)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
     counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
     columns = [*_COLUMNS, *counters]
@@ -114,15 +114,8 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     )
 
 
-def _of_rank(job: Job, rank: int) -> _OfRank:
-    offset_ns = job.offset_ns(rank)
-    return job.remember(
-        ("cupti counters", rank, offset_ns), lambda: _measured(job.rank(rank), offset_ns)
-    )
-
-
-def _measured(rank: Rank, offset_ns: int) -> _OfRank:
-    events = rank.trace.events
+def _measured(rank: Rank, origin_ns: int) -> _OfRank:
+    events, offset_ns = rank.trace.events, rank.trace.origin_ns - origin_ns
     rows = events.rows_of(Kind.PROFILER_RANGE)
     launches, notices = _launches(rank, rows)
     kept = rank.analysed[np.where(launches == NO_LAUNCH, rows, launches)]

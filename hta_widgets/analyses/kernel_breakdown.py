@@ -18,9 +18,9 @@ from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names import short_name
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.formats import Recorded
-from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.rank import Rank
 
 OTHERS = "others"
 _COLUMNS = (
@@ -93,11 +93,13 @@ def kernel_breakdown(
     chosen = job.select_ranks(ranks)
     types = [KernelType.COMPUTATION, KernelType.COMMUNICATION]
     types += [KernelType.MEMORY] if include_memory_kernels else []
-    statistics = pd.concat([_statistics_of(job, rank) for rank in chosen], ignore_index=True)
+    by_rank = job.reduce("kernel statistics", _launch_statistics, chosen)
+    statistics = pd.concat(list(by_rank.values()), ignore_index=True)
     if not include_memory_kernels:
         wanted = statistics["kernel_type"] != KernelType.MEMORY.name
         statistics = statistics[wanted].reset_index(drop=True)
-    table = _time_by_type(job, chosen, types)
+    times = job.reduce("time by combination", _time_by_combination, chosen, tuple(types))
+    table = _time_by_type(times.values(), types)
     return KernelBreakdown(
         types=table,
         kernels=_folded(statistics, duration_ratio, num_kernels),
@@ -116,10 +118,16 @@ def _check(duration_ratio: float, num_kernels: int) -> None:
         raise ParameterError(msg)
 
 
-def _time_by_type(job: Job, ranks: Sequence[int], types: Sequence[KernelType]) -> pd.DataFrame:
+def _time_by_combination(rank: Rank, types: Sequence[KernelType]) -> Times:
+    """Time (ns) by the combination of types running, over all devices."""
     total = np.zeros(2 ** len(types), dtype=np.int64)
-    for rank in ranks:
-        total += _times_of(job, rank, types)
+    for _, on_device in rank.gpu_work.by_device():
+        total += time_by_combination([on_device.busy_by_type[each] for each in types])
+    return total
+
+
+def _time_by_type(of_ranks: Iterable[Times], types: Sequence[KernelType]) -> pd.DataFrame:
+    total = np.stack(list(of_ranks)).sum(axis=0)
     names = [
         " overlapping ".join(each.name for bit, each in enumerate(types) if combination >> bit & 1)
         for combination in range(total.size)
@@ -130,27 +138,9 @@ def _time_by_type(job: Job, ranks: Sequence[int], types: Sequence[KernelType]) -
     return table.reset_index(drop=True)
 
 
-def _times_of(job: Job, rank: int, types: Sequence[KernelType]) -> Times:
-    """Time of one rank by combination of types, all its devices together, reckoned once."""
-
-    def reckon() -> Times:
-        times = np.zeros(2 ** len(types), dtype=np.int64)
-        for _, work in job.gpu_work(rank).by_device():
-            times += time_by_combination([work.busy_by_type[each] for each in types])
-        return times
-
-    return job.remember(("kernel types", rank, tuple(types)), reckon)
-
-
-def _statistics_of(job: Job, rank: int) -> pd.DataFrame:
-    """Launch statistics of one rank, which no parameter changes."""
-    key = ("kernel statistics", rank)
-    table: pd.DataFrame = job.remember(key, lambda: _launch_statistics(rank, job.gpu_work(rank)))
-    return table
-
-
-def _launch_statistics(rank: int, work: GpuWork) -> pd.DataFrame:
+def _launch_statistics(rank: Rank) -> pd.DataFrame:
     """Statistics per type and name, longest first within a type."""
+    work = rank.gpu_work
     wanted = np.flatnonzero(work.type != KernelType.OTHER)
     key = work.type[wanted].astype(np.int64) * len(work.names) + work.name[wanted]
     order = np.argsort(key, kind="stable")
@@ -169,7 +159,7 @@ def _launch_statistics(rank: int, work: GpuWork) -> pd.DataFrame:
             "stddev_ns": np.sqrt(squares / np.maximum(count - 1, 1)),
             "mean_ns": mean_ns,
             "kernel_type": [KernelType(code).name for code in type_codes.tolist()],
-            "rank": rank,
+            "rank": rank.trace.rank,
             "count": count,
             "folded": 0,
         },

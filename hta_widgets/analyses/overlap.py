@@ -13,6 +13,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.rank import Rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +52,8 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    table = pd.DataFrame([row for rank in chosen for row in _rows(job, rank)])
+    by_rank = job.reduce("overlap", _rows, chosen)
+    table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     communication = table["communication_time_ns"]
     table["overlap_percent"] = (
         100 * table["overlap_time_ns"] / communication.where(communication > 0)
@@ -59,12 +61,9 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
     return Overlap(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
 
 
-def _rows(job: Job, rank: int) -> list[dict[str, int]]:
-    """One row per device of a rank, measured once."""
-    devices = job.gpu_work(rank).by_device
-    return job.remember(
-        ("overlap", rank), lambda: [_row(rank, device, work) for device, work in devices()]
-    )
+def _rows(rank: Rank) -> list[dict[str, int]]:
+    """One row per device."""
+    return [_row(rank.trace.rank, device, work) for device, work in rank.gpu_work.by_device()]
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

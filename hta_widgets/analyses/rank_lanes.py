@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time_slices import Timeline
+from hta_widgets.analyses.time_slices import Timeline, slice_edges, time_in_slices
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Kind
 from hta_widgets.trace.gpu_work import NO_DEVICE
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.rank import Rank
 
 RANK, DEVICE, STREAM = "rank", "device", "stream"
 LEVELS = (RANK, DEVICE, STREAM)
@@ -37,7 +38,12 @@ class Lane(NamedTuple):
     """How many of them are CUDA graphs that were recorded as a whole."""
     devices: int
     """How many devices the kernels ran on."""
-    timeline: Timeline
+    start_ns: int
+    """First kernel start."""
+    end_ns: int
+    """Last kernel end."""
+    busy_ns: tuple[int, ...]
+    """Time of compute, communicate and overlap in all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +63,10 @@ class Lanes:
     @classmethod
     def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:
         """Collect the lanes of the given ranks; a rank without kernels has one, without any."""
-        offsets = job.remember("offsets", lambda: _offsets_ns(job))
-        lanes = [
-            lane
-            for rank in ranks
-            for lane in job.remember(("lanes", rank, by), partial(_lanes_of_rank, job, rank, by))
-        ]
+        chosen = tuple(ranks)
+        offsets = job.offsets_ns(chosen)
+        by_rank = job.reduce("lanes", _lanes_of, chosen, by).values()
+        lanes = [lane for of_rank in by_rank for lane in of_rank]
         return cls(lanes, np.array([offsets[lane.rank] for lane in lanes], dtype=np.int64))
 
     @cached_property
@@ -70,7 +74,7 @@ class Lanes:
         """First kernel start and last kernel end of each rank that has any, since the origin."""
         extents: dict[int, tuple[int, int]] = {}
         for lane, offset in zip(self.lanes, self.offset_ns.tolist(), strict=True):
-            own = lane.timeline.start_ns + offset, lane.timeline.end_ns + offset
+            own = lane.start_ns + offset, lane.end_ns + offset
             start_ns, end_ns = extents.get(lane.rank, own)
             if lane.kernels:
                 extents[lane.rank] = min(start_ns, own[0]), max(end_ns, own[1])
@@ -91,14 +95,39 @@ def source_label(job: Job, rank: int) -> str:
     return name.removeprefix(_RECIPE_PREFIX)
 
 
-def _offsets_ns(job: Job) -> dict[int, int]:
-    """Offset of each rank; `Job.offset_ns` looks at all ranks for each."""
-    origin_ns = job.origin_ns
-    return {rank: job.rank(rank).trace.origin_ns - origin_ns for rank in job.ranks}
+def lane_slices(
+    job: Job, ranks: Iterable[int], by: str, window_ns: tuple[int, int], slices: int
+) -> NDArray[np.int64]:
+    """Cut all lanes, in their order, into equal slices of a window on the job's clock.
+
+    Returns
+    -------
+    ndarray of int64, shape (4, lanes, slices)
+        Time (ns) of each of the `ACTIVITIES`.
+    """
+    window = (*window_ns, slices, job.origin_ns)
+    by_rank = job.reduce("lane slices", _slices_of, ranks, by, *window)
+    return np.concatenate(list(by_rank.values()), axis=1)
 
 
-def _lanes_of_rank(job: Job, rank: int, by: str) -> list[Lane]:
-    kernels = _kernels(job, rank)
+def _lanes_of(rank: Rank, by: str) -> list[Lane]:
+    return [lane for lane, _ in _timed_lanes(rank, by)]
+
+
+def _slices_of(  # noqa: PLR0917  # arguments of a task have their places
+    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, origin_ns: int
+) -> NDArray[np.int64]:
+    timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
+    edges = slice_edges(start_ns, end_ns, slices) - (rank.trace.origin_ns - origin_ns)
+    return time_in_slices(timelines, np.broadcast_to(edges, (len(timelines), edges.size)))
+
+
+def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    return rank.remember(("lanes", by), lambda: _build_lanes(rank, by))
+
+
+def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    number, kernels = rank.trace.rank, _kernels(rank)
     device = np.where(by == RANK, NO_DEVICE, kernels.device)
     stream = np.where(by == STREAM, kernels.stream, NO_STREAM)
     keys = [
@@ -107,9 +136,10 @@ def _lanes_of_rank(job: Job, rank: int, by: str) -> list[Lane]:
         for other in np.unique(stream[device == each]).tolist()
     ]
     lanes = [
-        _lane((rank, *key), kernels.take((device == key[0]) & (stream == key[1]))) for key in keys
+        _lane((rank.trace.rank, *key), kernels.take((device == key[0]) & (stream == key[1])))
+        for key in keys
     ]
-    return lanes or [_lane((rank, NO_DEVICE, NO_STREAM), kernels)]
+    return lanes or [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
 
 
 class _Kernels(NamedTuple):
@@ -134,16 +164,16 @@ class _Kernels(NamedTuple):
         )
 
 
-def _kernels(job: Job, rank: int) -> _Kernels:
-    work = job.gpu_work(rank)
-    is_graph = job.rank(rank).trace.events.kind[work.rows] == Kind.GRAPH
+def _kernels(rank: Rank) -> _Kernels:
+    work = rank.gpu_work
+    is_graph = rank.trace.events.kind[work.rows] == Kind.GRAPH
     is_graph &= work.type == KernelType.OTHER
     communicates = work.type == KernelType.COMMUNICATION
     every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, communicates, is_graph)
     return every.take(communicates | is_graph | (work.type == KernelType.COMPUTATION))
 
 
-def _lane(key: tuple[int, int, int], kernels: _Kernels) -> Lane:
+def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]:
     count = kernels.start_ns.size
     computing, communicating = (
         Intervals.union(kernels.start_ns[some], kernels.end_ns[some])
@@ -151,10 +181,14 @@ def _lane(key: tuple[int, int, int], kernels: _Kernels) -> Lane:
     )
     start_ns = int(kernels.start_ns.min()) if count else 0
     end_ns = int(kernels.end_ns.max()) if count else 0
-    return Lane(
+    timeline = Timeline.of(computing, communicating, start_ns, end_ns)
+    lane = Lane(
         *key,
         kernels=count,
         graphs=int(kernels.is_graph.sum()),
         devices=int(np.unique(kernels.device).size),
-        timeline=Timeline.of(computing, communicating, start_ns, end_ns),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        busy_ns=tuple(timeline.busy_ns.tolist()),
     )
+    return lane, timeline

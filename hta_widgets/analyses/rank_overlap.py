@@ -24,12 +24,13 @@ from hta_widgets.analyses.rank_lanes import (
     STREAM,
     Lane,
     Lanes,
+    lane_slices,
     source_label,
 )
 from hta_widgets.analyses.rank_outliers import FEWEST, Z_OUTLIER, largest_z
 from hta_widgets.analyses.rank_overlap_finding import finding_on
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time_slices import slice_edges, time_in_slices
+from hta_widgets.analyses.time_slices import slice_edges
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
@@ -131,11 +132,14 @@ def rank_overlap(
     compared = (
         job.remember(("rank_overlap", by, common_window), compare) if whole_job else compare()
     )
-    edges = slice_edges(*compared.source.window, slices)
+    window_ns = compared.source.window
+    spent = lane_slices(job, chosen, by, window_ns, slices)
     return RankOverlap(
         by=by,
         lanes=compared.lanes,
-        slices=_slices_table(compared, edges, common_window=common_window),
+        slices=_slices_table(
+            compared.lanes, spent, slice_edges(*window_ns, slices), common_window=common_window
+        ),
         outliers=compared.outliers,
         nodes=compared.nodes,
         finding=compared.finding,
@@ -181,7 +185,7 @@ def _check(by: str, slices: int) -> None:
 def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.DataFrame:
     lanes = source.lanes
     labels = [source_label(job, lane.rank) for lane in lanes]
-    numbers = [(*lane[:4], lane.timeline.start_ns, lane.timeline.end_ns) for lane in lanes]
+    numbers = [(*lane[:4], lane.start_ns, lane.end_ns) for lane in lanes]
     names = ["rank", "device", "stream", "kernels", "start_ns", "end_ns"]
     table = pd.DataFrame(np.array(numbers, dtype=np.int64), columns=names)
     table.insert(3, "label", labels)
@@ -191,7 +195,7 @@ def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.
         aligned = (table[edge] + source.offset_ns).where(has_kernels, 0)
         table[edge] = aligned if common is None else common[place]
     table["span_ns"] = table["end_ns"] - table["start_ns"]
-    busy_ns = np.array([lane.timeline.busy_ns for lane in lanes], dtype=np.int64)
+    busy_ns = np.array([lane.busy_ns for lane in lanes], dtype=np.int64)
     table[list(TIMES[:-1])] = busy_ns
     table[TIMES[-1]] = table["span_ns"] - busy_ns.sum(axis=1)
     span_ns = table["span_ns"].where(table["span_ns"] > 0)
@@ -200,9 +204,9 @@ def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.
     return table
 
 
-def _slices_table(compared: _Compared, edges: Times, *, common_window: bool) -> pd.DataFrame:
-    lanes, offset_ns = compared.source.lanes, compared.source.offset_ns
-    spent = time_in_slices([lane.timeline for lane in lanes], edges - offset_ns[:, np.newaxis])
+def _slices_table(
+    lanes: pd.DataFrame, spent: NDArray[np.int64], edges: Times, *, common_window: bool
+) -> pd.DataFrame:
     whole = np.broadcast_to(np.diff(edges), spent.shape[1:])
     outside = whole - spent.sum(axis=0)
     if common_window:
@@ -210,7 +214,7 @@ def _slices_table(compared: _Compared, edges: Times, *, common_window: bool) -> 
         outside = np.zeros_like(outside)
     count = edges.size - 1
     keys = ("rank", "device", "stream")
-    columns = {key: compared.lanes[key].to_numpy().repeat(count) for key in keys}
+    columns = {key: lanes[key].to_numpy().repeat(count) for key in keys}
     columns["slice"] = np.tile(np.arange(count), len(lanes))
     columns["start_ns"] = np.tile(edges[:-1], len(lanes))
     columns["end_ns"] = np.tile(edges[1:], len(lanes))

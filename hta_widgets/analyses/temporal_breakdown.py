@@ -12,6 +12,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.rank import Rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,14 +51,14 @@ def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> Temporal
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    table = pd.DataFrame(
-        [
-            _row(rank, device, work)
-            for rank in chosen
-            for device, work in job.gpu_work(rank).by_device()
-        ]
-    )
+    by_rank = job.reduce("temporal_breakdown", _rows, chosen)
+    table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     return TemporalBreakdown(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
+
+
+def _rows(rank: Rank) -> list[dict[str, int]]:
+    """One row per device."""
+    return [_row(rank.trace.rank, device, work) for device, work in rank.gpu_work.by_device()]
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

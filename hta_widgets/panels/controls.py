@@ -10,6 +10,7 @@ import numpy as np
 
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank import Rank
 
 Options: TypeAlias = Sequence[tuple[str, str | float]]
 DetailedOptions: TypeAlias = Sequence[tuple[str, str, str]]
@@ -184,14 +185,13 @@ class StreamPicker(Picker):
 
     def options(self, job: Job) -> list[int]:
         """Streams on which any rank of the job does GPU work."""
-        return sorted({stream for rank in job.ranks for stream in _streams(job, rank)})
+        by_rank = job.reduce("streams", _streams_of, job.ranks).values()
+        return sorted(set[int]().union(*by_rank))
 
 
-def _streams(job: Job, rank: int) -> list[int]:
-    found: list[int] = job.remember(
-        ("streams", rank), lambda: np.unique(job.gpu_work(rank).stream).tolist()
-    )
-    return found
+def _streams_of(rank: Rank) -> list[int]:
+    streams: list[int] = np.unique(rank.gpu_work.stream).tolist()
+    return streams
 
 
 SHARE_OR_TIME = Choice("as_percent", "Show", (("Share", True), ("Time", False)))

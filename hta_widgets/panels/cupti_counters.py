@@ -36,6 +36,7 @@ class CuptiCountersPanel(Panel):
 
     title = "Performance counters"
     wide = True
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Choice("counter", "Counter", counter_options),

@@ -51,6 +51,7 @@ COLUMNS = "repeat(auto-fit, minmax(min(100%, max(520px, 40%)), 1fr))"
 class JobPanel(Panel):
     """The job: its name, its ranks, what was left out."""
 
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (RankPicker(),)
 
     def analyse(self) -> Result:

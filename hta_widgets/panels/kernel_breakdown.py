@@ -42,6 +42,7 @@ class KernelBreakdownPanel(Panel):
     wide = True
     follows = ("kernel",)
     needs = (Recorded.KERNELS,)
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Slider("num_kernels", "Kernels", min=1, max=100, open_ended=True),

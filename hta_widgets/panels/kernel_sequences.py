@@ -57,6 +57,7 @@ class KernelSequencesPanel(Panel):
     title = "Kernel sequences"
     wide = True
     needs = (Recorded.KERNELS,)
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Search("operator_name", "Operator", operator_options, free_text=True),

@@ -18,6 +18,7 @@ class OverlapPanel(Panel):
     """How much of each GPU's communication is hidden behind computation."""
 
     title = "Communication overlap"
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (RankPicker(), SHARE_OR_TIME)
 
     as_percent = Bool(True).tag(sync=True)

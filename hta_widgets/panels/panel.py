@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from traitlets import Bool, Dict, Int, List, TraitError, link, validate
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.errors import ParameterError
 from hta_widgets.panels.actions import answer, reason
 from hta_widgets.panels.assets import shared_assets
 from hta_widgets.panels.controls import Control
@@ -99,6 +100,9 @@ class Panel(anywidget.AnyWidget):
     needs: ClassVar[tuple[Recorded, ...]] = ()
     """What a format must hold for the panel to show anything."""
 
+    any_number_of_ranks: ClassVar[bool] = False
+    """Whether the analysis needs ranks one by one only, so that a big job can be shown whole."""
+
     ranks: List[int] = List(Int()).tag(sync=True)
     """Ranks to analyse, always those of the selection; an empty list means all."""
 
@@ -153,7 +157,7 @@ class Panel(anywidget.AnyWidget):
     @classmethod
     def concerns(cls, job: Job) -> bool:
         """Tell whether a job has anything for this panel; if not, its dashboard leaves it out."""
-        return any(not job.lacking([rank], *cls.needs) for rank in job.ranks)
+        return job.holds(*cls.needs)
 
     def analyse(self) -> Result:
         """Run the analysis with the panel's parameters."""
@@ -302,10 +306,21 @@ class Panel(anywidget.AnyWidget):
             self._publish({**self._outcome.view(), "error": self._error()})
 
     def _analyse_and_draw(self) -> Outcome:
+        self._refuse_too_many_ranks()
         result = self.analyse()
         empty = self.nothing_to_show(result)
         figures = {} if empty else self.draw(result)
         return Outcome(result, self._notices(result), empty, figures, self.tabulate(result))
+
+    def _refuse_too_many_ranks(self) -> None:
+        if self.any_number_of_ranks or not self.job.too_many_to_hold(self.ranks):
+            return
+        count, limit = len(self.job.select_ranks(self.ranks)), self.job.hold_at_most
+        msg = (
+            f"{count} ranks of a job this big are too many to look into at a time; pick at most "
+            f"{limit} (selection.ranks = {list(self.job.ranks[:2])})"
+        )
+        raise ParameterError(msg)
 
     def _notices(self, result: Result) -> list[str]:
         if self._job_notices:

@@ -38,6 +38,7 @@ class RankOverlapPanel(Panel):
 
     title = "Overlap by rank"
     wide = True
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),
         Choice("by", "By", BY),

@@ -18,6 +18,7 @@ class TemporalBreakdownPanel(Panel):
     """How each GPU spends its time: computing, busy without computing, or idle."""
 
     title = "Temporal breakdown"
+    any_number_of_ranks = True
     controls: ClassVar[tuple[Control, ...]] = (RankPicker(), SHARE_OR_TIME)
 
     as_percent = Bool(True).tag(sync=True)

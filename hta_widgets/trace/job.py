@@ -25,6 +25,9 @@ from hta_widgets.trace.remembered import Remembered
 Built = TypeVar("Built")
 _Key = tuple[Hashable, ...]
 
+QUESTIONS_KEPT = 64
+"""Questions about ranks whose answers are remembered, such as slices of another width."""
+
 PROGRESS_DELAY_S = 0.5
 """Loads that are over sooner show no progress bar."""
 
@@ -190,7 +193,7 @@ class Job:
         """
         chosen = self.select_ranks(tuple(ranks))
         key, question = (name, *arguments), Question(function, arguments)
-        known = self._reduced.setdefault(key, {})
+        known = self._known(key)
         missing = [rank for rank in chosen if rank not in known]
         away = self._away(missing)
         self._ask_workers(key, question, away)
@@ -198,6 +201,14 @@ class Job:
             if rank not in known:
                 known[rank] = question.asked_of(self.rank(rank))
         return {rank: cast("Built", known[rank]) for rank in chosen}
+
+    def _known(self, key: _Key) -> dict[int, Any]:
+        """Answers to a question so far; those to what was asked longest ago are forgotten."""
+        known = self._reduced[key] = self._reduced.pop(key, {})
+        for oldest in [*self._reduced][: max(len(self._reduced) - QUESTIONS_KEPT, 0)]:
+            if oldest not in {(name,) for name in STANDING}:
+                del self._reduced[oldest]
+        return known
 
     def _away(self, ranks: Iterable[int]) -> list[int]:
         """Ranks to be asked about where workers load them; others are loaded here."""
@@ -245,6 +256,11 @@ class Job:
     def notices(self) -> tuple[str, ...]:
         """What was dropped, left out or not matched in the whole job, in words."""
         return self.notices_for(self.ranks)
+
+    def holds(self, *needed: Recorded) -> bool:
+        """Tell whether any rank has all of what an analysis needs."""
+        by_rank = self.reduce("lacks", lacks_of, self.ranks).values()
+        return any(not lacks.among(needed) for lacks in by_rank)
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Say which ranks lack what an analysis needs, since their format does not hold it."""

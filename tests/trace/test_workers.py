@@ -1,0 +1,78 @@
+"""Tasks survive the workers that were to do them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace.workers import results
+
+
+def doubled(number):
+    return 2 * number
+
+
+def killed_once(number, marker):
+    """Kill the first worker that does this."""
+    if number == 2 and not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def killed_unless(number, survivor):
+    """Kill every process but one."""
+    if os.getpid() != survivor:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def no_trace(path):
+    msg = f"{path} is no trace"
+    raise TraceFormatError(msg)
+
+
+def tasks(*arguments):
+    return {number: (number, *arguments) for number in range(4)}
+
+
+DOUBLED = {number: 2 * number for number in range(4)}
+
+
+def test_processes_of_this_machine():
+    assert dict(results(doubled, tasks())) == DOUBLED
+
+
+def test_an_executor_of_any_kind():
+    with ThreadPoolExecutor(2) as executor:
+        assert dict(results(doubled, tasks(), executor)) == DOUBLED
+
+
+def test_a_dead_worker_is_replaced(tmp_path, caplog):
+    done = results(killed_once, tasks(str(tmp_path / "died")))
+    assert dict(done) == DOUBLED
+    assert (tmp_path / "died").exists()
+    assert "lost by their workers" in caplog.text
+
+
+def test_without_any_living_worker_it_is_done_here(caplog):
+    assert dict(results(killed_unless, tasks(os.getpid()))) == DOUBLED
+    assert caplog.text.count("lost by their workers") == 2
+
+
+def test_an_executor_that_is_shut_down_is_replaced(caplog):
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    assert dict(results(doubled, tasks(), executor)) == DOUBLED
+    assert "cannot schedule new futures" in caplog.text
+
+
+def test_the_error_of_a_task_is_raised_as_it_is():
+    with pytest.raises(TraceFormatError, match="^a.json is no trace$") as raised:
+        list(results(no_trace, {0: ("a.json",)}))
+    assert raised.value.__cause__ is None

@@ -1,0 +1,168 @@
+"""A big job gives the numbers of a small one, and holds a few of its ranks."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas as pd
+import pytest
+
+from hta_widgets import Dashboard, RankSample, TraceAnalysis, open_trace
+from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.overlap import overlap
+from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.analyses.rank_overlap import rank_overlap
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
+from hta_widgets.sample import write_sample
+from hta_widgets.trace import cache, rank_loader, workers
+from hta_widgets.trace import open as opening
+from hta_widgets.trace.remembered import Remembered
+
+RANKS = 6
+HELD = 2
+ANALYSES = (temporal_breakdown, overlap, rank_overlap, kernel_breakdown)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("job")
+    write_sample(path, ranks=RANKS, steps=2, progress=False)
+    return path
+
+
+@pytest.fixture
+def big(monkeypatch):
+    monkeypatch.setattr(opening, "RANKS_HELD", HELD)
+    monkeypatch.setattr(opening, "RANKS_AT_ONCE", HELD)
+
+
+def tables(job, analysis):
+    result = analysis(job)
+    return result, {
+        name: table for name, table in vars(result).items() if isinstance(table, pd.DataFrame)
+    }
+
+
+def assert_same(job, expected, analysis):
+    result, ours = tables(job, analysis)
+    reference, theirs = tables(expected, analysis)
+    assert (result.finding, result.notices) == (reference.finding, reference.notices)
+    assert ours.keys() == theirs.keys()
+    for name, table in ours.items():
+        pd.testing.assert_frame_equal(table, theirs[name], check_exact=True)
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_a_big_job_has_the_numbers_of_a_small_one(folder, monkeypatch, cpus):
+    small = open_trace(folder, progress=False)
+    monkeypatch.setattr(opening, "RANKS_HELD", HELD)
+    monkeypatch.setattr(opening, "RANKS_AT_ONCE", HELD)
+    monkeypatch.setattr(workers, "cpu_count", lambda: cpus)
+    big = open_trace(folder, progress=False)
+    assert not big._loaded
+    for analysis in ANALYSES:
+        assert_same(big, small, analysis)
+    assert len(big._loaded) == (0 if cpus > 1 else HELD)
+    assert_same(big, small, queue_length)
+    assert len(big._loaded) == HELD
+    assert [big.offset_ns(rank) for rank in big.ranks] == [small.offset_ns(r) for r in small.ranks]
+
+
+def test_what_an_evicted_rank_left_goes_with_it(folder, big):  # noqa: ARG001
+    job = open_trace(folder, progress=False)
+    built = []
+    for rank in (0, 0, 1, 2, 0):
+        job.remember(("of", rank), lambda rank=rank: built.append(len(job.rank(rank).trace.events)))
+    assert len(built) == 4
+    assert list(job._loaded) == [2, 0]
+
+
+def test_a_value_of_several_ranks_goes_with_the_first_of_them():
+    kept, built = Remembered(), []
+
+    def both():
+        built.append("both")
+        return kept.get("one", lambda: kept.touch(1)), kept.touch(2)
+
+    for _ in range(2):
+        kept.get("both", both)
+    kept.forget(1)
+    kept.get("both", both)
+    assert built == ["both", "both"]
+
+
+def test_nothing_is_kept_of_ranks_that_go_while_it_is_built():
+    kept, built = Remembered(), []
+
+    def evicting():
+        built.append(1)
+        kept.touch(1)
+        kept.forget(1)
+
+    for _ in range(2):
+        kept.get("key", evicting)
+    assert len(built) == 2
+
+
+def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001
+    dashboard = Dashboard(open_trace(folder, progress=False))
+    assert len(dashboard.job._loaded) <= HELD
+    assert len(dashboard.panels["temporal_breakdown"].result.ranks) == RANKS
+    with pytest.raises(ParameterError, match="6 ranks of a job this big .* at most 2"):
+        _ = dashboard.panels["idle_time"].result
+    dashboard.selection.ranks = [0, 5]
+    assert set(dashboard.panels["idle_time"].result.streams["rank"]) == {0, 5}
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["cache", "no cache"])
+def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
+    expected = open_trace(folder, progress=False)
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache") if kept else cache.OFF)
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    job = open_trace(folder, progress=False)
+    assert not job.rank(0).trace.events.start_ns.flags.owndata
+    for analysis in ANALYSES:
+        assert_same(job, expected, analysis)
+    own = job._loader.__dict__.get("_own_folder")
+    assert (own is None) == kept
+    assert len(list((own or tmp_path / "cache").iterdir())) == RANKS
+    del job
+    assert own is None or not own.exists()
+
+
+def test_an_error_of_a_worker_is_that_of_the_trace(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    paths = sorted(folder.iterdir())
+    (tmp_path / "broken.json").write_text('{"traceEvents": 5}')
+    with pytest.raises(TraceFormatError, match=r"broken\.json"):
+        open_trace({0: paths[0], 1: paths[1], 2: tmp_path / "broken.json"}, progress=False)
+
+
+def test_the_executor_given_is_used(folder, monkeypatch):
+    with ThreadPoolExecutor(1) as executor:
+        submitted = []
+        submit = executor.submit
+        monkeypatch.setattr(
+            executor, "submit", lambda *task: submitted.append(task) or submit(*task)
+        )
+        TraceAnalysis(trace_dir=folder, executor=executor, progress=False)
+    assert len(submitted) == RANKS
+
+
+def test_some_ranks(folder):
+    assert open_trace(folder, ranks=[4, 1], progress=False).ranks == (1, 4)
+    job = open_trace(folder, ranks=RankSample(3), progress=False)
+    assert job.ranks == (0, 2, 5)
+    assert "3 of 6 ranks were opened: 0, 2, 5" in job.notices
+    assert TraceAnalysis(trace_dir=folder, ranks=[3], progress=False).job.ranks == (3,)
+
+
+def test_ranks_that_do_not_exist(folder):
+    with pytest.raises(UnknownRankError, match=r"rank 9 is not .* its ranks are 0-5"):
+        open_trace(folder, ranks=[0, 9], progress=False)
+    with pytest.raises(ParameterError, match="ask for 1 or more"):
+        RankSample(0)

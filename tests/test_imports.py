@@ -1,0 +1,29 @@
+"""Workers load ranks without the packages that draw them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import hta_widgets
+
+
+def test_loading_needs_no_widgets_and_no_figures():
+    code = (
+        "import sys, hta_widgets.trace.rank_tasks, hta_widgets.analyses.rank_overlap;"
+        "print(sorted({'plotly', 'ipywidgets', 'anywidget', 'traitlets'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_everything_public_is_there():
+    assert set(hta_widgets.__all__) <= set(dir(hta_widgets))
+    assert all(getattr(hta_widgets, name) for name in hta_widgets.__all__)
+
+
+def test_what_is_not_there_is_said():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = hta_widgets.nothing

@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from hta_widgets.panels import Dashboard
-from hta_widgets.trace import cache
+from hta_widgets.trace import cache, cache_files
 from hta_widgets.trace.open import open_trace
 from tests import nsys_export
 from tests.nsys_export import KERNEL, NVTX, RUNTIME, SESSION, STRINGS
@@ -51,7 +51,7 @@ def test_the_planted_export_holds_them(export):
 
 
 def test_not_in_the_cache_a_log_or_a_panel(export, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     with caplog.at_level(logging.DEBUG):
         job = open_trace(export, progress=False)

@@ -12,7 +12,7 @@ import pytest
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.trace import cache, event_text
+from hta_widgets.trace import cache, cache_files, event_text
 from hta_widgets.trace.events import TextColumn
 from hta_widgets.trace.events_builder import EventsBuilder
 from hta_widgets.trace.kineto import load_kineto
@@ -118,7 +118,7 @@ def test_only_the_events_of_one_piece_are_objects(files, monkeypatch):
 
 
 def test_opening_again_copies_no_column(files, tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     open_trace(files, progress=False)
     job = open_trace(files, progress=False)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hta_widgets.trace import cache, workers
 from hta_widgets.trace.arrow_file import StoredTrace
+from hta_widgets.trace.cache_files import cache_folder
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.rank import RankSettings
 from hta_widgets.trace.rank_source import OnRead, RankSource
@@ -92,7 +93,7 @@ class RankLoader:
         return sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
 
     def _task(self, source: RankSource, rank: int) -> RankTask:
-        folder = cache.cache_folder() if cache.wanted(source) else self._own_folder
+        folder = cache_folder() if cache.wanted(source) else self._own_folder
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         located = replace(source, path=source.path.absolute())

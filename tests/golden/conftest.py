@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.trace.cache import VARIABLE
+from hta_widgets.trace.cache_files import VARIABLE
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.sample import write_sample
-from hta_widgets.trace import cache, rank_loader, workers
+from hta_widgets.trace import cache, cache_files, rank_loader, workers
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.remembered import Remembered
 
@@ -118,7 +118,7 @@ def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001
 @pytest.mark.parametrize("kept", [True, False], ids=["cache", "no cache"])
 def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
     expected = open_trace(folder, progress=False)
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache") if kept else cache.OFF)
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache") if kept else cache_files.OFF)
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(workers, "cpu_count", lambda: 2)

@@ -84,7 +84,7 @@ def measured(paths: dict[int, Path], *, hold_all: bool) -> dict[str, float]:
     if hold_all:
         opening.RANKS_HELD = len(paths)
     else:
-        opening.RANKS_AT_ONCE = opening.RANKS_HELD
+        opening.BYTES_AT_ONCE = 0
     spent: dict[str, float] = {}
     before_mb = _resident(psutil.Process()) / MB
     with peak_memory() as peak:

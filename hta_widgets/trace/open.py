@@ -27,11 +27,8 @@ from hta_widgets.trace.recognise import WHAT_IS_A_TRACE, candidates_at, format_o
 from hta_widgets.trace.remote import fetched
 from hta_widgets.trace.urls import PathLike, TraceSource
 
-RANKS_AT_ONCE: Final = 64
-"""Jobs of more ranks are loaded as analyses ask for them."""
-
 BYTES_AT_ONCE: Final = 4 * 2**30
-"""Jobs with more to read, inflated, too."""
+"""Jobs with more to read, inflated, are loaded as analyses ask for them."""
 
 RANKS_HELD: Final = 8
 """Ranks of such a job that are held at a time."""
@@ -89,7 +86,7 @@ def open_trace(
     Returns
     -------
     Job
-        Loaded, unless it is big (more than `RANKS_AT_ONCE` ranks or `BYTES_AT_ONCE` to read): then
+        Loaded, unless it is big (more than `RANKS_HELD` ranks and `BYTES_AT_ONCE` to read): then
         ranks are loaded as analyses ask for them, and at most `RANKS_HELD` are held at a time.
 
     Raises
@@ -153,8 +150,7 @@ def _is_big(sources: Mapping[int, RankSource]) -> bool:
     """Tell whether a job is loaded rank by rank, as analyses ask for them."""
     if len(sources) <= RANKS_HELD:
         return False
-    size = sum(inflated_size(source) for source in sources.values())
-    return len(sources) > RANKS_AT_ONCE or size > BYTES_AT_ONCE
+    return sum(inflated_size(source) for source in sources.values()) > BYTES_AT_ONCE
 
 
 def _sources(source: TraceSource, notices: list[str]) -> dict[int, RankSource]:

@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def big(monkeypatch):
     monkeypatch.setattr(opening, "RANKS_HELD", HELD)
-    monkeypatch.setattr(opening, "RANKS_AT_ONCE", HELD)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
 
 
 def tables(job, analysis):
@@ -57,7 +57,7 @@ def assert_same(job, expected, analysis):
 def test_a_big_job_has_the_numbers_of_a_small_one(folder, monkeypatch, cpus):
     small = open_trace(folder, progress=False)
     monkeypatch.setattr(opening, "RANKS_HELD", HELD)
-    monkeypatch.setattr(opening, "RANKS_AT_ONCE", HELD)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
     monkeypatch.setattr(workers, "cpu_count", lambda: cpus)
     big = open_trace(folder, progress=False)
     assert not big._loaded

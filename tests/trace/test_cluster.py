@@ -92,7 +92,7 @@ def kill_after_the_first_rank(client, process, killed):
 def test_a_worker_dies_while_ranks_are_loaded(folder, monkeypatch, cluster, held, caplog):
     expected = open_trace(folder, progress=False)
     monkeypatch.setattr(opening, "RANKS_HELD", held)
-    monkeypatch.setattr(opening, "RANKS_AT_ONCE", held)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
     client, processes = cluster
     killed = threading.Event()
     killer = threading.Thread(

@@ -59,14 +59,15 @@ def rows_drawn(page: LabPage, chart: int) -> tuple[int, int]:
 
 
 def click_row(page: LabPage, row: int, rows: int) -> None:
-    """Click a row of the first heatmap of the panel."""
+    """Point at a row of the first heatmap, wait for its label as a person would, and click."""
     plot = page.panel().locator(".js-plotly-plot").first
     area = plot.locator(".cartesianlayer .subplot.xy .bglayer, .bglayer .bg").first.bounding_box()
     assert area is not None
-    page.page.mouse.move(area["x"] + area["width"] / 2, area["y"] + area["height"] * 0.5)
-    y = area["y"] + area["height"] * (row + 0.5) / rows
-    page.page.mouse.move(area["x"] + area["width"] / 2, y, steps=3)
-    page.page.mouse.click(area["x"] + area["width"] / 2, y)
+    x, y = area["x"] + area["width"] / 2, area["y"] + area["height"] * (row + 0.5) / rows
+    page.page.mouse.move(x, y - 2)
+    page.page.mouse.move(x, y)
+    expect(plot.locator(".hoverlayer .hovertext")).to_contain_text(f"Rank {row}")
+    page.page.mouse.click(x, y)
 
 
 def test_512_ranks_of_a_recipe_folder(lab: Lab, recipe512: str):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Columns = dict[str, NDArray[Any]]
+Text = TypeVar("Text", str, bytes)
 
 ABSENT = -1
 _PIECES_PER_BLOCK = 64
@@ -49,28 +50,15 @@ class GrowingColumns:
         self._pieces = []
 
 
-class Vocabulary(dict[str, int]):
+class Vocabulary(dict[Text, int]):
     """Give each distinct text the next code; reading an unknown text enters it."""
 
-    def __missing__(self, text: str) -> int:
+    def __missing__(self, text: Text) -> int:
         """Enter a new text."""
         code = self[text] = len(self)
         return code
 
-    def codes(self, texts: Iterable[str], count: int) -> NDArray[np.int32]:
-        """Encode `count` texts."""
-        return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
-
-
-class RawVocabulary(dict[bytes, int]):
-    """Give each distinct text of bytes the next code."""
-
-    def __missing__(self, text: bytes) -> int:
-        """Enter a new text."""
-        code = self[text] = len(self)
-        return code
-
-    def codes(self, texts: Iterable[bytes], count: int) -> NDArray[np.int32]:
+    def codes(self, texts: Iterable[Text], count: int) -> NDArray[np.int32]:
         """Encode `count` texts."""
         return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
 

@@ -40,7 +40,6 @@ TABLES = {
     "gpu_memcpy.csv": Kind.MEMCPY,
     "gpu_memset.csv": Kind.MEMSET,
 }
-"""Key of `Trace.metadata` where times are rounded more coarsely than to ns."""
 
 FLOAT_STEP_NS = 250
 """What a float64 tells apart at the µs since 1970 of the years 2005 to 2041."""

@@ -22,8 +22,8 @@ class EventBlocks:
 
     def __init__(self) -> None:
         self._columns = GrowingColumns()
-        self._names = Vocabulary()
-        self._texts: dict[tuple[str, str], Vocabulary] = {}
+        self._names = Vocabulary[str]()
+        self._texts: dict[tuple[str, str], Vocabulary[str]] = {}
         self._side: dict[str, GrowingColumns] = {}
         self._count = 0
 
@@ -94,7 +94,7 @@ class EventBlocks:
             if isinstance(values, np.ndarray):
                 columns[column] = values
             else:
-                vocabulary = self._texts.setdefault((table, column), Vocabulary())
+                vocabulary = self._texts.setdefault((table, column), Vocabulary[str]())
                 columns[column] = vocabulary.codes(values, size)
         self._side.setdefault(table, GrowingColumns()).append(columns)
 

@@ -47,7 +47,7 @@ class EventsBuilder:
 
     def __init__(self) -> None:
         self._columns = GrowingColumns()
-        self._names = Vocabulary()
+        self._names = Vocabulary[str]()
         self._labels = Labels()
         self._side = SideTablesBuilder()
         self._kinds = _KindCodes()

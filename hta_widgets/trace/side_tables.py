@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hta_widgets.trace.columns import (
     Columns,
     GrowingColumns,
-    RawVocabulary,
     Vocabulary,
     floats,
     integers,
@@ -73,8 +72,8 @@ class SideTablesBuilder:
 
     def __init__(self) -> None:
         self._tables: dict[str, GrowingColumns] = {}
-        self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
-        self._raw: dict[tuple[str, str], RawVocabulary] = {}
+        self._vocabularies: dict[tuple[str, str], Vocabulary[str]] = {}
+        self._raw: dict[tuple[str, str], Vocabulary[bytes]] = {}
 
     def add(self, events: Sequence[Event], kind: NDArray[np.int8], offset: int) -> None:
         """Add the fields of events that stand in rows `offset` and following."""
@@ -128,11 +127,11 @@ class SideTablesBuilder:
         )
 
     def _raw_codes(self, table: str, column: str, raws: Sequence[Any]) -> NDArray[np.int32]:
-        vocabulary = self._raw.setdefault((table, column), RawVocabulary())
+        vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
         return vocabulary.codes(map(bytes, raws), len(raws))
 
     def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
-        vocabulary = self._vocabularies.setdefault((table, column), Vocabulary())
+        vocabulary = self._vocabularies.setdefault((table, column), Vocabulary[str]())
         return vocabulary.codes(texts, len(texts))
 
     def _texts(self, table: str, column: str) -> tuple[str, ...] | None:

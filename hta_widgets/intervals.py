@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Times = NDArray[np.int64]
+
+_FIRST, _BOTH = 0b01, 0b11
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,16 +43,17 @@ class Intervals:
         first = np.asarray(starts, dtype=np.int64)
         last = np.asarray(ends, dtype=np.int64)
         not_empty = last > first
-        first, last = first[not_empty], last[not_empty]
-        if first.size and np.any(first[1:] < first[:-1]):
-            order = np.argsort(first, kind="stable")
+        if not not_empty.all():
+            first, last = first[not_empty], last[not_empty]
+        if np.any(first[1:] < first[:-1]):
+            order = np.argsort(first)
             first, last = first[order], last[order]
         reached = np.maximum.accumulate(last)
-        opens = np.ones(first.size, dtype=bool)
-        opens[1:] = first[1:] > reached[:-1]
-        closes = np.ones(first.size, dtype=bool)
-        closes[:-1] = opens[1:]
-        return cls(first[opens], reached[closes])
+        opens = np.flatnonzero(first[1:] > reached[:-1]) + 1
+        return cls(
+            np.concatenate((first[:1], first[opens])),
+            np.concatenate((reached[opens - 1], reached[-1:])),
+        )
 
     def __len__(self) -> int:
         """Number of disjoint intervals."""
@@ -59,13 +61,13 @@ class Intervals:
 
     def __and__(self, other: Intervals) -> Intervals:
         """Time covered by both."""
-        edges = _edges([self, other])
-        return _where(edges, self.covers(edges[:-1]) & other.covers(edges[:-1]))
+        edges, covering = _sweep([self, other])
+        return _where(edges, covering == _BOTH)
 
     def __sub__(self, other: Intervals) -> Intervals:
         """Time covered by this one and not by the other."""
-        edges = _edges([self, other])
-        return _where(edges, self.covers(edges[:-1]) & ~other.covers(edges[:-1]))
+        edges, covering = _sweep([self, other])
+        return _where(edges, covering == _FIRST)
 
     @property
     def length(self) -> int:
@@ -114,18 +116,20 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
         Entry ``c`` is the time in ns covered by exactly the sets whose bit is set in ``c``.
         Entry 0 is the time between the outermost edges that no set covers.
     """
-    edges = _edges(sets)
-    combination = np.zeros(max(edges.size - 1, 0), dtype=np.int64)
-    for bit, covered in enumerate(sets):
-        combination |= covered.covers(edges[:-1]).astype(np.int64) << bit
+    edges, covering = _sweep(sets)
     total = np.zeros(2 ** len(sets), dtype=np.int64)
-    np.add.at(total, combination, np.diff(edges))
+    np.add.at(total, covering, np.diff(edges))
     return total
 
 
-def _edges(sets: Sequence[Intervals]) -> Times:
-    arrays: list[NDArray[Any]] = [part for each in sets for part in (each.starts, each.ends)]
-    return np.unique(np.concatenate(arrays))
+def _sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
+    """All edges in ascending order, and which sets (as bits) cover the time between neighbors."""
+    runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]
+    steps = [step for bit in range(len(sets)) for step in (1 << bit, -(1 << bit))]
+    edges = np.concatenate(runs)
+    order = np.argsort(edges, kind="stable")
+    covering = np.cumsum(np.repeat(steps, [run.size for run in runs])[order])
+    return edges[order], covering[:-1]
 
 
 def _where(edges: Times, wanted: NDArray[np.bool_]) -> Intervals:

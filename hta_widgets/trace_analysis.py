@@ -16,9 +16,10 @@ from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
-from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+from hta_widgets.analyses.launched_work import work_of
+from hta_widgets.analyses.memory_bandwidth import bandwidth_changes, memory_bandwidth
 from hta_widgets.analyses.overlap import overlap
-from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.analyses.queue_length import queue_changes, queue_length
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
 from hta_widgets.export.trace_with_counters import (
@@ -290,14 +291,18 @@ class TraceAnalysis:
             launch_delay_cutoff=launch_delay_cutoff,
             include_memory_events=include_memory_events,
         )
-        result = analyse(chosen)
         if visualize:
             for rank in chosen:
                 of_rank = analyse([rank])
                 for distribution in DISTRIBUTIONS:
                     title = f"{distribution.replace('_', ' ').capitalize()} of rank {rank}"
                     _show(launch_histogram(of_rank, distribution), title)
-        return launch_tables(result)
+        return launch_tables(
+            {
+                rank: work_of(self.job, rank, include_memory_events=include_memory_events)
+                for rank in chosen
+            }
+        )
 
     def get_queue_length_time_series(
         self, ranks: Iterable[int] | None = None
@@ -317,7 +322,7 @@ class TraceAnalysis:
             the position in the file of the launch or of the operation that begins. Where a rank has
             several devices: by device first, with a column ``device``.
         """
-        return queue_length_time_series(queue_length(self.job, self._ranks_or_first(ranks)))
+        return queue_length_time_series(queue_changes(self.job, self._ranks_or_first(ranks)))
 
     def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the queue length of each stream, over its changes.
@@ -353,7 +358,7 @@ class TraceAnalysis:
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
-        return memory_bw_time_series(memory_bandwidth(self.job, self._ranks_or_first(ranks)))
+        return memory_bw_time_series(bandwidth_changes(self.job, self._ranks_or_first(ranks)))
 
     def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the bandwidth of copies and fills, over its changes to more than 0.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Events
 from hta_widgets.trace.gpu_work import GpuWork
@@ -30,9 +31,11 @@ class Gaps:
         intervals from there to ``edges[2 * g + 2]``.
     length_ns : ndarray of int64
         Length of each interval.
-    total_ns, unknown_launches : ndarray of int64
-        Time, and number of intervals whose launch is not in the trace, before each interval; one
-        longer than `length_ns`.
+    total_ns : ndarray of int64
+        Time before each interval; one longer than `length_ns`.
+    unknown_edges, unknown_ns : ndarray of int64
+        Lengths of the intervals of each group whose launch is not in the trace, ascending:
+        ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch.
     """
 
     device: NDArray[np.int64]
@@ -41,82 +44,128 @@ class Gaps:
     edges: NDArray[np.int64]
     length_ns: Times
     total_ns: Times
-    unknown_launches: NDArray[np.int64]
+    unknown_edges: NDArray[np.int64]
+    unknown_ns: Times
 
     def category_edges(self, delay_ns: int) -> NDArray[np.int64]:
         """Bounds of late, shorter and other intervals of each group, one run after the other."""
-        middle, last = self.edges[1::2], self.edges[2::2]
-        shorter = [
-            start + int(np.searchsorted(self.length_ns[start:end], delay_ns))
-            for start, end in zip(middle.tolist(), last.tolist(), strict=True)
-        ]
-        bounds = np.stack([self.edges[:-1:2], middle, np.array(shorter, dtype=np.int64)], axis=1)
-        return np.append(bounds.ravel(), self.edges[-1])
+        middle = self.edges[1::2]
+        shorter = middle + _shorter(self.length_ns, middle, self.edges[2::2], delay_ns)
+        return np.append(np.stack([self.edges[:-1:2], middle, shorter], axis=1), self.edges[-1])
+
+    def unknown_launches(self, delay_ns: int) -> NDArray[np.int64]:
+        """Intervals whose launch is not in the trace: late, shorter and other of each group."""
+        count = np.diff(self.unknown_edges)
+        first, last = self.unknown_edges[:-1], self.unknown_edges[1:]
+        shorter = _shorter(self.unknown_ns, first, last, delay_ns)
+        return np.stack([np.zeros_like(count), shorter, count - shorter], axis=1).ravel()
 
 
 def stream_gaps(events: Events, work: GpuWork) -> Gaps:
     """Find the idle intervals of each stream; streams of a device by first place in the trace."""
-    order = np.argsort(events.index[work.rows], kind="stable")
-    keys = np.stack([work.device[order], work.stream[order]])
-    distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    by_place = np.lexsort((first, distinct[0]))
-    code_of = np.empty(by_place.size, dtype=np.int64)
-    code_of[by_place] = np.arange(by_place.size)
-    group = np.empty(len(work), dtype=np.int64)
-    group[order] = code_of[inverse.reshape(-1)]
-    device, stream = distinct[:, by_place]
-    return _gaps(events, work, group, device, stream)
+    streams = work.streams
+    place = streams.reduce(np.minimum, events.index[work.rows])
+    device, stream = work.device[streams.first], work.stream[streams.first]
+    return _gaps(events, work, streams, np.lexsort((place, device)), stream)
 
 
 def device_gaps(events: Events, work: GpuWork) -> Gaps:
     """Find the intervals of each device in which none of its streams is busy."""
-    device, group = np.unique(work.device, return_inverse=True)
-    return _gaps(events, work, group.reshape(-1), device, np.full(device.size, NO_STREAM))
+    devices = grouped(work.device)
+    count = devices.first.size
+    return _gaps(events, work, devices, np.arange(count), np.full(count, NO_STREAM))
 
 
 def _gaps(
     events: Events,
     work: GpuWork,
-    group: NDArray[np.int64],
-    device: NDArray[np.int64],
+    groups: Groups,
+    by_place: NDArray[np.int64],
     stream: NDArray[np.int64],
 ) -> Gaps:
     """Measure from the running maximum of ends, so that overlapping operations leave no gap.
 
-    Of several operations that start at once, the one launched first ends the gap.
+    Parameters
+    ----------
+    events : Events
+    work : GpuWork
+    groups : Groups
+        Streams or devices.
+    by_place : ndarray of int64
+        The groups in the order of the result.
+    stream : ndarray of int64
+        Of each group.
     """
-    launched = work.launch >= 0
-    launch_ns = np.where(launched, events.start_ns[work.launch], _NEVER)
-    order = np.lexsort((work.end_ns, launch_ns, work.start_ns, group))
-    group, start_ns = group[order], work.start_ns[order]
-    first = np.searchsorted(group, np.arange(device.size + 1))
-    reached_ns = _running_maximum(work.end_ns[order], first)
-    length_ns = start_ns[1:] - reached_ns[:-1]
-    after = np.flatnonzero((length_ns >= 0) & (group[1:] == group[:-1]))
-    known = launched[order][1:][after]
-    in_time = ~known | (launch_ns[order][1:][after] <= reached_ns[after])
-    run = 2 * group[after] + in_time
-    sort = np.lexsort((length_ns[after], run))
-    length_ns = length_ns[after][sort]
+    launch_ns = np.where(work.launch >= 0, events.start_ns[work.launch], _NEVER)
+    lengths = [
+        _of_group(work, launch_ns, groups.order[groups.edges[group] : groups.edges[group + 1]])
+        for group in by_place.tolist()
+    ]
+    runs = [run for late, in_time, _, _ in lengths for run in (late, in_time)]
+    unknown = [each for _, _, each, _ in lengths]
+    length_ns = _joined(runs)
     return Gaps(
-        device=device,
-        stream=stream,
-        span_ns=reached_ns[first[1:] - 1] - start_ns[first[:-1]],
-        edges=np.searchsorted(run[sort], np.arange(2 * device.size + 1)),
+        device=work.device[groups.first][by_place],
+        stream=stream[by_place],
+        span_ns=np.array([span_ns for *_, span_ns in lengths], dtype=np.int64),
+        edges=_edges(runs),
         length_ns=length_ns,
-        total_ns=_before_each(length_ns),
-        unknown_launches=_before_each(~known[sort]),
+        total_ns=np.concatenate(([0], np.cumsum(length_ns))),
+        unknown_edges=_edges(unknown),
+        unknown_ns=_joined(unknown),
     )
 
 
-def _running_maximum(values: Times, first: NDArray[np.int64]) -> Times:
-    """Maximum so far within each run of values."""
-    reached = np.empty_like(values)
-    for start, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
-        np.maximum.accumulate(values[start:end], out=reached[start:end])
-    return reached
+def _of_group(
+    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
+) -> tuple[Times, Times, Times, int]:
+    """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
+    positions = _first_launched_first(work, launch_ns, positions)
+    start_ns, launch_ns = work.start_ns[positions], launch_ns[positions]
+    reached_ns = np.maximum.accumulate(work.end_ns[positions])
+    length_ns = start_ns[1:] - reached_ns[:-1]
+    unknown = launch_ns[1:] == _NEVER
+    late = (launch_ns[1:] > reached_ns[:-1]) & ~unknown
+    gap = length_ns >= 0
+    return (
+        np.sort(length_ns[late & gap]),
+        np.sort(length_ns[~late & gap]),
+        np.sort(length_ns[unknown & gap]),
+        int(reached_ns[-1] - start_ns[0]),
+    )
 
 
-def _before_each(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Sum of the values before each place, and of all at the end."""
-    return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+def _first_launched_first(
+    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Order operations that start at once by launch, then by end: the first of them ends the gap.
+
+    The positions ascend by start already.
+    """
+    start_ns = work.start_ns[positions]
+    same = np.flatnonzero(start_ns[1:] == start_ns[:-1])
+    if not same.size:
+        return positions
+    tied = np.union1d(same, same + 1)
+    among = positions[tied]
+    keys = (work.end_ns[among], launch_ns[among], start_ns[tied])
+    ordered = positions.copy()
+    ordered[tied] = among[np.lexsort(keys)]
+    return ordered
+
+
+def _shorter(
+    lengths: Times, first: NDArray[np.int64], last: NDArray[np.int64], delay_ns: int
+) -> NDArray[np.int64]:
+    """How many of each ascending run of lengths are below a delay."""
+    runs = zip(first.tolist(), last.tolist(), strict=True)
+    counts = [int(np.searchsorted(lengths[start:end], delay_ns)) for start, end in runs]
+    return np.array(counts, dtype=np.int64)
+
+
+def _edges(runs: list[Times]) -> NDArray[np.int64]:
+    return np.cumsum([0, *(run.size for run in runs)], dtype=np.int64)
+
+
+def _joined(runs: list[Times]) -> Times:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *runs])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.idle_gaps import Gaps, device_gaps, stream_gaps
 from hta_widgets.analyses.result import Result
+from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
@@ -147,7 +148,7 @@ def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]
         "idle_time_ns": idle_ns,
         "idle_percent": share,
         **_statistics(gaps.length_ns, idle_ns, edges),
-        "unknown_launches": np.diff(gaps.unknown_launches[edges]),
+        "unknown_launches": gaps.unknown_launches(delay_ns),
         "span_ns": np.repeat(gaps.span_ns, len(CATEGORIES)),
     }
 
@@ -212,11 +213,15 @@ def _undefined(size: int) -> NDArray[np.float64]:
 
 
 def _notices(job: Job, streams: pd.DataFrame) -> list[str]:
-    counts = streams.groupby("rank")[["unknown_launches", "count"]].sum()
+    ranks = grouped(streams["rank"].to_numpy())
+    unknown = ranks.reduce(np.add, streams["unknown_launches"].to_numpy()).tolist()
+    intervals = ranks.reduce(np.add, streams["count"].to_numpy()).tolist()
     notices = {
-        int(rank): [Notice(_UNKNOWN_LAUNCHES, (unknown, intervals))]
-        for rank, unknown, intervals in counts.itertuples()
-        if unknown
+        rank: [Notice(_UNKNOWN_LAUNCHES, tuple(counts))]
+        for rank, *counts in zip(
+            streams["rank"].to_numpy()[ranks.first].tolist(), unknown, intervals, strict=True
+        )
+        if counts[0]
     }
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
@@ -226,19 +231,15 @@ def _finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[in
         return "No GPU work was recorded on these ranks."
     if streams.empty:
         return f"No rank has work on stream {', '.join(map(str, sorted(wanted)))}."
-    one_each = devices.drop_duplicates(["rank", "device"])
-    span_ns, idle_ns = int(one_each["span_ns"].sum()), int(devices["idle_time_ns"].sum())
-    who = (
-        f"The GPU of rank {one_each['rank'].iloc[0]} is"
-        if len(one_each) == 1
-        else f"The {len(one_each)} GPUs are"
-    )
+    by_cause = devices["idle_time_ns"].to_numpy().reshape(-1, len(CATEGORIES)).sum(axis=0)
+    span_ns = int(devices["span_ns"].to_numpy()[:: len(CATEGORIES)].sum())
+    idle_ns, gpus = int(by_cause.sum()), len(devices) // len(CATEGORIES)
+    who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
     if not idle_ns:
         return f"{who} never idle in {duration(span_ns)}."
-    cause = devices.groupby("idle_category", observed=False)["idle_time_ns"].sum() / idle_ns * 100
+    host, kernel, other = (percent(100 * cause_ns / idle_ns) for cause_ns in by_cause.tolist())
     return (
         f"{who} idle {percent(100 * idle_ns / span_ns)} of the time ({duration(idle_ns)} of "
-        f"{duration(span_ns)}): {percent(cause['host_wait'])} of it because the host was late, "
-        f"{percent(cause['kernel_wait'])} between consecutive kernels, "
-        f"{percent(cause['other'])} for other causes."
+        f"{duration(span_ns)}): {host} of it because the host was late, {kernel} between "
+        f"consecutive kernels, {other} for other causes."
     )

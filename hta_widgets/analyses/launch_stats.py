@@ -11,7 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.histogram import histogram
-from hta_widgets.analyses.launched_work import LaunchedWork, launched_work
+from hta_widgets.analyses.launched_work import LaunchedWork, work_of
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
@@ -131,7 +131,7 @@ def launch_stats(
     _check(worst_by, num_worst)
     chosen = job.select_ranks(ranks)
     memory = bool(include_memory_events)
-    work = {rank: _work(job, rank, include_memory=memory) for rank in chosen}
+    work = {rank: work_of(job, rank, include_memory_events=memory) for rank in chosen}
     beyond = {rank: _beyond(each, cutoffs) for rank, each in work.items()}
     summary = pd.DataFrame([_summary(rank, work[rank], beyond[rank]) for rank in chosen])
     by_api = [
@@ -163,14 +163,6 @@ def _check(worst_by: str, num_worst: int) -> None:
     if num_worst < 0:
         msg = f"num_worst is {num_worst}; it is a number of calls, 0 or more"
         raise ParameterError(msg)
-
-
-def _work(job: Job, rank: int, *, include_memory: bool) -> LaunchedWork:
-    """Launched operations of one rank, which no cutoff changes."""
-    return job.remember(
-        ("launched work", rank, include_memory),
-        lambda: launched_work(job.rank(rank), include_memory_events=include_memory),
-    )
 
 
 def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:

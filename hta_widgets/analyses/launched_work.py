@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Codes, Kind
-from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.links import launch_delays_ns
 from hta_widgets.trace.rank import Rank
@@ -151,15 +151,26 @@ class LaunchedWork:
         )
 
 
+def work_of(job: Job, rank: int, *, include_memory_events: bool = True) -> LaunchedWork:
+    """Launched operations of one rank, which no cutoff changes.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    """
+    include = bool(include_memory_events)
+    return job.remember(
+        ("launched work", rank, include),
+        lambda: launched_work(job.rank(rank), include_memory_events=include),
+    )
+
+
 def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
     """Pair operations with their launches."""
     work = rank.gpu_work
     if not include_memory_events:
         work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
-    return _paired(rank, work)
-
-
-def _paired(rank: Rank, work: GpuWork) -> LaunchedWork:
     launched = np.flatnonzero(work.launch >= 0)
     events = rank.trace.events
     order = launched[np.argsort(events.index[work.launch[launched]], kind="stable")]

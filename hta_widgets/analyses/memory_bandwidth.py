@@ -68,14 +68,6 @@ class MemoryBandwidth(Result):
     transfers: pd.DataFrame
 
 
-class _Bandwidths(NamedTuple):
-    """Bandwidths of one rank."""
-
-    changes: pd.DataFrame
-    transfers: pd.DataFrame
-    notices: tuple[Notice, ...]
-
-
 class _Copies(NamedTuple):
     """Transfers of one rank, ascending by start."""
 
@@ -110,11 +102,10 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    bandwidths = {rank: _bandwidths_of(job, rank) for rank in chosen}
-    transfers = pd.concat([each.transfers for each in bandwidths.values()], ignore_index=True)
-    notices = {rank: each.notices for rank, each in bandwidths.items()}
+    transfers = pd.concat([_transfers_of(job, rank) for rank in chosen], ignore_index=True)
+    notices = {rank: _notices(_copies_of(job, rank)) for rank in chosen}
     return MemoryBandwidth(
-        changes={rank: each.changes.copy(deep=False) for rank, each in bandwidths.items()},
+        changes=bandwidth_changes(job, chosen),
         transfers=transfers,
         finding=_finding(transfers),
         notices=(
@@ -123,6 +114,12 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
             *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
         ),
     )
+
+
+def bandwidth_changes(job: Job, ranks: Iterable[int] | None = None) -> dict[int, pd.DataFrame]:
+    """Add up by rank, as `MemoryBandwidth.changes`."""
+    chosen = job.select_ranks(ranks)
+    return {rank: _changes_of(job, rank).copy(deep=False) for rank in chosen}
 
 
 def transfer_name(name: str) -> str:
@@ -144,21 +141,37 @@ def transfer_name(name: str) -> str:
     return UNKNOWN_COPY
 
 
-def _bandwidths_of(job: Job, rank: int) -> _Bandwidths:
-    """Bandwidths of one rank, which no parameter changes."""
-    return job.remember(("memory bandwidth", rank), lambda: _build(job, rank))
+def _copies_of(job: Job, rank: int) -> _Copies:
+    """Transfers of one rank, which no parameter touches."""
+    return job.remember(
+        ("transfers", rank), lambda: _copies(job.gpu_work(rank), job.rank(rank).trace.events)
+    )
 
 
-def _build(job: Job, rank: int) -> _Bandwidths:
-    events = job.rank(rank).trace.events
-    copies = _copies(job.gpu_work(rank), events)
-    changes = _changes(events, copies, job.offset_ns(rank))
-    rows = [_row(rank, code, copies, changes) for code in range(len(copies.names))]
-    transfers = pd.DataFrame(rows, columns=list(_TRANSFERS)).astype(_dtypes())
+def _changes_of(job: Job, rank: int) -> pd.DataFrame:
+    """Changes on one rank, which no parameter touches."""
+
+    def build() -> pd.DataFrame:
+        return _changes(job.rank(rank).trace.events, _copies_of(job, rank), job.offset_ns(rank))
+
+    return job.remember(("bandwidth changes", rank), build)
+
+
+def _transfers_of(job: Job, rank: int) -> pd.DataFrame:
+    """Statistics of one rank, which no parameter touches."""
+
+    def build() -> pd.DataFrame:
+        copies, changes = _copies_of(job, rank), _changes_of(job, rank)
+        rows = [_row(rank, code, copies, changes) for code in range(len(copies.names))]
+        return pd.DataFrame(rows, columns=list(_TRANSFERS)).astype(_dtypes())
+
+    return job.remember(("bandwidths", rank), build)
+
+
+def _notices(copies: _Copies) -> tuple[Notice, ...]:
     unknown = int((copies.gb_per_s == 0).sum())
     words = "{} of {} copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
-    notices = (Notice(words, (unknown, copies.gb_per_s.size)),) if unknown else ()
-    return _Bandwidths(changes, transfers, notices)
+    return (Notice(words, (unknown, copies.gb_per_s.size)),) if unknown else ()
 
 
 def _copies(work: GpuWork, events: Events) -> _Copies:

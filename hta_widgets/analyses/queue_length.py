@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from hta_widgets.analyses.step_statistics import (
     statistics_over_time,
     statistics_per_change,
 )
+from hta_widgets.grouping import narrow
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, number, percent
 from hta_widgets.trace.formats import Recorded
@@ -63,14 +63,6 @@ class QueueLength(Result):
     streams: pd.DataFrame
 
 
-class _Queues(NamedTuple):
-    """Queues of one rank."""
-
-    changes: pd.DataFrame
-    streams: pd.DataFrame
-    notices: tuple[Notice, ...]
-
-
 def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     """Count the operations that are launched and not yet begun.
 
@@ -95,11 +87,10 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    queues = {rank: _queues_of(job, rank) for rank in chosen}
-    streams = pd.concat([each.streams for each in queues.values()], ignore_index=True)
-    notices = {rank: each.notices for rank, each in queues.items()}
+    streams = pd.concat([_streams_of(job, rank) for rank in chosen], ignore_index=True)
+    notices = {rank: _notices_of(job, rank) for rank in chosen}
     return QueueLength(
-        changes={rank: each.changes.copy(deep=False) for rank, each in queues.items()},
+        changes=queue_changes(job, chosen),
         streams=streams,
         finding=_finding(streams, any(len(job.gpu_work(rank)) for rank in chosen)),
         notices=(
@@ -110,87 +101,101 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     )
 
 
-def _queues_of(job: Job, rank: int) -> _Queues:
-    """Queues of one rank, which no parameter changes."""
-    return job.remember(("queue length", rank), lambda: _build(job, rank))
+def queue_changes(job: Job, ranks: Iterable[int] | None = None) -> dict[int, pd.DataFrame]:
+    """Count by rank, as `QueueLength.changes`."""
+    chosen = job.select_ranks(ranks)
+    return {rank: _changes_of(job, rank).copy(deep=False) for rank in chosen}
 
 
-def _build(job: Job, rank: int) -> _Queues:
-    work = job.gpu_work(rank)
-    launched = work.take(np.flatnonzero(work.launch >= 0))
-    launched_ns = job.rank(rank).trace.events.start_ns[launched.launch]
-    early = int((launched.start_ns < launched_ns).sum())
-    changes = _changes(job, rank, launched, launched_ns)
-    rows = [_stream_row(rank, of_stream) for of_stream in _by_stream(changes)]
-    streams = pd.DataFrame(rows, columns=list(_STREAMS)).astype(_stream_dtypes())
-    return _Queues(changes, streams, tuple(_notices(len(work), len(launched), early)))
+def _changes_of(job: Job, rank: int) -> pd.DataFrame:
+    """Changes on one rank, which no parameter touches."""
+    return job.remember(("queue changes", rank), lambda: _changes(job, rank))
 
 
-def _changes(job: Job, rank: int, launched: GpuWork, launched_ns: Times) -> pd.DataFrame:
-    events = job.rank(rank).trace.events
-    begun_ns = np.maximum(launched.start_ns, launched_ns)
-    count = len(launched)
-    time_ns = np.concatenate([launched_ns, begun_ns])
-    codes = _stream_codes(launched)
-    order = np.argsort(time_ns, kind="stable")
-    order = order[np.argsort(codes[order % max(count, 1)], kind="stable")]
-    operation = order % max(count, 1)
-    step = np.where(order < count, 1, -1)
-    rows = launched.rows
-    event = np.concatenate([events.index[launched.launch], events.index[rows]])
+def _streams_of(job: Job, rank: int) -> pd.DataFrame:
+    """Statistics of one rank, which no parameter touches."""
+    return job.remember(("queues", rank), lambda: _streams(rank, _changes_of(job, rank)))
+
+
+def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
+    return job.remember(("queue notices", rank), lambda: tuple(_notices(job, rank)))
+
+
+def _changes(job: Job, rank: int) -> pd.DataFrame:
+    events, launched = job.rank(rank).trace.events, _launched(job.gpu_work(rank))
+    launched_ns, streams = events.start_ns[launched.launch], launched.streams
+    parts = [
+        _of_stream(launched, launched_ns, streams.order[first:last])
+        for first, last in pairwise(streams.edges.tolist())
+    ] or [_of_stream(launched, launched_ns, streams.order)]
+    operation, step, launch_step, time_ns = map(np.concatenate, zip(*parts, strict=True))
+    rows, lengths = launched.rows, 2 * streams.sizes
+    launches, operations = narrow(events.index[launched.launch]), narrow(events.index[rows])
+    time_ns += job.offset_ns(rank)
     columns = {
-        "device": launched.device[operation],
-        "stream": launched.stream[operation],
-        "time_ns": time_ns[order] + job.offset_ns(rank),
+        "device": np.repeat(narrow(launched.device[streams.first]), lengths),
+        "stream": np.repeat(narrow(launched.stream[streams.first]), lengths),
+        "time_ns": time_ns,
         # Each stream ends at 0, so that one running sum serves all.
-        "queue_length": np.cumsum(step),
-        "launches": np.cumsum(step * _first_of_launch(launched, codes)[operation]),
-        "pid": events.ids_in_source(events.pid[rows])[operation],
-        "tid": events.ids_in_source(events.tid[rows])[operation],
-        "event": event[order],
+        "queue_length": np.cumsum(step, dtype=np.int32),
+        "launches": np.cumsum(launch_step, dtype=np.int32),
+        "pid": narrow(events.ids_in_source(events.pid[rows]))[operation],
+        "tid": narrow(events.ids_in_source(events.tid[rows]))[operation],
+        "event": np.where(step > 0, launches[operation], operations[operation]),
     }
-    return pd.DataFrame(columns, columns=list(_CHANGES))
+    return pd.DataFrame(columns, columns=list(_CHANGES), copy=False)
 
 
-def _stream_codes(work: GpuWork) -> NDArray[np.unsignedinteger]:
-    """Number the streams by device and id, in few bits, which sorts fast."""
-    streams, stream = np.unique(work.stream, return_inverse=True)
-    devices, device = np.unique(work.device, return_inverse=True)
-    code = device * streams.size + stream
-    return code.astype(np.min_scalar_type(devices.size * streams.size))
+def _launched(work: GpuWork) -> GpuWork:
+    has_launch = work.launch >= 0
+    return work if has_launch.all() else work.take(np.flatnonzero(has_launch))
 
 
-def _first_of_launch(work: GpuWork, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
-    """Tell which operation is the first that its launch begins on its stream."""
-    call = work.launch * (int(codes.max(initial=0)) + 1) + codes
-    order = np.argsort(call, kind="stable")
-    first = np.empty(call.size, dtype=bool)
-    first[order] = np.diff(call[order], prepend=-1) != 0
+def _of_stream(
+    launched: GpuWork, launched_ns: Times, positions: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8], Times]:
+    """Operation of each change of a queue, change in operations and launches, and time."""
+    called_ns = launched_ns[positions]
+    time_ns = np.concatenate([called_ns, np.maximum(launched.start_ns[positions], called_ns)])
+    # Both halves ascend, or nearly so: a stable sort merges them.
+    order = np.argsort(time_ns, kind="stable")
+    is_launch = order < positions.size
+    operation = np.where(is_launch, order, order - positions.size)
+    step = np.where(is_launch, np.int8(1), np.int8(-1))
+    begins = _begins_launch(launched.launch[positions])
+    return positions[operation], step, step * begins[operation], time_ns[order]
+
+
+def _begins_launch(launch: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which operations of a stream are the first of their launch."""
+    if (launch[1:] > launch[:-1]).all():
+        return np.ones(launch.size, dtype=bool)
+    first = np.zeros(launch.size, dtype=bool)
+    first[np.unique(launch, return_index=True)[1]] = True
     return first
 
 
-def _by_stream(changes: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def _streams(rank: int, changes: pd.DataFrame) -> pd.DataFrame:
     device, stream = changes["device"].to_numpy(), changes["stream"].to_numpy()
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(changes)]
-    for first, last in pairwise(edges):
-        if last > first:
-            yield changes.iloc[first:last]
+    rows = [_stream_row(rank, changes.iloc[first:last]) for first, last in pairwise(edges) if last]
+    return pd.DataFrame(rows, columns=list(_STREAMS)).astype(_stream_dtypes())
 
 
 def _stream_row(rank: int, changes: pd.DataFrame) -> dict[str, float]:
-    length = changes["queue_length"].to_numpy()[:-1]
+    lengths, launches = changes["queue_length"].to_numpy(), changes["launches"].to_numpy()
     held_ns = np.diff(changes["time_ns"].to_numpy())
     return {
         "rank": rank,
         "device": changes["device"].iloc[0],
         "stream": changes["stream"].iloc[0],
         "operations": len(changes) // 2,
-        **statistics_per_change(changes["queue_length"].to_numpy()),
-        **statistics_over_time(length, held_ns),
+        **statistics_per_change(lengths),
+        **statistics_over_time(lengths[:-1], held_ns),
         "observed_ns": held_ns.sum(),
-        "empty_ns": held_ns[length == 0].sum(),
-        "full_ns": held_ns[changes["launches"].to_numpy()[:-1] >= FULL_LENGTH].sum(),
+        "empty_ns": held_ns[lengths[:-1] == 0].sum(),
+        "full_ns": held_ns[launches[:-1] >= FULL_LENGTH].sum(),
     }
 
 
@@ -199,11 +204,14 @@ def _stream_dtypes() -> dict[str, type]:
     return {column: np.float64 if column in decimal else np.int64 for column in _STREAMS}
 
 
-def _notices(operations: int, launched: int, early: int) -> Iterator[Notice]:
-    if launched < operations:
+def _notices(job: Job, rank: int) -> Iterator[Notice]:
+    work = job.gpu_work(rank)
+    launched = _launched(work)
+    if len(launched) < len(work):
         words = "{} of {} GPU operations are not in the queue lengths: they have no launch"
-        yield Notice(words, (operations - launched, operations))
-    if early:
+        yield Notice(words, (len(work) - len(launched), len(work)))
+    launched_ns = job.rank(rank).trace.events.start_ns[launched.launch]
+    if early := int((launched.start_ns < launched_ns).sum()):
         words = "{} GPU operations start before their launch, by the clocks; counted as if at it"
         yield Notice(words, (early,))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time import IdleTime
+from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables import NS_PER_US
 
 _ALWAYS = "other"
@@ -30,7 +33,7 @@ def idle_time(result: IdleTime) -> pd.DataFrame:
         "idle_time": (table["idle_time_ns"] / NS_PER_US).round(2),
         "idle_time_ratio": (table["idle_percent"] / 100).round(2),
     }
-    return pd.DataFrame(columns).set_index(table.groupby("rank").cumcount().to_numpy())
+    return pd.DataFrame(columns).set_index(_place_on_rank(table["rank"].to_numpy()))
 
 
 def idle_interval_statistics(result: IdleTime) -> pd.DataFrame:
@@ -54,7 +57,15 @@ def _rows_of_hta(result: IdleTime) -> pd.DataFrame:
     return table[kept].reset_index(drop=True)
 
 
+def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the rows of each rank, which come together, from 0."""
+    first = np.flatnonzero(np.diff(rank, prepend=-1))
+    return np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
+
+
 def _device_column(result: IdleTime, table: pd.DataFrame) -> dict[str, pd.Series]:
     """Column ``device``, which only jobs with several devices on a rank have."""
-    several = result.devices.groupby("rank")["device"].nunique().gt(1).any()
-    return {"device": table["device"]} if several else {}
+    ranks = grouped(result.devices["rank"].to_numpy())
+    devices = result.devices["device"].to_numpy()
+    several = ranks.reduce(np.minimum, devices) != ranks.reduce(np.maximum, devices)
+    return {"device": table["device"]} if several.any() else {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
-from hta_widgets.analyses.launch_stats import LaunchStats
+from hta_widgets.analyses.launched_work import LaunchedWork
 from hta_widgets.hta_tables import NS_PER_US
 
 
-def launch_stats(result: LaunchStats) -> dict[int, pd.DataFrame]:
+def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame]:
     """Return the columns that `TraceAnalysis.get_cuda_kernel_launch_stats` documents."""
     return {
         rank: pd.DataFrame(
@@ -17,7 +19,8 @@ def launch_stats(result: LaunchStats) -> dict[int, pd.DataFrame]:
                 "cpu_duration": work.cpu_duration_ns / NS_PER_US,
                 "gpu_duration": work.gpu_duration_ns / NS_PER_US,
                 "launch_delay": work.launch_delay_ns / NS_PER_US,
-            }
+            },
+            copy=False,
         )
-        for rank, work in result.work.items()
+        for rank, work in launched.items()
     }

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import UNIT, MemoryBandwidth
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, statistics_table
+from hta_widgets.hta_tables import NS_PER_US, columns_of, statistics_table
 
 
-def memory_bw_time_series(result: MemoryBandwidth) -> dict[int, pd.DataFrame]:
+def memory_bw_time_series(changes: Mapping[int, pd.DataFrame]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_memory_bw_time_series` documents."""
     return {
-        rank: pd.DataFrame(
+        rank: columns_of(
             {
-                "ts": changes["time_ns"] / NS_PER_US,
-                "pid": changes["pid"],
-                "name": changes["name"],
-                "memory_bw_gbps": changes["bandwidth_gb_per_s"],
+                "ts": of_rank["time_ns"] / NS_PER_US,
+                "pid": of_rank["pid"],
+                "name": of_rank["name"],
+                "memory_bw_gbps": of_rank["bandwidth_gb_per_s"],
             }
         )
-        for rank, changes in result.changes.items()
-        if len(changes)
+        for rank, of_rank in changes.items()
+        if len(of_rank)
     }
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+
 import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, statistics_table
-
-_COLUMNS = ["ts", "pid", "tid", "stream", "queue_length"]
+from hta_widgets.hta_tables import NS_PER_US, columns_of, statistics_table
 
 
-def queue_length_time_series(result: QueueLength) -> dict[int, pd.DataFrame]:
+def queue_length_time_series(changes: Mapping[int, pd.DataFrame]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_queue_length_time_series` documents."""
-    return {rank: _table(changes) for rank, changes in result.changes.items() if len(changes)}
+    return {rank: _table(of_rank) for rank, of_rank in changes.items() if len(of_rank)}
 
 
 def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
@@ -28,7 +27,14 @@ def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
 
 
 def _table(changes: pd.DataFrame) -> pd.DataFrame:
-    table = changes.assign(ts=changes["time_ns"] / NS_PER_US)
-    table = table.set_index(pd.Index(changes["event"], name="index"))
-    several = len(np.unique(changes["device"])) > 1
-    return table[[*_COLUMNS, "device"] if several else _COLUMNS]
+    device = changes["device"].to_numpy()
+    several = device.min() != device.max()
+    table = columns_of(
+        {
+            "ts": changes["time_ns"] / NS_PER_US,
+            **{name: changes[name] for name in ("pid", "tid", "stream", "queue_length")},
+            **({"device": changes["device"]} if several else {}),
+        }
+    )
+    table.index = pd.Index(changes["event"], name="index")
+    return table

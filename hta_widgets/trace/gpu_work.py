@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.kernels import KernelType
@@ -49,7 +50,7 @@ class GpuWork:
         """Number of pieces of work."""
         return int(self.rows.size)
 
-    @property
+    @cached_property
     def end_ns(self) -> Times:
         """End of each piece in ns since the trace's origin."""
         return self.start_ns + self.duration_ns
@@ -57,7 +58,12 @@ class GpuWork:
     @cached_property
     def devices(self) -> tuple[int, ...]:
         """Devices that did any work."""
-        return tuple(np.unique(self.device).tolist())
+        return tuple(self.device[grouped(self.device).first].tolist())
+
+    @cached_property
+    def streams(self) -> Groups:
+        """The streams, ascending by device and id; work of each ascending by start."""
+        return grouped(self.device, self.stream)
 
     def by_device(self) -> Iterator[tuple[int, GpuWork]]:
         """Yield each device with its own work; `NO_DEVICE` where there is no work at all."""
@@ -94,7 +100,7 @@ class GpuWork:
     @cached_property
     def busy_by_type(self) -> dict[KernelType, Intervals]:
         """Time in which work of each type ran."""
-        return {kernel_type: self._busy(self.type == kernel_type) for kernel_type in KernelType}
+        return {each: self._busy(np.flatnonzero(self.type == each)) for each in KernelType}
 
-    def _busy(self, wanted: NDArray[np.bool_]) -> Intervals:
-        return Intervals.union(self.start_ns[wanted], self.end_ns[wanted])
+    def _busy(self, positions: NDArray[np.int64]) -> Intervals:
+        return Intervals.union(self.start_ns[positions], self.end_ns[positions])

@@ -58,7 +58,8 @@ def launch_delays_ns(trace: Trace, operations: Rows, calls: Rows) -> Times:
         Rows of the events table, in pairs.
     """
     events = trace.events
-    delay = events.start_ns[operations] - events.end_ns[calls]
+    ends_ns = events.start_ns[calls] + events.duration_ns[calls]
+    delay = events.start_ns[operations] - ends_ns
     return np.where(np.abs(delay) <= 2 * trace.resolution_ns, 0, delay)
 
 

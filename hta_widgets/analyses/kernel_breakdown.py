@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
+from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names import short_name
 from hta_widgets.quantities import duration, percent
@@ -94,7 +95,9 @@ def kernel_breakdown(
     types = [KernelType.COMPUTATION, KernelType.COMMUNICATION]
     types += [KernelType.MEMORY] if include_memory_kernels else []
     by_rank = job.reduce("kernel statistics", _launch_statistics, chosen)
-    statistics = pd.concat(list(by_rank.values()), ignore_index=True)
+    statistics = pd.DataFrame(
+        {name: np.concatenate([part[name] for part in by_rank.values()]) for name in _COLUMNS}
+    )
     if not include_memory_kernels:
         wanted = statistics["kernel_type"] != KernelType.MEMORY.name
         statistics = statistics[wanted].reset_index(drop=True)
@@ -138,39 +141,33 @@ def _time_by_type(of_ranks: Iterable[Times], types: Sequence[KernelType]) -> pd.
     return table.reset_index(drop=True)
 
 
-def _launch_statistics(rank: Rank) -> pd.DataFrame:
-    """Statistics per type and name, longest first within a type."""
+def _launch_statistics(rank: Rank) -> dict[str, NDArray[Any]]:
+    """Columns of statistics per type and name, longest first within a type."""
     work = rank.gpu_work
     wanted = np.flatnonzero(work.type != KernelType.OTHER)
-    key = work.type[wanted].astype(np.int64) * len(work.names) + work.name[wanted]
-    order = np.argsort(key, kind="stable")
-    keys, first, count = np.unique(key[order], return_index=True, return_counts=True)
-    duration_ns = work.duration_ns[wanted][order]
-    sum_ns = _reduce(np.add, duration_ns, first)
+    kernels = grouped(work.type[wanted], work.name[wanted])
+    one_each, count = wanted[kernels.first], kernels.sizes
+    duration_ns = work.duration_ns[wanted]
+    sum_ns = kernels.reduce(np.add, duration_ns)
     mean_ns = sum_ns / count
-    squares = _reduce(np.add, np.square(duration_ns - np.repeat(mean_ns, count)), first)
-    type_codes, name_codes = np.divmod(keys, max(len(work.names), 1))
-    table = pd.DataFrame(
-        {
-            "name": [work.names[code] for code in name_codes.tolist()],
-            "sum_ns": sum_ns,
-            "max_ns": _reduce(np.maximum, duration_ns, first),
-            "min_ns": _reduce(np.minimum, duration_ns, first),
-            "stddev_ns": np.sqrt(squares / np.maximum(count - 1, 1)),
-            "mean_ns": mean_ns,
-            "kernel_type": [KernelType(code).name for code in type_codes.tolist()],
-            "rank": rank.trace.rank,
-            "count": count,
-            "folded": 0,
-        },
-        columns=list(_COLUMNS),
-    )
-    return table.sort_values(["kernel_type", "sum_ns", "name"], ascending=[True, False, True])
-
-
-def _reduce(function: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
-    """Reduce runs of values; `reduceat` itself fails on no runs."""
-    return np.asarray(function.reduceat(values, first) if first.size else values[:0])
+    squares = kernels.reduce(np.add, np.square(duration_ns - mean_ns[kernels.number]))
+    columns: dict[str, Any] = {
+        "name": [work.names[code] for code in work.name[one_each].tolist()],
+        "sum_ns": sum_ns,
+        "max_ns": kernels.reduce(np.maximum, duration_ns),
+        "min_ns": kernels.reduce(np.minimum, duration_ns),
+        "stddev_ns": np.sqrt(squares / np.maximum(count - 1, 1)),
+        "mean_ns": mean_ns,
+        "kernel_type": [KernelType(code).name for code in work.type[one_each].tolist()],
+        "rank": np.full(count.size, rank.trace.rank),
+        "count": count,
+        "folded": np.zeros(count.size, dtype=np.int64),
+    }
+    keys = zip(columns["kernel_type"], (-sum_ns).tolist(), columns["name"], strict=True)
+    order = [place for *_, place in sorted((*key, place) for place, key in enumerate(keys))]
+    for name in ("name", "kernel_type"):
+        columns[name] = np.array(columns[name], dtype=object)
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -> pd.DataFrame:
@@ -179,7 +176,7 @@ def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -
     first = np.flatnonzero(np.diff(group, prepend=-1))
     sum_ns = statistics["sum_ns"].to_numpy()
     before = np.cumsum(sum_ns) - sum_ns
-    needed = _time_to_reach(_reduce(np.add, sum_ns, first), duration_ratio)
+    needed = _time_to_reach(reduce_runs(np.add, sum_ns, first), duration_ratio)
     named = (before - before[first][group] < needed[group]) | (duration_ratio == 1)
     named &= np.arange(group.size) - first[group] < num_kernels
     parts: list[pd.DataFrame] = [statistics[named], _others(statistics[~named], group[~named])]
@@ -197,18 +194,18 @@ def _others(rest: pd.DataFrame, group: NDArray[np.int64]) -> pd.DataFrame:
     first = np.flatnonzero(np.diff(group, prepend=-1))
     kernels = np.diff(first, append=group.size)
     count = rest["count"].to_numpy()
-    launches = _reduce(np.add, count, first)
-    sum_ns = _reduce(np.add, rest["sum_ns"].to_numpy(), first)
+    launches = reduce_runs(np.add, count, first)
+    sum_ns = reduce_runs(np.add, rest["sum_ns"].to_numpy(), first)
     mean_ns = sum_ns / launches
     within = np.square(rest["stddev_ns"].to_numpy()) * (count - 1)
     between = count * np.square(rest["mean_ns"].to_numpy() - np.repeat(mean_ns, kernels))
-    squares = _reduce(np.add, within + between, first)
+    squares = reduce_runs(np.add, within + between, first)
     return pd.DataFrame(
         {
             "name": OTHERS,
             "sum_ns": sum_ns,
-            "max_ns": _reduce(np.maximum, rest["max_ns"].to_numpy(), first),
-            "min_ns": _reduce(np.minimum, rest["min_ns"].to_numpy(), first),
+            "max_ns": reduce_runs(np.maximum, rest["max_ns"].to_numpy(), first),
+            "min_ns": reduce_runs(np.minimum, rest["min_ns"].to_numpy(), first),
             "stddev_ns": np.sqrt(squares / np.maximum(launches - 1, 1)),
             "mean_ns": mean_ns,
             "kernel_type": rest["kernel_type"].to_numpy()[first],

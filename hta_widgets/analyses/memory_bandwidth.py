@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.rows import table_of
 from hta_widgets.analyses.step_statistics import (
     OVER_TIME,
     PER_CHANGE,
     statistics_over_time,
     statistics_per_change,
 )
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import data_size, duration, number, percent
 from hta_widgets.trace.events import Events
@@ -39,10 +42,13 @@ _COPY_IN_WORDS = re.compile(r"^Copy(Host|Device)To(Host|Device)")
 UNIT = "_gb_per_s"
 SPEEDS = tuple(f"{name}{UNIT}" for name in (*PER_CHANGE[1:], *OVER_TIME))
 _CHANGES = ("name", "time_ns", "bandwidth_gb_per_s", "active", "pid")
-_TRANSFERS = (
-    *("rank", "name", "operations", "without_bandwidth", "bytes", "busy_ns"),
-    *("count", *SPEEDS),
-)
+_TRANSFERS = {
+    "rank": np.int64,
+    "name": object,
+    **dict.fromkeys(("operations", "without_bandwidth", "bytes", "busy_ns", "count"), np.int64),
+    **dict.fromkeys(SPEEDS, np.float64),
+}
+"""Columns of `MemoryBandwidth.transfers` and their types."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,7 +108,8 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    transfers = pd.concat([_transfers_of(job, rank) for rank in chosen], ignore_index=True)
+    rows = [row for rank in chosen for row in _rows_of(job, rank)]
+    transfers = table_of(rows, _TRANSFERS)
     notices = {rank: _notices(_copies_of(job, rank)) for rank in chosen}
     return MemoryBandwidth(
         changes=bandwidth_changes(job, chosen),
@@ -157,13 +164,16 @@ def _changes_of(job: Job, rank: int) -> pd.DataFrame:
     return job.remember(("bandwidth changes", rank), build)
 
 
-def _transfers_of(job: Job, rank: int) -> pd.DataFrame:
+def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
     """Statistics of one rank, which no parameter touches."""
 
-    def build() -> pd.DataFrame:
+    def build() -> list[dict[str, object]]:
         copies, changes = _copies_of(job, rank), _changes_of(job, rank)
-        rows = [_row(rank, code, copies, changes) for code in range(len(copies.names))]
-        return pd.DataFrame(rows, columns=list(_TRANSFERS)).astype(_dtypes())
+        last = 2 * np.cumsum(np.bincount(copies.name, minlength=len(copies.names)))
+        return [
+            _row(rank, code, copies, changes.iloc[first:end])
+            for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
+        ]
 
     return job.remember(("bandwidths", rank), build)
 
@@ -176,15 +186,15 @@ def _notices(copies: _Copies) -> tuple[Notice, ...]:
 
 def _copies(work: GpuWork, events: Events) -> _Copies:
     work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
-    codes, inverse = np.unique(work.name, return_inverse=True)
-    kinds = [transfer_name(work.names[code]) for code in codes.tolist()]
+    by_name = grouped(work.name)
+    kinds = [transfer_name(work.names[code]) for code in work.name[by_name.first].tolist()]
     names = tuple(sorted(set(kinds)))
     by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
     duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
     transferred, stated = _recorded(events, work.rows)
     reckoned = transferred / duration_ns
     gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, reckoned)
-    return _Copies(work, by_code[inverse], names, duration_ns, transferred, gb_per_s)
+    return _Copies(work, by_code[by_name.number], names, duration_ns, transferred, gb_per_s)
 
 
 def _recorded(
@@ -196,11 +206,11 @@ def _recorded(
     recorded = events.side.get("transfers")
     if recorded is None:
         return transferred, stated
-    found = np.flatnonzero(np.isin(rows, recorded.rows))
-    at = np.searchsorted(recorded.rows, rows[found])
-    columns = recorded.to_frame()
-    transferred[found] = np.maximum(columns["bytes"].to_numpy()[at], 0)
-    stated[found] = columns["bandwidth_gb_per_s"].to_numpy()[at]
+    at = np.searchsorted(recorded.rows, rows)
+    found = np.flatnonzero(np.append(recorded.rows, -1)[at] == rows)
+    columns = {name: np.asarray(values)[at[found]] for name, values in recorded.columns.items()}
+    transferred[found] = np.maximum(columns["bytes"], 0)
+    stated[found] = columns["bandwidth_gb_per_s"]
     return transferred, stated
 
 
@@ -209,19 +219,19 @@ def _changes(events: Events, copies: _Copies, offset_ns: int) -> pd.DataFrame:
     start_ns = copies.work.start_ns
     time_ns = np.concatenate([start_ns + copies.duration_ns, start_ns])
     order = np.argsort(time_ns, kind="stable")
-    name = copies.name.astype(np.uint16)
-    order = order[np.argsort(name[order % max(count, 1)], kind="stable")]
-    copy = order % max(count, 1)
-    sign = np.where(order < count, -1, 1)
+    is_end = order < count
+    copy = np.where(is_end, order, order - count)
+    by_name = grouped(copies.name[copy]).order
+    copy, sign = copy[by_name], np.where(is_end[by_name], -1, 1)
     active = np.cumsum(sign * (copies.gb_per_s[copy] > 0))
     columns = {
         "name": np.array(copies.names, dtype=object)[copies.name[copy]],
-        "time_ns": time_ns[order] + offset_ns,
+        "time_ns": time_ns[order[by_name]] + offset_ns,
         "bandwidth_gb_per_s": _sums_while_active(sign * copies.gb_per_s[copy], active),
         "active": active,
         "pid": events.ids_in_source(events.pid[copies.work.rows])[copy],
     }
-    return pd.DataFrame(columns, columns=list(_CHANGES))
+    return pd.DataFrame(columns, columns=list(_CHANGES), copy=False)
 
 
 def _sums_while_active(
@@ -236,9 +246,8 @@ def _sums_while_active(
 
 def _row(rank: int, code: int, copies: _Copies, changes: pd.DataFrame) -> dict[str, object]:
     mine = copies.name == code
-    of_name = changes[changes["name"] == copies.names[code]]
-    bandwidth = of_name["bandwidth_gb_per_s"].to_numpy()
-    held_ns = np.diff(of_name["time_ns"].to_numpy())
+    bandwidth = changes["bandwidth_gb_per_s"].to_numpy()
+    held_ns = np.diff(changes["time_ns"].to_numpy())
     running = bandwidth[:-1] > 0
     starts_ns = copies.work.start_ns[mine]
     speeds = statistics_per_change(bandwidth[bandwidth > 0])
@@ -256,20 +265,13 @@ def _row(rank: int, code: int, copies: _Copies, changes: pd.DataFrame) -> dict[s
     }
 
 
-def _dtypes() -> dict[str, type]:
-    whole = {"rank", "operations", "without_bandwidth", "bytes", "busy_ns", "count"}
-    columns = (column for column in _TRANSFERS if column != "name")
-    return {column: np.int64 if column in whole else np.float64 for column in columns}
-
-
 def _finding(transfers: pd.DataFrame) -> str:
     if transfers.empty:
         return "No copies or fills were recorded on these ranks."
-    by_name = transfers.groupby("name")[["operations", "bytes", "busy_ns"]].sum()
-    moved, operations = int(by_name["bytes"].sum()), by_name["operations"].sum()
+    moved, operations = int(transfers["bytes"].sum()), int(transfers["operations"].sum())
     if not moved:
         return f"{operations:,} copies and fills ran; the trace does not say how much they moved."
-    by_name = by_name.sort_values("bytes")
+    by_name = transfers.groupby("name")[["bytes", "busy_ns"]].sum().sort_values("bytes")
     most, size, busy_ns = by_name.index[-1], by_name["bytes"].iloc[-1], by_name["busy_ns"].iloc[-1]
     highest = transfers.loc[transfers["name"] == most, "max_gb_per_s"].max()
     return (

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.rows import table_of
 from hta_widgets.analyses.step_statistics import (
     OVER_TIME,
     PER_CHANGE,
@@ -33,10 +34,13 @@ _CHANGES = (
     *("device", "stream", "time_ns", "queue_length", "launches"),
     *("pid", "tid", "event"),
 )
-_STREAMS = (
-    *("rank", "device", "stream", "operations", *PER_CHANGE, *OVER_TIME),
-    *("observed_ns", "empty_ns", "full_ns"),
-)
+_WHOLE = {"count", "min", "max"}
+_STREAMS = {
+    **dict.fromkeys(("rank", "device", "stream", "operations"), np.int64),
+    **{name: np.int64 if name in _WHOLE else np.float64 for name in (*PER_CHANGE, *OVER_TIME)},
+    **dict.fromkeys(("observed_ns", "empty_ns", "full_ns"), np.int64),
+}
+"""Columns of `QueueLength.streams` and their types."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +91,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    streams = pd.concat([_streams_of(job, rank) for rank in chosen], ignore_index=True)
+    streams = table_of([row for rank in chosen for row in _rows_of(job, rank)], _STREAMS)
     notices = {rank: _notices_of(job, rank) for rank in chosen}
     return QueueLength(
         changes=queue_changes(job, chosen),
@@ -112,9 +116,9 @@ def _changes_of(job: Job, rank: int) -> pd.DataFrame:
     return job.remember(("queue changes", rank), lambda: _changes(job, rank))
 
 
-def _streams_of(job: Job, rank: int) -> pd.DataFrame:
+def _rows_of(job: Job, rank: int) -> list[dict[str, float]]:
     """Statistics of one rank, which no parameter touches."""
-    return job.remember(("queues", rank), lambda: _streams(rank, _changes_of(job, rank)))
+    return job.remember(("queues", rank), lambda: _stream_rows(rank, _changes_of(job, rank)))
 
 
 def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
@@ -175,12 +179,11 @@ def _begins_launch(launch: NDArray[np.int64]) -> NDArray[np.bool_]:
     return first
 
 
-def _streams(rank: int, changes: pd.DataFrame) -> pd.DataFrame:
+def _stream_rows(rank: int, changes: pd.DataFrame) -> list[dict[str, float]]:
     device, stream = changes["device"].to_numpy(), changes["stream"].to_numpy()
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(changes)]
-    rows = [_stream_row(rank, changes.iloc[first:last]) for first, last in pairwise(edges) if last]
-    return pd.DataFrame(rows, columns=list(_STREAMS)).astype(_stream_dtypes())
+    return [_stream_row(rank, changes.iloc[first:last]) for first, last in pairwise(edges) if last]
 
 
 def _stream_row(rank: int, changes: pd.DataFrame) -> dict[str, float]:
@@ -197,11 +200,6 @@ def _stream_row(rank: int, changes: pd.DataFrame) -> dict[str, float]:
         "empty_ns": held_ns[lengths[:-1] == 0].sum(),
         "full_ns": held_ns[launches[:-1] >= FULL_LENGTH].sum(),
     }
-
-
-def _stream_dtypes() -> dict[str, type]:
-    decimal = {*PER_CHANGE, *OVER_TIME} - {"count", "min", "max"}
-    return {column: np.float64 if column in decimal else np.int64 for column in _STREAMS}
 
 
 def _notices(job: Job, rank: int) -> Iterator[Notice]:

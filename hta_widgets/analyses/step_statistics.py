@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
@@ -18,8 +17,10 @@ OVER_TIME = tuple(f"{name}_over_time" for name in ("mean", "std", *QUARTILES))
 
 def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
     """Count the values that changes lead to, and describe them as pandas does."""
-    described = _describe(values) if values.dtype.kind == "i" and values.size else None
-    return dict(zip(PER_CHANGE, described or pd.Series(values).describe(), strict=True))
+    if not values.size:
+        return dict.fromkeys(PER_CHANGE, math.nan) | {"count": 0}
+    described = _describe_floats if values.dtype.kind == "f" else _describe_whole_numbers
+    return dict(zip(PER_CHANGE, described(values), strict=True))
 
 
 def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, float]:
@@ -65,19 +66,37 @@ def _range(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.arange(int(values.min()), int(values.max()) + 1)
 
 
-def _describe(values: NDArray[Any]) -> tuple[float, ...]:
-    """Eight statistics of whole numbers that lie close together, from how often each occurs."""
-    distinct, total = _range(values), values.size
+def _describe_floats(values: NDArray[Any]) -> tuple[float, ...]:
+    ascending, last = np.sort(values), values.size - 1
+    quartiles = [
+        _between(
+            ascending[math.floor(last * share)], ascending[math.ceil(last * share)], last * share
+        )
+        for share in QUARTILES.values()
+    ]
+    std = float(values.std(ddof=1)) if last else math.nan
+    return (values.size, float(values.mean()), std, ascending[0], *quartiles, ascending[-1])
+
+
+def _describe_whole_numbers(values: NDArray[Any]) -> tuple[float, ...]:
+    """Describe numbers that lie close together, from how often each occurs."""
+    distinct, last = _range(values), values.size - 1
     counts = np.bincount(values - distinct[0])
     reached = np.cumsum(counts)
+
+    def at(place: int) -> float:
+        return float(distinct[np.searchsorted(reached, place, side="right")])
+
     mean = float(np.average(distinct, weights=counts))
-    squares = float(np.average(np.square(distinct - mean), weights=counts)) * total
-    std = math.sqrt(squares / (total - 1)) if total > 1 else math.nan
+    variance = float(np.average(np.square(distinct - mean), weights=counts))
+    std = math.sqrt(variance * values.size / last) if last else math.nan
+    quartiles = [
+        _between(at(math.floor(last * share)), at(math.ceil(last * share)), last * share)
+        for share in QUARTILES.values()
+    ]
+    return (values.size, mean, std, at(0), *quartiles, at(last))
 
-    def quantile(share: float) -> float:
-        place = share * (total - 1)
-        low, high = np.searchsorted(reached, [math.floor(place), math.ceil(place)], side="right")
-        return float(distinct[low] + (distinct[high] - distinct[low]) * (place % 1))
 
-    quartiles = map(quantile, QUARTILES.values())
-    return (total, mean, std, float(distinct[0]), *quartiles, float(distinct[-1]))
+def _between(low: float, high: float, place: float) -> float:
+    """Value at a place between two neighbors."""
+    return float(low + (high - low) * (place % 1))

@@ -122,6 +122,12 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
     return total
 
 
+def distinct_times(*times: Times) -> Times:
+    """Different times among some, ascending."""
+    ascending = np.sort(np.concatenate(times))
+    return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
+
+
 def _sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
     """All edges in ascending order, and which sets (as bits) cover the time between neighbors."""
     runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]

@@ -127,11 +127,14 @@ def _table(
 
 def _gaps(job: Job, rank: int, *, by_stream: bool) -> Gaps:
     """Intervals of one rank, which no parameter changes."""
-    find = stream_gaps if by_stream else device_gaps
-    return job.remember(
-        ("idle gaps", by_stream, rank),
-        lambda: find(job.rank(rank).trace.events, job.gpu_work(rank)),
-    )
+    find, name = (stream_gaps, "stream gaps") if by_stream else (device_gaps, "device gaps")
+
+    def build() -> Gaps:
+        of_rank = job.rank(rank)
+        gaps = of_rank.derived(name, lambda: vars(find(of_rank.trace.events, of_rank.gpu_work)))
+        return Gaps(**gaps)
+
+    return job.remember((name, rank), build)
 
 
 def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]]:

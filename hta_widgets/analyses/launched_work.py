@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Codes, Kind
+from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.links import launch_delays_ns
 from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.shelf import Columns
 
 NO_OPERATOR = ""
 
@@ -171,18 +173,22 @@ def launched_work(rank: Rank, *, include_memory_events: bool = True) -> Launched
     work = rank.gpu_work
     if not include_memory_events:
         work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
+    name = f"launched work, memory events {include_memory_events}"
+    columns = rank.derived(name, lambda: _paired(rank, work))
+    missing = len(work) - columns["call"].size
+    return LaunchedWork(rank=rank, without_launch=missing, **columns)
+
+
+def _paired(rank: Rank, work: GpuWork) -> Columns:
     launched = np.flatnonzero(work.launch >= 0)
-    events = rank.trace.events
-    order = launched[np.argsort(events.index[work.launch[launched]], kind="stable")]
+    order = launched[np.argsort(rank.trace.events.index[work.launch[launched]], kind="stable")]
     call, operation = work.launch[order], work.rows[order]
-    return LaunchedWork(
-        rank=rank,
-        operation=operation,
-        call=call,
-        kernel_type=work.type[order],
-        signed_delay_ns=launch_delays_ns(rank.trace, operation, call),
-        without_launch=len(work) - launched.size,
-    )
+    return {
+        "operation": operation,
+        "call": call,
+        "kernel_type": work.type[order],
+        "signed_delay_ns": launch_delays_ns(rank.trace, operation, call),
+    }
 
 
 def operators(rank: Rank, calls: NDArray[np.int64]) -> pd.Categorical:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.rank import Rank
 
 FULL_LENGTH = 1022
 """Waiting launches at which a queue counts as full. CUDA takes 1,024 per stream; of these the one
@@ -113,7 +115,15 @@ def queue_changes(job: Job, ranks: Iterable[int] | None = None) -> dict[int, pd.
 
 def _changes_of(job: Job, rank: int) -> pd.DataFrame:
     """Changes on one rank, which no parameter touches."""
-    return job.remember(("queue changes", rank), lambda: _changes(job, rank))
+
+    def build() -> pd.DataFrame:
+        of_rank = job.rank(rank)
+        columns = dict(of_rank.derived("queue changes", lambda: _changes(of_rank)))
+        if offset_ns := job.offset_ns(rank):
+            columns["time_ns"] = columns["time_ns"] + offset_ns
+        return pd.DataFrame(columns, columns=list(_CHANGES), copy=False)
+
+    return job.remember(("queue changes", rank), build)
 
 
 def _rows_of(job: Job, rank: int) -> list[dict[str, float]]:
@@ -125,8 +135,9 @@ def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
     return job.remember(("queue notices", rank), lambda: tuple(_notices(job, rank)))
 
 
-def _changes(job: Job, rank: int) -> pd.DataFrame:
-    events, launched = job.rank(rank).trace.events, _launched(job.gpu_work(rank))
+def _changes(rank: Rank) -> dict[str, NDArray[Any]]:
+    """Columns of the changes, times by the rank's own origin."""
+    events, launched = rank.trace.events, _launched(rank.gpu_work)
     launched_ns, streams = events.start_ns[launched.launch], launched.streams
     parts = [
         _of_stream(launched, launched_ns, streams.order[first:last])
@@ -135,8 +146,7 @@ def _changes(job: Job, rank: int) -> pd.DataFrame:
     operation, step, launch_step, time_ns = map(np.concatenate, zip(*parts, strict=True))
     rows, lengths = launched.rows, 2 * streams.sizes
     launches, operations = narrow(events.index[launched.launch]), narrow(events.index[rows])
-    time_ns += job.offset_ns(rank)
-    columns = {
+    return {
         "device": np.repeat(narrow(launched.device[streams.first]), lengths),
         "stream": np.repeat(narrow(launched.stream[streams.first]), lengths),
         "time_ns": time_ns,
@@ -147,7 +157,6 @@ def _changes(job: Job, rank: int) -> pd.DataFrame:
         "tid": narrow(events.ids_in_source(events.tid[rows]))[operation],
         "event": np.where(step > 0, launches[operation], operations[operation]),
     }
-    return pd.DataFrame(columns, columns=list(_CHANGES), copy=False)
 
 
 def _launched(work: GpuWork) -> GpuWork:

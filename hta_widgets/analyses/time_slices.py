@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.intervals import Intervals, Times, distinct_times
 
 ACTIVITIES = ("compute", "communicate", "overlap", "empty")
 """Computation alone, communication alone, both, neither; in the order of every table."""
@@ -42,7 +42,7 @@ class Timeline:
         """Build the timeline between two times, outside of which nothing is covered."""
         covered = (computation, communication)
         edges = [edge for each in covered for edge in (each.starts, each.ends)]
-        times = np.unique(np.concatenate([*edges, np.array([start_ns, end_ns], dtype=np.int64)]))
+        times = distinct_times(*edges, np.array([start_ns, end_ns], dtype=np.int64))
         activity = _COMPUTE * computation.covers(times) + _COMMUNICATE * communication.covers(times)
         changes = np.zeros((_BEFORE + _BUSY, times.size), dtype=np.int64)
         changes[_TIME], changes[_ACTIVITY] = times, activity

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.intervals import Intervals
+from hta_widgets.intervals import Intervals, distinct_times
 from hta_widgets.trace.events import Events, Kind
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
@@ -152,4 +152,4 @@ def _segments(job: Job, rank: int) -> pa.Table:
 
 
 def _edges(*covers: Intervals) -> NDArray[np.int64]:
-    return np.unique(np.concatenate([part for each in covers for part in (each.starts, each.ends)]))
+    return distinct_times(*(part for each in covers for part in (each.starts, each.ends)))

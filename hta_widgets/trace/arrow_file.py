@@ -1,12 +1,7 @@
-"""One rank's trace as an Arrow file that is opened by memory map, without copying a column.
-
-The file has one row; each of its columns is a list as long as a column of the trace. So columns of
-any length lie in one file, each in one piece.
-"""
+"""One rank's trace as an Arrow file that is opened by memory map, without copying a column."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hta_widgets.trace.column_file import UNREADABLE, read_columns, read_header, write_columns
 from hta_widgets.trace.events import Events, SideTable, TextColumn, Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
+from hta_widgets.trace.shelf import Shelf
 
 Column = NDArray[Any] | TextColumn
 
-_HEADER = b"hta_widgets"
 _TEXT_ERRORS = "surrogatepass"
 _MAIN = (
     "start_ns",
@@ -47,48 +43,37 @@ class StoredTrace(NamedTuple):
     trace : Trace
     links : mapping of str to ndarray of int64
         One value per event each.
+    shelf : Shelf, optional
+        Where more of what is derived from it can be kept.
     """
 
     trace: Trace
     links: Mapping[str, NDArray[np.int64]]
+    shelf: Shelf | None = None
 
 
 def write_trace(stored: StoredTrace, key: str, path: Path) -> None:
     """Write a trace; `key` is what a reader has to ask for."""
-    header = json.dumps({"key": key, "trace": _about(stored.trace)})
     arrays: dict[str, pa.Array] = {}
     for name, column in _columns(stored):
-        arrays |= _as_lists(name, column)
-    table = pa.table(arrays).replace_schema_metadata({_HEADER: header.encode()})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+        arrays |= _arrays(name, column)
+    write_columns(arrays, {"key": key, "trace": _about(stored.trace)}, path)
 
 
 def read_trace(path: Path, key: str) -> StoredTrace | None:
     """Open a file that `write_trace` wrote under this key; None for any other."""
     try:
-        batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-        batch.validate(full=True)
-        header = json.loads((batch.schema.metadata or {}).get(_HEADER, b"{}"))
-        return _opened(batch, header["trace"]) if header["key"] == key else None
-    except (
-        OSError,
-        pa.ArrowException,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-    ):
+        header, arrays = read_columns(path)
+        return _opened(arrays, header["trace"]) if header["key"] == key else None
+    except UNREADABLE:
         return None
 
 
 def read_key(path: Path) -> str:
-    """Key that `write_trace` wrote a file under, read without its columns; empty for any other."""
+    """Key that a file was written under, read without its columns; empty for any other."""
     try:
-        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
-        return str(json.loads((schema.metadata or {})[_HEADER])["key"])
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+        return str(read_header(path)["key"])
+    except UNREADABLE:
         return ""
 
 
@@ -115,23 +100,16 @@ def _about(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _as_lists(name: str, column: Column) -> dict[str, pa.Array]:
+def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
     if not isinstance(column, TextColumn):
-        return {name: _as_list(pa.array(column))}
+        return {name: pa.array(column)}
     texts = [text.encode("utf-8", _TEXT_ERRORS) for text in column.values]
     texts_name = _SEPARATOR.join((name, "", "texts"))
-    return {
-        name: _as_list(pa.array(column.codes)),
-        texts_name: _as_list(pa.array(texts, pa.large_binary())),
-    }
+    return {name: pa.array(column.codes), texts_name: pa.array(texts, pa.large_binary())}
 
 
-def _as_list(values: pa.Array) -> pa.Array:
-    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
-
-
-def _opened(batch: pa.RecordBatch, about: Mapping[str, Any]) -> StoredTrace:
-    columns = _stored_columns(batch)
+def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredTrace:
+    columns = _stored_columns(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
     links: dict[str, NDArray[np.int64]] = {}
@@ -162,14 +140,13 @@ def _require_equal_lengths(*columns: NDArray[Any]) -> None:
         raise ValueError(msg)
 
 
-def _stored_columns(batch: pa.RecordBatch) -> dict[str, Any]:
-    lists = {name: batch.column(name).flatten() for name in batch.schema.names}
+def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    for name, values in lists.items():
+    for name, values in arrays.items():
         if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
             continue
         numbers = values.to_numpy(zero_copy_only=True)
-        texts = lists.get(_SEPARATOR.join((name, "", "texts")))
+        texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
         columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
     return columns
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +17,13 @@ from hta_widgets.trace.cache_files import (
     cache_folder,
     prune,
     size_limit,
+    stem_of,
 )
 from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.shelf import Shelf
 
-SCHEMA_VERSION: Final = 1
-"""Counts up when a loader or the file's layout changes: older files are then read again."""
+SCHEMA_VERSION: Final = 2
+"""Counts up when a loader, what is derived or a layout changes: older files are not used then."""
 
 WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
@@ -42,29 +43,34 @@ def stored(source: RankSource, rank: int, folder: Path | None = None) -> StoredT
     if folder is None or not folder.is_dir():
         return None
     key = _key(source, rank)
-    file = _file(folder, key)
+    file = folder / f"{stem_of(key)}{SUFFIX}"
     found = read_trace(file, key) if file.exists() else None
-    if found is not None:
-        with suppress(OSError):
-            os.utime(file)
-    return found
+    if found is None:
+        return None
+    with suppress(OSError):
+        os.utime(file)
+    return found._replace(shelf=Shelf(folder, key))
 
 
-def store(source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None) -> None:
-    """Keep a rank in the cache or another folder; failing to is no error.
+def store(
+    source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None
+) -> StoredTrace:
+    """Keep a rank in the cache or another folder, and say where; failing to is no error.
 
     The oldest files of the cache go where there is no room.
     """
     folder = folder or cache_folder()
     if folder is None:
-        return
+        return trace
     with suppress(OSError):
         key = _key(source, rank)
         folder.mkdir(parents=True, exist_ok=True)
-        with appearing_when_whole(_file(folder, key)) as partial:
+        with appearing_when_whole(folder / f"{stem_of(key)}{SUFFIX}") as partial:
             write_trace(trace, key, partial)
         if folder == cache_folder():
             prune(folder, size_limit())
+        return trace._replace(shelf=Shelf(folder, key))
+    return trace
 
 
 def trace_of(entry: CacheEntry) -> str:
@@ -81,10 +87,6 @@ def trace_of(entry: CacheEntry) -> str:
         return f"{about['path']} (rank {about['rank']})"
     except (ValueError, KeyError, TypeError):
         return _UNKNOWN
-
-
-def _file(folder: Path, key: str) -> Path:
-    return folder / f"{sha256(key.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
 def _key(source: RankSource, rank: int) -> str:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ OFF: Final = "off"
 DEFAULT_GB: Final = 20.0
 
 SUFFIX: Final = ".hta.arrow"
-"""Of a trace that was read before."""
+"""Of a trace that was read before, and of what was derived from it."""
 
 REMOTE: Final = "remote"
 """Folder, inside the cache, of the traces that were fetched from a URL: a folder for each URL."""
@@ -35,11 +36,12 @@ _BYTES_PER_GB: Final = 10**9
 
 
 class CacheEntry(NamedTuple):
-    """A file of the cache, or the folder of all that was fetched from one URL."""
+    """The file of one rank and those beside it, or the folder of all fetched from one URL."""
 
     path: Path
     size: int
     used_s: float
+    beside: tuple[Path, ...] = ()
 
 
 def cache_folder() -> Path | None:
@@ -109,10 +111,21 @@ def appearing_when_whole(file: Path) -> Iterator[Path]:
         Path(partial.name).unlink(missing_ok=True)
 
 
+def stem_of(key: str) -> str:
+    """Beginning of the names of the files that are kept under a key."""
+    return sha256(key.encode()).hexdigest()[:32]
+
+
 def _traces(folder: Path) -> Iterator[CacheEntry]:
-    for path in folder.glob(f"*{SUFFIX}"):
+    files: dict[str, list[CacheEntry]] = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: len(path.name)):
         with suppress(OSError):
-            yield _entry(path)
+            stem = path.name.removesuffix(SUFFIX).partition("-")[0]
+            files.setdefault(stem, []).append(_entry(path))
+    for of_rank in files.values():
+        size, used_s = sum(each.size for each in of_rank), max(each.used_s for each in of_rank)
+        first, *others = (each.path for each in of_rank)
+        yield CacheEntry(first, size, used_s, tuple(others))
 
 
 def _copies(folder: Path) -> Iterator[CacheEntry]:
@@ -143,7 +156,7 @@ def _remove(entry: CacheEntry) -> int:
     with suppress(OSError):
         if entry.path.is_dir():
             shutil.rmtree(entry.path)
-        else:
-            entry.path.unlink()
+        for file in (entry.path, *entry.beside):
+            file.unlink(missing_ok=True)
         return entry.size
     return 0

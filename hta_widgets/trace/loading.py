@@ -42,6 +42,4 @@ def load_rank(
         return found
     trace = source.load(rank, on_read)
     links = {LAUNCHES: launch_rows(trace.events), PARENTS: parent_rows(trace.events)}
-    loaded = StoredTrace(trace, links)
-    cache.store(source, rank, loaded, folder)
-    return loaded
+    return cache.store(source, rank, StoredTrace(trace, links), folder)

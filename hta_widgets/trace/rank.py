@@ -21,6 +21,7 @@ from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.loading import LAUNCHES, PARENTS
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.notices import Notice
+from hta_widgets.trace.shelf import Columns
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -32,6 +33,15 @@ class RankSettings:
 
     kernel_rules: KernelRules = field(default_factory=KernelRules)
     include_last_profiler_step: bool = False
+
+    @property
+    def described(self) -> str:
+        """The settings in words, equal for equal ones."""
+        extra = [
+            (kernel_type.name, pattern.pattern, pattern.flags)
+            for kernel_type, pattern in self.kernel_rules.extra
+        ]
+        return f"last step {self.include_last_profiler_step}, rules {extra}"
 
 
 class Lacks(NamedTuple):
@@ -53,6 +63,7 @@ class Rank:
     def __init__(self, loaded: StoredTrace, settings: RankSettings) -> None:
         self.trace = loaded.trace
         self._links = loaded.links
+        self._shelf = loaded.shelf
         self.settings = settings
         self._remembered: dict[Hashable, object] = {}
 
@@ -61,6 +72,20 @@ class Rank:
         if key not in self._remembered:
             self._remembered[key] = build()
         return cast("Built", self._remembered[key])
+
+    def derived(self, name: str, build: Callable[[], Columns]) -> Columns:
+        """Return columns that no parameter changes, as they were derived from the rank once.
+
+        Where the rank is in the cache, they are kept there, too.
+        """
+        if self._shelf is None:
+            return build()
+        kept_as = f"{name}; {self.settings.described}"
+        columns = self._shelf.read(kept_as)
+        if columns is None:
+            columns = dict(build())
+            self._shelf.write(kept_as, columns)
+        return columns
 
     @cached_property
     def launches(self) -> NDArray[np.int64]:
@@ -82,30 +107,38 @@ class Rank:
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
         """Tell which events take part in the analyses (the step filter)."""
-        return rows_to_analyse(
+        return self.derived("analysed", self._analysed)["analysed"].view(np.bool_)
+
+    def _analysed(self) -> Columns:
+        analysed = rows_to_analyse(
             self.trace.events,
             self.launches,
             self.steps,
             include_last_profiler_step=self.settings.include_last_profiler_step,
         )
+        return {"analysed": analysed.view(np.uint8)}
 
     @cached_property
     def gpu_work(self) -> GpuWork:
         """GPU work that takes part in the analyses."""
         events = self.trace.events
-        rows = events.rows_of(*GPU_WORK)
-        rows = rows[self.analysed[rows]]
+        rows, types = self.derived("gpu work", self._gpu_work).values()
         return GpuWork(
             rows=rows,
             start_ns=events.start_ns[rows],
             duration_ns=events.duration_ns[rows],
-            type=self.settings.kernel_rules.types(events, rows),
+            type=types,
             name=events.name.codes[rows],
             device=events.device[rows],
             stream=events.stream[rows],
             launch=self.launches[rows],
             names=events.name.values,
         )
+
+    def _gpu_work(self) -> Columns:
+        rows = self.trace.events.rows_of(*GPU_WORK)
+        rows = rows[self.analysed[rows]]
+        return {"rows": rows, "type": self.settings.kernel_rules.types(self.trace.events, rows)}
 
     @cached_property
     def notices(self) -> tuple[Notice, ...]:

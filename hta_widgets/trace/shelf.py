@@ -1,0 +1,67 @@
+"""What was derived from a rank, kept beside the rank's file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hta_widgets.trace.cache_files import SUFFIX, appearing_when_whole, stem_of
+from hta_widgets.trace.column_file import UNREADABLE, read_columns, write_columns
+
+Columns = Mapping[str, NDArray[Any]]
+
+WORTH_KEEPING: Final = 2**20
+"""Bytes of columns below which deriving them again is as fast."""
+
+
+class Shelf(NamedTuple):
+    """Place for columns that are derived from one rank.
+
+    Attributes
+    ----------
+    folder : Path
+        Where the rank's own file lies.
+    key : str
+        What that file was written under.
+    """
+
+    folder: Path
+    key: str
+
+    def read(self, name: str) -> dict[str, NDArray[Any]] | None:
+        """Open what was kept under a name, by memory map; None where there is nothing usable."""
+        file = self._file(name)
+        if not file.exists():
+            return None
+        try:
+            header, columns = read_columns(file)
+            if header["key"] != self._key(name):
+                return None
+            return {name: values.to_numpy(zero_copy_only=True) for name, values in columns.items()}
+        except UNREADABLE:
+            return None
+
+    def write(self, name: str, columns: Columns) -> None:
+        """Keep columns of numbers under a name, if they are many; failing to is no error."""
+        if sum(column.nbytes for column in columns.values()) < WORTH_KEEPING:
+            return
+        if any(column.dtype == np.object_ for column in columns.values()):
+            return
+        arrays = {name: pa.array(column) for name, column in columns.items()}
+        with suppress(OSError), appearing_when_whole(self._file(name)) as partial:
+            write_columns(arrays, {"key": self._key(name)}, partial)
+
+    def _key(self, name: str) -> str:
+        return json.dumps({**json.loads(self.key), "derived": name}, sort_keys=True)
+
+    def _file(self, name: str) -> Path:
+        derived = sha256(self._key(name).encode()).hexdigest()[:16]
+        return self.folder / f"{stem_of(self.key)}-{derived}{SUFFIX}"

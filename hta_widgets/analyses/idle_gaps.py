@@ -14,6 +14,7 @@ from hta_widgets.trace.gpu_work import GpuWork
 
 NO_STREAM = -1
 _NEVER = np.iinfo(np.int64).max
+_LITTLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,10 @@ class Gaps:
         Length of each interval.
     total_ns : ndarray of int64
         Time before each interval; one longer than `length_ns`.
+    middle_ns : ndarray of int64
+        Length of the middle interval of the late launches, and of the others, of each group.
+    squares_ns2 : ndarray of float64
+        Squared differences from it of all intervals up to each, late and others apart.
     unknown_edges, unknown_ns : ndarray of int64
         Lengths of the intervals of each group whose launch is not in the trace, ascending:
         ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch.
@@ -44,6 +49,8 @@ class Gaps:
     edges: NDArray[np.int64]
     length_ns: Times
     total_ns: Times
+    middle_ns: Times
+    squares_ns2: NDArray[np.float64]
     unknown_edges: NDArray[np.int64]
     unknown_ns: Times
 
@@ -52,6 +59,21 @@ class Gaps:
         middle = self.edges[1::2]
         shorter = middle + _shorter(self.length_ns, middle, self.edges[2::2], delay_ns)
         return np.append(np.stack([self.edges[:-1:2], middle, shorter], axis=1), self.edges[-1])
+
+    def squared_deviations(
+        self, first: NDArray[np.int64], last: NDArray[np.int64], mean_ns: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Sums of squared differences (ns²) from their means, of intervals from first to last."""
+        run = np.searchsorted(self.edges, first, side="right") - 1
+        until = self.squares_ns2[last]
+        before = np.where(first > self.edges[run], self.squares_ns2[first - 1], 0)
+        shift = (last - first + 1) * np.square(mean_ns - self.middle_ns[run])
+        sums = np.asarray(until - before - shift)
+        # Where little is left of large numbers, nothing that is left can be relied on.
+        for place in np.flatnonzero(sums < _LITTLE * until).tolist():
+            lengths = self.length_ns[first[place] : last[place] + 1]
+            sums[place] = np.square(lengths - mean_ns[place]).sum()
+        return sums
 
     def unknown_launches(self, delay_ns: int) -> NDArray[np.int64]:
         """Intervals whose launch is not in the trace: late, shorter and other of each group."""
@@ -111,6 +133,8 @@ def _gaps(
         edges=_edges(runs),
         length_ns=length_ns,
         total_ns=np.concatenate(([0], np.cumsum(length_ns))),
+        middle_ns=np.array([_middle(run) for run in runs], dtype=np.int64),
+        squares_ns2=np.concatenate([np.zeros(0), *map(_squares, runs)]),
         unknown_edges=_edges(unknown),
         unknown_ns=_joined(unknown),
     )
@@ -152,6 +176,14 @@ def _first_launched_first(
     ordered = positions.copy()
     ordered[tied] = among[np.lexsort(keys)]
     return ordered
+
+
+def _middle(run: Times) -> int:
+    return int(run[run.size // 2]) if run.size else 0
+
+
+def _squares(run: Times) -> NDArray[np.float64]:
+    return np.cumsum(np.square((run - _middle(run)).astype(np.float64)))
 
 
 def _shorter(

@@ -150,17 +150,17 @@ def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]
         "idle_category": np.tile(np.arange(len(CATEGORIES), dtype=np.int8), gaps.device.size),
         "idle_time_ns": idle_ns,
         "idle_percent": share,
-        **_statistics(gaps.length_ns, idle_ns, edges),
+        **_statistics(gaps, idle_ns, edges),
         "unknown_launches": gaps.unknown_launches(delay_ns),
         "span_ns": np.repeat(gaps.span_ns, len(CATEGORIES)),
     }
 
 
 def _statistics(
-    length_ns: NDArray[np.int64], sum_ns: NDArray[np.int64], edges: NDArray[np.int64]
+    gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64]
 ) -> dict[str, NDArray[np.generic]]:
     """Statistics of runs of intervals that each ascend in length."""
-    count = np.diff(edges)
+    count, length_ns = np.diff(edges), gaps.length_ns
     filled = np.flatnonzero(count)
     first, number = edges[:-1][filled], count[filled]
     mean = sum_ns[filled] / number
@@ -173,7 +173,7 @@ def _statistics(
     return {
         "count": count,
         "mean_ns": spread(mean),
-        "std_ns": spread(_deviations(length_ns, mean, first, number)),
+        "std_ns": spread(_deviations(gaps, mean, first, number)),
         "min_ns": spread(length_ns[first].astype(np.float64)),
         **{
             name: spread(_quantiles(length_ns, first, number, share))
@@ -184,15 +184,13 @@ def _statistics(
 
 
 def _deviations(
-    length_ns: NDArray[np.int64],
+    gaps: Gaps,
     mean: NDArray[np.float64],
     first: NDArray[np.int64],
     number: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Sample standard deviation of consecutive runs; NaN for single values."""
-    if not first.size:
-        return _undefined(0)
-    squares = np.add.reduceat(np.square(length_ns - np.repeat(mean, number)), first)
+    """Sample standard deviation of runs of intervals; NaN for single ones."""
+    squares = gaps.squared_deviations(first, first + number - 1, mean)
     alone = number == 1
     return np.where(alone, _NO_NUMBER, np.sqrt(squares / np.where(alone, 1, number - 1)))
 

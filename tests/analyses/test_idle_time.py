@@ -237,3 +237,18 @@ def test_findings(tmp_path):
         "The 2 GPUs are idle 55 % of the time (55 µs of 100 µs)"
     )
     assert idle_time(job, [2]).finding == "The GPU of rank 2 is never idle in 2 µs."
+
+
+@pytest.mark.parametrize("long_us", [10, 10_000_000])
+def test_deviations_of_short_gaps_beside_long_ones(tmp_path, long_us):
+    gaps = [1.001, 1.003, 1.002, *[long_us + place / 1000 for place in range(5)]]
+    starts = [sum(gaps[:place]) + place for place in range(len(gaps) + 1)]
+    table = idle_time(open_job(tmp_path, [[kernel(start, 1) for start in starts]])).streams
+    by_cause = table.set_index("idle_category")["std_ns"]
+    apart = {
+        "kernel_wait": [gap for gap in gaps if gap < 30],
+        "other": [gap for gap in gaps if gap >= 30],
+    }
+    for cause, lengths in apart.items():
+        expected = 1000 * statistics.stdev(lengths) if lengths else math.nan
+        assert by_cause[cause] == pytest.approx(expected, rel=1e-6, nan_ok=True)

@@ -32,6 +32,7 @@ REOPEN_S = 0.010
 FIRST_NUMBERS_S = 1.0
 SLIDER_S = 0.016
 WINDOW_S = 0.005
+REDRAW_S = 0.100
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,13 @@ def load(bench: Bench) -> Iterator[Row]:
 def reopen(bench: Bench) -> Iterator[Row]:
     """The large trace with the cache on: filling it, opening from it, the dashboard."""
     files = bench.v100()
-    filling, opening, dashboards = [], [], []
+    filling, opening, dashboards, once_more = [], [], [], []
     for _ in range(bench.repeats):
         with tempfile.TemporaryDirectory(dir=bench.traces.work) as cache:
             filling += _done(bench.ours.run("load", files=files, cache=cache))
             opening += _done(bench.ours.run("load", files=files, cache=cache))
             dashboards += _done(bench.ours.run("dashboard", files=files, cache=cache))
+            once_more += _done(bench.ours.run("dashboard", files=files, cache=cache))
     what = f"{_count(bench.large)} events"
     yield _row(f"{what}: load and fill the cache", filling, [], _spent("open", "wall_s"))
     yield _row(f"{what}: open again", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
@@ -143,6 +145,7 @@ def reopen(bench: Bench) -> Iterator[Row]:
     yield _row(
         f"{what}: open again, to the whole dashboard", dashboards, [], _spent("whole", "wall_s")
     )
+    yield _row(f"{what}: the next time", once_more, [], _spent("whole", "wall_s"))
 
 
 def analyses(bench: Bench) -> Iterator[Row]:
@@ -199,12 +202,23 @@ def sliders(bench: Bench) -> Iterator[Row]:
             yield Row(f"`{name}`, median of 20 steps", times["median"], at_most=limit)
 
 
+def redraws(bench: Bench) -> Iterator[Row]:
+    """Wall time from the move of a slider in JupyterLab until its charts are drawn."""
+    browser = Child(bench.ours.python, "redraw")
+    found = _done(browser.run("redraw", files=bench.v100(), kernels=bench.kernels, steps=20))
+    for outcome in found:
+        for name, times in outcome.answer["controls"].items():
+            what = f"{name}, median of {times['steps']} steps"
+            yield Row(what, times["median"], at_most=REDRAW_S)
+
+
 SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     "load": ("First load, cache off", load),
     "reopen": ("Cache on, wall", reopen),
     "analyses": ("Analyses, CPU of the first call", analyses),
     "sequences": ("Kernel sequences, CPU", sequences),
     "sliders": ("Controls, CPU of a step with the answer's JSON", sliders),
+    "redraws": ("Sliders in JupyterLab, from the move to the last chart drawn", redraws),
 }
 """Title and measurements by the name that `--only` takes."""
 

@@ -33,11 +33,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"{SKIP}=1"))
 
 
+def chromium_path() -> str | None:
+    """The Chromium that HTA_WIDGETS_CHROMIUM or the system names."""
+    names = [os.environ.get(NAMED), "chromium", "chromium-browser", "google-chrome"]
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Headless Chromium, the one that HTA_WIDGETS_CHROMIUM or the system names."""
-    names = [os.environ.get(NAMED), "chromium", "chromium-browser", "google-chrome"]
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    """Headless Chromium."""
+    path = chromium_path()
     if path is None:
         pytest.fail(
             "No Chromium was found: install it (apt-get install chromium), name one in "

@@ -1,0 +1,102 @@
+"""Move the sliders of panels in a real JupyterLab, and time each until its charts are drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import expect, sync_playwright
+
+from benchmarks.children import CHECKOUT
+from benchmarks.stopwatch import answer
+from tests.browser.conftest import FLAGS, chromium_path
+from tests.browser.lab_pages import Lab, LabPage, jupyter_lab
+
+PANELS = ("RankOverlapPanel", "KernelBreakdownPanel", "IdleTimePanel", "LaunchStatsPanel")
+PANELS += ("DurationTailsPanel", "KernelSequencesPanel")
+
+CELL = """
+import sys
+sys.path.insert(0, {checkout!r})
+from benchmarks.big_job import with_kernels
+from hta_widgets import open_trace
+from hta_widgets.panels import {panel}
+job = with_kernels(open_trace({files!r}, progress=False), {kernels})
+panel = {panel}(job)
+panel
+"""
+
+QUIET_MS = 150
+"""Charts of which none is drawn for so long are drawn."""
+
+MOVE = """async ([name, share, quiet]) => {
+    const panel = document.querySelector('.hta-panel');
+    const slider = panel.querySelectorAll('input[type=range]')[name];
+    const [low, high] = [Number(slider.min), Number(slider.max)];
+    let last = 0;
+    const note = () => { last = performance.now(); };
+    const charts = [...panel.querySelectorAll('.js-plotly-plot')];
+    charts.forEach((chart) => chart.on('plotly_afterplot', note));
+    const start = performance.now();
+    slider.value = String(low + share * (high - low));
+    slider.dispatchEvent(new Event('input', { bubbles: true }));
+    while (performance.now() - Math.max(last, start) < (last ? quiet : 5000)) {
+        await new Promise((done) => setTimeout(done, 10));
+    }
+    charts.forEach((chart) => chart.removeListener('plotly_afterplot', note));
+    return last ? last - start : null;
+}"""
+
+
+def redraws(files: dict[int, str], kernels: int, steps: int) -> dict[str, Any]:
+    """Median and worst time (s) of the steps of each slider."""
+    times = {}
+    with (
+        sync_playwright() as playwright,
+        tempfile.TemporaryDirectory() as home,
+        jupyter_lab(Path(home)) as (url, token, root),
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        for panel in PANELS:
+            times |= _of_panel(Lab(browser, url, token, root), panel, files, kernels, steps)
+        browser.close()
+    return {"controls": times}
+
+
+def _of_panel(
+    lab: Lab, panel: str, files: dict[int, str], kernels: int, steps: int
+) -> dict[str, Any]:
+    page = lab.open(
+        [CELL.format(checkout=str(CHECKOUT), files=files, kernels=kernels, panel=panel)]
+    )
+    expect(page.panel().locator(".main-svg").first).to_be_visible(timeout=120_000)
+    page.page.wait_for_timeout(1000)
+    sliders = page.panel().locator("input[type=range]")
+    found = {}
+    for place in range(sliders.count()):
+        label = sliders.nth(place).evaluate("slider => slider.labels[0].textContent")
+        found[f"{panel}, {label}"] = _steps(page, place, steps)
+    lab.close_pages()
+    return found
+
+
+def _steps(page: LabPage, place: int, steps: int) -> dict[str, float]:
+    """Times of steps that change what is drawn."""
+    shares = [step / (steps + 1) for step in range(1, steps + 1)]
+    moved = [page.page.evaluate(MOVE, [place, share, QUIET_MS]) for share in shares]
+    drawn = [time_ms / 1000 for time_ms in moved if time_ms is not None]
+    return {"median": median(drawn), "worst": max(drawn), "steps": len(drawn)}
+
+
+def main() -> None:
+    arguments = json.loads(sys.argv[2])
+    files = {int(rank): path for rank, path in arguments["files"].items()}
+    answer(redraws(files, arguments["kernels"], arguments["steps"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -58,7 +58,9 @@ def grouped(*columns: NDArray[Any]) -> Groups:
     number, count = _numbered(columns[0])
     for column in columns[1:]:
         inner, inner_count = _numbered(column)
-        if inner_count > 1:
+        if count == 1:
+            number, count = inner, inner_count
+        elif inner_count > 1:
             number, count = _numbered(number * inner_count + inner)
     # Few bits sort fast.
     narrow = number.astype(np.min_scalar_type(count))
@@ -71,12 +73,14 @@ def _numbered(column: NDArray[Any]) -> tuple[Rows, int]:
     """Number each value by its place among the distinct values, and count these."""
     if not column.size:
         return np.zeros(0, dtype=np.int64), 0
-    lowest = column.min()
-    if column.dtype.kind == "f" or int(column.max()) - int(lowest) > _COUNTED_AT_MOST:
+    lowest, highest = column.min(), column.max()
+    if lowest == highest:
+        return np.zeros(column.size, dtype=np.int64), 1
+    if column.dtype.kind == "f" or int(highest) - int(lowest) > _COUNTED_AT_MOST:
         number, distinct = pd.factorize(column, sort=True)
         return number, len(distinct)
     offset = np.subtract(column, lowest, dtype=np.int64)
-    occurs = np.zeros(int(offset.max()) + 1, dtype=bool)
+    occurs = np.zeros(int(highest) - int(lowest) + 1, dtype=bool)
     occurs[offset] = True
     place = np.cumsum(occurs) - 1
     return place[offset], int(place[-1]) + 1

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Times
-from hta_widgets.trace.events import Events
 from hta_widgets.trace.gpu_work import GpuWork
+from hta_widgets.trace.rank import NEVER, Rank
 
 NO_STREAM = -1
-_NEVER = np.iinfo(np.int64).max
 _LITTLE = 1e-6
 
 
@@ -83,24 +82,23 @@ class Gaps:
         return np.stack([np.zeros_like(count), shorter, count - shorter], axis=1).ravel()
 
 
-def stream_gaps(events: Events, work: GpuWork) -> Gaps:
+def stream_gaps(rank: Rank) -> Gaps:
     """Find the idle intervals of each stream; streams of a device by first place in the trace."""
-    streams = work.streams
-    place = streams.reduce(np.minimum, events.index[work.rows])
+    work, streams = rank.gpu_work, rank.gpu_work.streams
+    place = streams.reduce(np.minimum, rank.trace.events.index[work.rows])
     device, stream = work.device[streams.first], work.stream[streams.first]
-    return _gaps(events, work, streams, np.lexsort((place, device)), stream)
+    return _gaps(rank, streams, np.lexsort((place, device)), stream)
 
 
-def device_gaps(events: Events, work: GpuWork) -> Gaps:
+def device_gaps(rank: Rank) -> Gaps:
     """Find the intervals of each device in which none of its streams is busy."""
-    devices = grouped(work.device)
+    devices = grouped(rank.gpu_work.device)
     count = devices.first.size
-    return _gaps(events, work, devices, np.arange(count), np.full(count, NO_STREAM))
+    return _gaps(rank, devices, np.arange(count), np.full(count, NO_STREAM))
 
 
 def _gaps(
-    events: Events,
-    work: GpuWork,
+    rank: Rank,
     groups: Groups,
     by_place: NDArray[np.int64],
     stream: NDArray[np.int64],
@@ -109,8 +107,7 @@ def _gaps(
 
     Parameters
     ----------
-    events : Events
-    work : GpuWork
+    rank : Rank
     groups : Groups
         Streams or devices.
     by_place : ndarray of int64
@@ -118,9 +115,11 @@ def _gaps(
     stream : ndarray of int64
         Of each group.
     """
-    launch_ns = np.where(work.launch >= 0, events.start_ns[work.launch], _NEVER)
+    work = rank.gpu_work
     lengths = [
-        _of_group(work, launch_ns, groups.order[groups.edges[group] : groups.edges[group + 1]])
+        _of_group(
+            work, rank.launched_ns, groups.order[groups.edges[group] : groups.edges[group + 1]]
+        )
         for group in by_place.tolist()
     ]
     runs = [run for late, in_time, _, _ in lengths for run in (late, in_time)]
@@ -148,7 +147,7 @@ def _of_group(
     start_ns, launch_ns = work.start_ns[positions], launch_ns[positions]
     reached_ns = np.maximum.accumulate(work.end_ns[positions])
     length_ns = start_ns[1:] - reached_ns[:-1]
-    unknown = launch_ns[1:] == _NEVER
+    unknown = launch_ns[1:] == NEVER
     late = (launch_ns[1:] > reached_ns[:-1]) & ~unknown
     gap = length_ns >= 0
     return (

@@ -131,7 +131,7 @@ def _gaps(job: Job, rank: int, *, by_stream: bool) -> Gaps:
 
     def build() -> Gaps:
         of_rank = job.rank(rank)
-        gaps = of_rank.derived(name, lambda: vars(find(of_rank.trace.events, of_rank.gpu_work)))
+        gaps = of_rank.derived(name, lambda: vars(find(of_rank)))
         return Gaps(**gaps)
 
     return job.remember((name, rank), build)

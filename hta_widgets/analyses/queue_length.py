@@ -26,7 +26,7 @@ from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
-from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.rank import NEVER, Rank
 
 FULL_LENGTH = 1022
 """Waiting launches at which a queue counts as full. CUDA takes 1,024 per stream; of these the one
@@ -138,7 +138,7 @@ def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
 def _changes(rank: Rank) -> dict[str, NDArray[Any]]:
     """Columns of the changes, times by the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
-    launched_ns, streams = events.start_ns[launched.launch], launched.streams
+    launched_ns, streams = rank.launched_ns[rank.launched_ns < NEVER], launched.streams
     parts = [
         _of_stream(launched, launched_ns, streams.order[first:last])
         for first, last in pairwise(streams.edges.tolist())
@@ -212,13 +212,11 @@ def _stream_row(rank: int, changes: pd.DataFrame) -> dict[str, float]:
 
 
 def _notices(job: Job, rank: int) -> Iterator[Notice]:
-    work = job.gpu_work(rank)
-    launched = _launched(work)
-    if len(launched) < len(work):
+    work, launched_ns = job.gpu_work(rank), job.rank(rank).launched_ns
+    if without := int((launched_ns == NEVER).sum()):
         words = "{} of {} GPU operations are not in the queue lengths: they have no launch"
-        yield Notice(words, (len(work) - len(launched), len(work)))
-    launched_ns = job.rank(rank).trace.events.start_ns[launched.launch]
-    if early := int((launched.start_ns < launched_ns).sum()):
+        yield Notice(words, (without, len(work)))
+    if early := int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum()):
         words = "{} GPU operations start before their launch, by the clocks; counted as if at it"
         yield Notice(words, (early,))
 

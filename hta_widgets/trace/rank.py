@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Times
 from hta_widgets.trace.arrow_file import StoredTrace
 from hta_widgets.trace.events import GPU_WORK, Kind
 from hta_widgets.trace.formats import Recorded, TraceFormat
@@ -25,6 +26,8 @@ from hta_widgets.trace.shelf import Columns
 from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
+
+NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,12 @@ class Rank:
             launch=self.launches[rows],
             names=events.name.values,
         )
+
+    @cached_property
+    def launched_ns(self) -> Times:
+        """Start of the launching call of each piece of `gpu_work`, `NEVER` where there is none."""
+        launch = self.gpu_work.launch
+        return np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER)
 
     def _gpu_work(self) -> Columns:
         rows = self.trace.events.rows_of(*GPU_WORK)

@@ -63,10 +63,10 @@ def grouped(*columns: NDArray[Any]) -> Groups:
         elif inner_count > 1:
             number, count = _numbered(number * inner_count + inner)
     # Few bits sort fast.
-    narrow = number.astype(np.min_scalar_type(count))
-    order = np.argsort(narrow, kind="stable")
+    few_bits = number.astype(np.min_scalar_type(count))
+    order = np.argsort(few_bits, kind="stable")
     sizes = np.bincount(number, minlength=count)
-    return Groups(narrow, order, np.concatenate(([0], np.cumsum(sizes))))
+    return Groups(few_bits, order, np.concatenate(([0], np.cumsum(sizes))))
 
 
 def _numbered(column: NDArray[Any]) -> tuple[Rows, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import fsspec
 import nbformat
 import pytest
 
@@ -21,6 +22,8 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
+from hta_widgets.cli.traces import GivenTrace
+from tests.kineto_text import kernel, write
 
 
 @pytest.fixture
@@ -72,7 +75,9 @@ def test_open_writes_a_notebook_for_the_traces(
 
 def test_open_of_several_files_lists_them(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
-    notebook = trace_notebook(paths)
+    for path in paths:
+        path.touch()
+    notebook = trace_notebook([GivenTrace.at(str(path)) for path in paths])
     assert f'open_trace(["{paths[0]}", "{paths[1]}"])' in "".join(notebook["cells"][1]["source"])
 
 
@@ -85,6 +90,62 @@ def test_missing_path_is_one_line_and_code_2(
     assert cli.main(["open", str(missing)]) == 2
     assert capsys.readouterr().err == f"hta-widgets: {missing} does not exist\n"
     assert not served
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Iterator[str]:
+    """URL of a job of one rank, which other processes do not see."""
+    system = fsspec.filesystem("memory")
+    trace = write(tmp_path / "rank3.json", [kernel(0, 1)])
+    system.pipe_file("/hta_widgets_cli/run.1/rank3.json", trace.read_bytes())
+    yield "memory://hta_widgets_cli/run.1"
+    system.rm("/hta_widgets_cli", recursive=True)
+
+
+def test_open_of_a_url_writes_it_as_it_is(
+    tmp_path: Path, bucket: str, served: list[tuple[Path, bool, int | None]]
+) -> None:
+    assert cli.main(["open", f"{bucket}/", "--folder", str(tmp_path)]) == 0
+    [(path, _, _)] = served
+    assert path == tmp_path / "hta_widgets_run.ipynb"
+    introduction, dashboard = sources(path)[:2]
+    assert "# run.1\n" in introduction
+    namespace: dict[str, Any] = {}
+    exec(dashboard, namespace)  # noqa: S102  # as the notebook's kernel does
+    assert namespace["job"].ranks == (3,)
+    assert namespace["job"].name == bucket
+
+
+def test_open_of_a_file_url_writes_its_path(tmp_path: Path) -> None:
+    (tmp_path / "a b.json").touch()
+    trace = GivenTrace.at((tmp_path / "a b.json").as_uri())
+    assert trace == (str(tmp_path / "a b.json"), "a b.json")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("memory://nowhere", "memory://nowhere does not exist"),
+        ("nope://a", "nope://a is of no protocol that fsspec knows"),
+        ("file:///nowhere/at/all", "does not exist"),
+        ("https://me:hunter2@host/a.json", "https://***@host/a.json: the notebook would keep"),
+        ("https://host/a.json?sig=hunter2", "https://host/a.json?***: the notebook would keep"),
+    ],
+)
+def test_url_that_cannot_be_opened_is_one_line_and_code_2(
+    url: str,
+    words: str,
+    tmp_path: Path,
+    served: list[tuple[Path, bool, int | None]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["open", url, "--folder", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert "hunter2" not in said
+    assert not served
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_jupyterlab_says_how_to_install_it(
@@ -118,7 +179,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "notebook", [demo_notebook("trace", 4), trace_notebook([Path('odd "name".json')])]
+    "notebook",
+    [demo_notebook("trace", 4), trace_notebook([GivenTrace('/a/odd "name".json', 'odd "name"')])],
 )
 def test_notebooks_are_valid(notebook: dict[str, Any]) -> None:
     nbformat.validate(nbformat.from_dict(notebook))
@@ -145,7 +207,8 @@ def test_other_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_notebook_is_named_after_the_first_trace() -> None:
-    assert notebook_stem([Path("runs/rank-0.json.gz"), Path("x")]) == "hta_widgets_rank-0"
+    traces = [GivenTrace(f"/runs/{name}", name) for name in ("rank-0.json.gz", "x")]
+    assert notebook_stem(traces) == "hta_widgets_rank-0"
 
 
 def test_demo_serves_a_notebook_that_ran_and_stops_on_interrupt(

@@ -17,7 +17,8 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
-from hta_widgets.errors import HtaWidgetsError, TraceNotFoundError
+from hta_widgets.cli.traces import GivenTrace
+from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache_files import cache_folder
 
@@ -76,7 +77,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     open_ = commands.add_parser("open", help="open the dashboard of your traces")
     open_.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a trace folder, or trace files"
+        "traces", nargs="+", metavar="TRACE", help="a trace folder, or trace files: paths or URLs"
     )
     open_.add_argument(
         "--folder",
@@ -124,13 +125,8 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
 
 
 def _prepare_open(options: argparse.Namespace) -> Path:
-    for path in options.paths:
-        if not path.exists():
-            msg = f"{path} does not exist"
-            raise TraceNotFoundError(msg)
-    return write_notebook(
-        options.folder, notebook_stem(options.paths), trace_notebook(options.paths)
-    )
+    traces = [GivenTrace.at(given) for given in options.traces]
+    return write_notebook(options.folder, notebook_stem(traces), trace_notebook(traces))
 
 
 def _require_lab() -> None:

@@ -9,6 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from hta_widgets.cli.traces import GivenTrace
+
 _DEMO_INTRODUCTION = """\
 # First look
 
@@ -51,22 +53,22 @@ def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
 
 
-def trace_notebook(paths: Sequence[Path]) -> dict[str, Any]:
+def trace_notebook(traces: Sequence[GivenTrace]) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files."""
-    sources = [str(path.resolve()) for path in paths]
-    name = ", ".join(path.name for path in paths)
+    sources = [trace.source for trace in traces]
+    name = ", ".join(trace.name for trace in traces)
     return _notebook(_INTRODUCTION.format(name=name), sources[0] if len(sources) == 1 else sources)
 
 
-def notebook_stem(paths: Sequence[Path]) -> str:
+def notebook_stem(traces: Sequence[GivenTrace]) -> str:
     """Name the notebook of a user's traces after the first of them.
 
     Examples
     --------
-    >>> notebook_stem([Path("runs/job 7.pt.trace.json.gz")])
+    >>> notebook_stem([GivenTrace("s3://runs/job 7.pt.trace.json.gz", "job 7.pt.trace.json.gz")])
     'hta_widgets_job_7'
     """
-    name = paths[0].resolve().name.split(".")[0]
+    name = traces[0].name.split(".")[0]
     return f"hta_widgets_{re.sub(r'[^A-Za-z0-9_-]', '_', name) or 'trace'}"
 
 

@@ -1,0 +1,55 @@
+"""The traces that the command line is given: paths, and URLs without credentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from hta_widgets.errors import RemoteError, TraceNotFoundError
+from hta_widgets.trace.remote_files import RemoteFiles
+from hta_widgets.trace.urls import is_url, local_path, name_in, shown
+
+
+class GivenTrace(NamedTuple):
+    """A trace, or a folder of them, that is there.
+
+    Attributes
+    ----------
+    source : str
+        The whole path, or the URL.
+    name : str
+        What to call it on screen.
+    """
+
+    source: str
+    name: str
+
+    @classmethod
+    def at(cls, given: str) -> GivenTrace:
+        """Take what was given, if there is something.
+
+        Raises
+        ------
+        TraceNotFoundError
+            If there is not.
+        RemoteError
+            If a URL holds credentials, or its file system does not answer.
+        """
+        path = local_path(given) if is_url(given) else Path(given)
+        if path is None:
+            return cls._remote(given)
+        if not path.exists():
+            msg = f"{path} does not exist"
+            raise TraceNotFoundError(msg)
+        return cls(str(path.resolve()), path.resolve().name)
+
+    @classmethod
+    def _remote(cls, url: str) -> GivenTrace:
+        if shown(url) != url:
+            msg = (
+                f"{shown(url)}: the notebook would keep the user, password or query of this URL; "
+                "give credentials by the environment or configuration of its file system's package"
+            )
+            raise RemoteError(msg)
+        RemoteFiles(url).root()
+        return cls(url, name_in(url))

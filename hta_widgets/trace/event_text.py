@@ -8,6 +8,7 @@ files are read alike. A cut at a wrong depth leaves brackets open, which the dec
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ except ImportError:  # isal has no wheel for some platforms; the standard librar
 _CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 BLOCK_BYTES = 1 << 20
 _RELEARN_BYTES = 4 * BLOCK_BYTES
+_END_BYTES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -89,11 +91,32 @@ class EventText:
                 return {key: value for key, value in parsed.items() if key != "traceEvents"}
         return {}
 
+    def metadata_around_events(self) -> dict[str, Any]:
+        """Everything in the file but the events, most of which are not looked at.
+
+        Of a plain file only both ends are read; a gzip file is unpacked to its end.
+        """
+        with self.path.open("rb") as file:
+            end = self._read_end(file)
+        for _ in self._finish(end) if self._last_separator(end) else self:
+            pass
+        return self.metadata()
+
+    def _read_end(self, file: IO[bytes]) -> bytes:
+        """Read the head, and then the last bytes."""
+        may_skip = not _is_gzip(file)
+        blocks = self._inflated(file)
+        text = self._read_head(blocks)
+        if may_skip:
+            position, size = file.tell(), file.seek(0, os.SEEK_END)
+            file.seek(max(position, size - _END_BYTES))
+        for block in blocks:
+            text = (text + block)[-_END_BYTES:]
+        return text
+
     def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
-        first = file.read(2)
-        file.seek(0)
         blocks = self._blocks(file)
-        return self._gunzip(blocks) if first == _GZIP_MAGIC else blocks
+        return self._gunzip(blocks) if _is_gzip(file) else blocks
 
     def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
         while block := file.read(BLOCK_BYTES):
@@ -200,6 +223,13 @@ class EventText:
             f"{self.path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
             "trace; export one with torch.profiler's export_chrome_trace"
         )
+
+
+def _is_gzip(file: IO[bytes]) -> bool:
+    """Tell by its first bytes, and go back to them."""
+    first = file.read(len(_GZIP_MAGIC))
+    file.seek(0)
+    return first == _GZIP_MAGIC
 
 
 def _end_of_list(text: bytes) -> int | None:

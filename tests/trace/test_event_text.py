@@ -61,6 +61,46 @@ def test_metadata_after_the_events(tmp_path):
     assert text.metadata() == METADATA
 
 
+@pytest.fixture(params=[40, 900, 1 << 16])
+def end_bytes(request, monkeypatch):
+    monkeypatch.setattr(event_text, "_END_BYTES", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("behind", [{}, {"distributedInfo": {"rank": 3, "ranks": [{"a": []}]}}])
+@pytest.mark.usefixtures("block_bytes", "end_bytes")
+def test_metadata_around_events_is_all_of_it(tmp_path, layout, suffix, behind):
+    text = LAYOUTS[layout]({**METADATA, "traceEvents": EVENTS}).rstrip()
+    text = f"{text[:-1]}, {json.dumps(behind)[1:]}\n" if behind else text
+    path = tmp_path / f"trace{suffix}"
+    path.write_bytes(gzip.compress(text.encode()) if suffix == ".json.gz" else text.encode())
+    metadata = EventText(path).metadata_around_events()
+    assert metadata.items() >= {**METADATA, **behind}.items()
+    assert metadata == read(path)[1].metadata()
+
+
+@pytest.mark.parametrize("events", [[], EVENTS[:1]])
+def test_metadata_around_few_events(tmp_path, events):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events, "rank": {"a": [1]}}))
+    assert EventText(path).metadata_around_events() == {"rank": {"a": [1]}}
+    path.write_text(json.dumps(events))
+    assert EventText(path).metadata_around_events() == {}
+    path.write_text('{"schemaVersion": 1, "traceEvents": [' + json.dumps(EVENTS)[1:-9])
+    assert EventText(path).metadata_around_events() == {"schemaVersion": 1}
+
+
+def test_metadata_around_events_does_not_read_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_text, "BLOCK_BYTES", 1_000)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": EVENTS * 500, **METADATA}))
+    read_bytes = []
+    assert EventText(path, read_bytes.append).metadata_around_events() == METADATA
+    assert sum(read_bytes) <= 2 * 1_000 + (1 << 16) < path.stat().st_size / 10
+
+
 def test_header_reads_no_event(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({**METADATA, "traceEvents": EVENTS}))

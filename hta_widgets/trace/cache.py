@@ -91,16 +91,20 @@ def trace_of(entry: CacheEntry) -> str:
 
 def _key(source: RankSource, rank: int) -> str:
     """What has to be unchanged: the files, how they are read, and this software."""
-    files = sorted(source.path.iterdir()) if source.path.is_dir() else [source.path]
     about: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "format": source.format.name,
         "process": source.process,
         "rank": rank,
         "path": source.name if source.origin else str(source.path.resolve()),
-        "files": [_state(file) for file in files if file.is_file()],
+        "files": source.origin.files if source.origin else _states(source.path),
     }
     return json.dumps(about, sort_keys=True)
+
+
+def _states(path: Path) -> list[list[str | int]]:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [_state(file) for file in files if file.is_file()]
 
 
 def _state(file: Path) -> list[str | int]:

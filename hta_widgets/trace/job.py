@@ -71,7 +71,7 @@ class Job:
         self.hold_at_most = hold_at_most
         self._notices = tuple(notices)
         self._progress = progress
-        self._loader = RankLoader(self.settings, executor)
+        self._loader = RankLoader(self.settings, executor, progress=progress)
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
         self._remembered = Remembered()

@@ -31,7 +31,6 @@ def load_rank(
     folder : Path, optional
         Where to look for it and to keep it, if there is such a folder; the cache otherwise.
     """
-    source = source.here()
     folder = folder if folder is not None and folder.is_dir() else None
     if folder is None and not cache.wanted(source):
         return StoredTrace(source.load(rank, on_read), {})

@@ -15,6 +15,7 @@ from hta_widgets.errors import (
     UnknownRankError,
     number_ranges,
 )
+from hta_widgets.trace import cache
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
@@ -24,7 +25,7 @@ from hta_widgets.trace.rank_numbers import Candidate, number_ranks, rank_in_name
 from hta_widgets.trace.rank_sample import RankSample
 from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
-from hta_widgets.trace.remote import fetched
+from hta_widgets.trace.remote import Fetched, fetched
 from hta_widgets.trace.urls import PathLike, TraceSource
 
 BYTES_AT_ONCE: Final = 4 * 2**30
@@ -105,7 +106,7 @@ def open_trace(
     notices: list[str] = []
     found = fetched(source, progress=progress)
     with found.naming():
-        sources = found.with_origins(_sources(found.source, notices))
+        sources = _sources(found, notices)
     sources = _chosen(sources, ranks, notices)
     big = _is_big(sources)
     job = Job(
@@ -153,19 +154,21 @@ def _is_big(sources: Mapping[int, RankSource]) -> bool:
     return sum(inflated_size(source) for source in sources.values()) > BYTES_AT_ONCE
 
 
-def _sources(source: TraceSource, notices: list[str]) -> dict[int, RankSource]:
+def _sources(found: Fetched, notices: list[str]) -> dict[int, RankSource]:
+    source = found.source
     if isinstance(source, Mapping):
         if not source:
             msg = f"no trace was given; {_GIVE_RANKS}"
             raise TraceNotFoundError(msg)
-        return {int(rank): _of_one_rank(existing(path), notices) for rank, path in source.items()}
+        ranks = {int(rank): _of_one_rank(existing(path), notices) for rank, path in source.items()}
+        return {rank: found.located(each) for rank, each in ranks.items()}
     if not isinstance(source, str | os.PathLike):
-        return _of_several([existing(path) for path in source], notices)
+        return _of_several([existing(path) for path in source], found, notices)
     path = existing(source)
     if format_of(path) is None:
         trace_format, paths = traces_in(path, notices)
-        return _ranks(trace_format, paths, notices)
-    return _of_several([path], notices)
+        return _ranks(trace_format, paths, found, notices)
+    return _of_several([path], found, notices)
 
 
 def existing(path: PathLike) -> Path:
@@ -183,7 +186,7 @@ def existing(path: PathLike) -> Path:
     raise TraceNotFoundError(msg)
 
 
-def _of_several(paths: Sequence[Path], notices: list[str]) -> dict[int, RankSource]:
+def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> dict[int, RankSource]:
     if not paths:
         msg = f"no trace was given; {_GIVE_RANKS}"
         raise TraceNotFoundError(msg)
@@ -192,7 +195,7 @@ def _of_several(paths: Sequence[Path], notices: list[str]) -> dict[int, RankSour
         examples = ", ".join(f"{path.name} is {each.value}" for path, each in formats.items())
         msg = f"these traces are of several formats ({examples}); open each job by itself"
         raise TraceFormatError(msg)
-    return _ranks(formats[paths[0]], paths, notices)
+    return _ranks(formats[paths[0]], paths, found, notices)
 
 
 def _known_format(path: Path) -> TraceFormat:
@@ -215,20 +218,22 @@ def _of_one_rank(path: Path, notices: list[str]) -> RankSource:
 
 
 def _ranks(
-    trace_format: TraceFormat, paths: Sequence[Path], notices: list[str]
+    trace_format: TraceFormat, paths: Sequence[Path], found: Fetched, notices: list[str]
 ) -> dict[int, RankSource]:
     if trace_format is TraceFormat.KINETO:
-        return {rank: RankSource(path) for rank, path in _kineto_ranks(paths).items()}
-    found: list[Candidate] = []
+        sources = {path: found.located(RankSource(path)) for path in paths}
+        return {rank: sources[path] for rank, path in _kineto_ranks(sources, found).items()}
+    candidates: list[Candidate] = []
     for path in dict.fromkeys(paths):
-        found += candidates_at(path, trace_format, notices)
-    sources, rule = number_ranks(found)
+        candidates += candidates_at(path, trace_format, notices)
+    ranks, rule = number_ranks(candidates)
     notices += [rule] if rule else []
-    return sources
+    return {rank: found.located(source) for rank, source in ranks.items()}
 
 
-def _kineto_ranks(files: Sequence[Path]) -> dict[int, Path]:
-    ranks = [_rank_of(file) for file in files]
+def _kineto_ranks(sources: Mapping[Path, RankSource], found: Fetched) -> dict[int, Path]:
+    files = tuple(sources)
+    ranks = [_rank_of(file, source, found) for file, source in sources.items()]
     if len(files) == 1:
         return {ranks[0] or 0: files[0]}
     unknown = [file.name for file, rank in zip(files, ranks, strict=True) if rank is None]
@@ -236,23 +241,25 @@ def _kineto_ranks(files: Sequence[Path]) -> dict[int, Path]:
         names = ", ".join(unknown[:5])
         msg = f"the rank of {names} is neither in the file nor in its name; {_GIVE_RANKS}"
         raise RankError(msg)
-    sources: dict[int, Path] = {}
+    numbered: dict[int, Path] = {}
     for file, rank in zip(files, ranks, strict=True):
-        if rank is not None and sources.setdefault(rank, file) != file:
-            msg = f"{sources[rank]} and {file} are both rank {rank}; {_GIVE_RANKS}"
+        if rank is not None and numbered.setdefault(rank, file) != file:
+            msg = f"{numbered[rank]} and {file} are both rank {rank}; {_GIVE_RANKS}"
             raise RankError(msg)
-    return sources
+    return numbered
 
 
-def _rank_of(file: Path) -> int | None:
-    """Rank from what the file says of itself, else from its name."""
-    text = EventText(file)
-    said = _distributed_rank(text.header())
+def _rank_of(file: Path, source: RankSource, found: Fetched) -> int | None:
+    """Rank from what the file says of itself, else from its name.
+
+    What it says behind its events is known without the file where it was read before.
+    """
+    said = _distributed_rank(EventText(file).header())
+    named = rank_in_name(file.name)
     if said is None:
-        for _ in text:
-            pass
-        said = _distributed_rank(text.metadata())
-    return rank_in_name(file.name) if said is None else said
+        read = cache.stored(source, named or 0)
+        said = _distributed_rank(read.trace.metadata if read else found.whole_metadata(source))
+    return named if said is None else said
 
 
 def _distributed_rank(metadata: Mapping[str, object]) -> int | None:

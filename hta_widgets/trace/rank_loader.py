@@ -35,11 +35,16 @@ class RankLoader:
     settings : RankSettings
     executor : Executor, optional
         Used whenever there is anything to load; processes of this machine when not given.
+    progress : bool
+        Show a bar over the bytes of a URL that are fetched here before they are loaded.
     """
 
-    def __init__(self, settings: RankSettings, executor: Executor | None = None) -> None:
+    def __init__(
+        self, settings: RankSettings, executor: Executor | None = None, *, progress: bool = False
+    ) -> None:
         self._settings = settings
         self._executor = executor
+        self._progress = progress
 
     def load(
         self, sources: Mapping[int, RankSource], on_read: OnRead
@@ -55,7 +60,8 @@ class RankLoader:
                 yield rank, found
         if not self._worth_workers(waiting):
             for rank, source in waiting.items():
-                yield rank, self.load_here(source, rank, on_read)
+                fetched = source.here(progress=self._progress)
+                yield rank, self.load_here(fetched, rank, on_read)
             return
         tasks = {rank: (self._task(source, rank),) for rank, source in waiting.items()}
         for rank, _ in workers.results(keep_rank, tasks, self._executor):

@@ -48,19 +48,20 @@ class RankSource:
         """What to call the folder that it is in."""
         return self.path.resolve().parent.name if self.origin is None else self.origin.folder
 
-    def here(self) -> RankSource:
+    def here(self, *, progress: bool = False) -> RankSource:
         """Return it with a path that exists on this machine, fetching it where it does not."""
         if self.origin is None or self.origin.is_at(self.path):
             return self
-        return replace(self, path=self.origin.fetch())
+        return replace(self, path=self.origin.fetch(self.path, progress=progress))
 
     @property
     def size(self) -> int:
         """Bytes of the file, or of all files of the folder."""
-        path = self.here().path
-        if not path.is_dir():
-            return path.stat().st_size
-        return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        if self.origin is not None:
+            return self.origin.size
+        if not self.path.is_dir():
+            return self.path.stat().st_size
+        return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())
 
     @property
     def kineto_file(self) -> Path:

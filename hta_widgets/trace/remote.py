@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hta_widgets.errors import TraceFormatError, TraceNotFoundError
 from hta_widgets.trace.cache_files import cache_folder, prune, size_limit
@@ -26,13 +26,53 @@ from hta_widgets.trace.recognise import (
     format_of,
     refuse_recording,
 )
-from hta_widgets.trace.remote_copies import copy_of, fetch_files, named_by_url, origin_of
+from hta_widgets.trace.remote_copies import (
+    FileState,
+    Origin,
+    copy_of,
+    fetch_files,
+    heads_of,
+    named_by_url,
+    origin_of,
+    relative,
+)
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles
+from hta_widgets.trace.remote_heads import fetch_heads, is_kineto
 from hta_widgets.trace.urls import PathLike, TraceSource, is_url, local_path, shown
 
 _ARCHIVES = (".tar.gz",)
 _DESCRIPTION = ".nsys-analysis"
 _SAID_AT_MOST = 5
+
+
+class Place(NamedTuple):
+    """What stands for a URL here.
+
+    Attributes
+    ----------
+    url : str
+        It may hold credentials and is never shown.
+    copy : Path
+        The whole copy, as far as it is here.
+    heads : dict of str to FileState
+        The files of which only the beginnings are here, by their places in the copy.
+    """
+
+    url: str
+    copy: Path
+    heads: dict[str, FileState]
+
+    @property
+    def seen(self) -> Path:
+        """What is opened in place of the URL."""
+        return heads_of(self.url) if self.heads else self.copy
+
+    def origin_of(self, path: Path) -> Origin:
+        """Say where a trace is from, a file or folder of what was seen."""
+        if not self.heads:
+            return origin_of(self.url, self.copy, path)
+        place = relative(path, self.seen)
+        return Origin(self.url, place, (self.heads[place],))
 
 
 class Fetched(NamedTuple):
@@ -41,37 +81,46 @@ class Fetched(NamedTuple):
     Attributes
     ----------
     source : path, list of paths, or mapping of rank to path
-    urls : dict of Path to str
-        The URL that each copy is of. It may hold credentials and is never shown.
+    places : dict of Path to Place
+        By the path that is in place of a URL.
     name : str
         What to call the job: the URL where a single one was given, else empty.
+    progress : bool
+        Show a bar over the bytes where more has to be fetched.
     """
 
     source: TraceSource
-    urls: dict[Path, str]
+    places: dict[Path, Place]
     name: str
+    progress: bool
 
     def naming(self) -> AbstractContextManager[None]:
-        """Let errors name the URLs, not their copies."""
-        return named_by_url({copy: _name(url) for copy, url in self.urls.items()})
+        """Let errors name the URLs, not what stands for them here."""
+        seen = {place.seen: _name(place.url) for place in self.places.values()}
+        return named_by_url(seen | {each.copy: _name(each.url) for each in self.places.values()})
 
-    def with_origins(self, sources: Mapping[int, RankSource]) -> dict[int, RankSource]:
-        """Note of each rank where it is from."""
-        return {rank: self._with_origin(source) for rank, source in sources.items()}
-
-    def _with_origin(self, source: RankSource) -> RankSource:
-        for copy, url in self.urls.items():
-            if source.path.is_relative_to(copy):
-                return replace(source, origin=origin_of(url, copy, source.path))
+    def located(self, source: RankSource) -> RankSource:
+        """Note where a trace is from, and where its whole copy is or will be."""
+        for path in (source.path, *source.path.parents):
+            if place := self.places.get(path):
+                origin = place.origin_of(source.path)
+                return replace(source, path=place.copy / origin.inside, origin=origin)
         return source
+
+    def whole_metadata(self, source: RankSource) -> dict[str, Any]:
+        """What stands before and behind the events of a PyTorch-profiler trace."""
+        whole = source.here(progress=self.progress)
+        return EventText(whole.path).metadata_around_events()
 
 
 def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
-    """Fetch what is given by URL, by fsspec, and leave the rest as it is.
+    """Fetch what is needed to tell what is at a URL, by fsspec, and leave the rest as it is.
 
-    A copy lies in the cache, or, where that is off, in a temporary folder. It is used again as long
-    as the file system says that the file is the same. Of a folder, only what may be a trace is
-    fetched, and of its own folders only if it has no trace itself. A ``file://`` URL is its path.
+    Of PyTorch-profiler traces these are their beginnings; the files follow when their ranks are
+    loaded, and where they are. What is fetched lies in the cache, or, where that is off, in a
+    temporary folder. It is used again as long as the file system says that the file is the same. Of
+    a folder, only what may be a trace is fetched, and of its own folders only if it has no trace
+    itself. A ``file://`` URL is its path.
 
     Parameters
     ----------
@@ -86,17 +135,18 @@ def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
     RemoteError
         If a package is missing, or the file system does not give the files.
     """
-    urls: dict[Path, str] = {}
+    places: dict[Path, Place] = {}
 
     def local(given: PathLike) -> PathLike:
         url = os.fspath(given)
         if not is_url(url):
             return given
         path = local_path(url)
-        if path is None:
-            path = _fetch(url, progress=progress)
-            urls[path] = url
-        return path
+        if path is not None:
+            return path
+        place = _fetch(url, progress=progress)
+        places[place.seen] = place
+        return place.seen
 
     found: TraceSource
     if isinstance(source, Mapping):
@@ -105,12 +155,12 @@ def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
         found = local(source)
     else:
         found = [local(path) for path in source]
-    _make_room({copy.parent for copy in urls})
-    name = _name(source) if urls and isinstance(source, str) else ""
-    return Fetched(found, urls, name)
+    _make_room({place.copy.parent for place in places.values()})
+    name = _name(source) if places and isinstance(source, str) else ""
+    return Fetched(found, places, name, progress)
 
 
-def _fetch(url: str, *, progress: bool) -> Path:
+def _fetch(url: str, *, progress: bool) -> Place:
     copy = copy_of(url)
     with named_by_url({copy: _name(url)}):
         refuse_recording(copy)
@@ -120,33 +170,44 @@ def _fetch(url: str, *, progress: bool) -> Path:
         return _fetch_folder(url, remote, root, progress=progress)
     if copy.is_dir():
         shutil.rmtree(copy)
-    return fetch_files(url, remote, {"": root}, progress=progress)
+    heads = fetch_heads(url, remote, {"": root}, progress=progress)
+    if not heads:
+        fetch_files(copy, url, remote, {"": root}, progress=progress)
+    return Place(url, copy, heads)
 
 
-def _fetch_folder(url: str, remote: RemoteFiles, root: RemoteFile, *, progress: bool) -> Path:
+def _fetch_folder(url: str, remote: RemoteFiles, root: RemoteFile, *, progress: bool) -> Place:
     listed = remote.listed(root.path)
-    wanted = {file.name: file for file in listed if not file.is_folder and _may_matter(file.name)}
+    may_matter = [file for file in listed if not file.is_folder and _may_matter(file.name)]
+    wanted = {file.name: file for file in remote.with_states(may_matter)}
     copy = copy_of(url)
     if copy.is_file():
         copy.unlink()
+    if heads := fetch_heads(url, remote, wanted, progress=progress):
+        _drop_others(copy, wanted)
+        _drop_others(heads_of(url), wanted)
+        return Place(url, copy, heads)
     if wanted:
-        fetch_files(url, remote, wanted, progress=progress)
+        fetch_files(copy, url, remote, wanted, progress=progress)
     if not (wanted and _holds_trace(copy, wanted)):
         inner = _tables_inside(remote, [file for file in listed if file.is_folder])
-        fetch_files(url, remote, inner, progress=progress)
+        fetch_files(copy, url, remote, inner, progress=progress)
         wanted |= inner
     _drop_others(copy, wanted)
     if not wanted:
         raise TraceNotFoundError(_nothing_there(url, listed))
-    return copy
+    return Place(url, copy, {})
 
 
 def _tables_inside(remote: RemoteFiles, folders: Sequence[RemoteFile]) -> dict[str, RemoteFile]:
     return {
-        f"{folder.name}/{file.name}": file
+        f"{folder.name}/{table.name}": table
         for folder in folders
-        for file in remote.listed(folder.path)
-        if not file.is_folder and _is_table(file.name)
+        for table in remote.with_states(
+            file
+            for file in remote.listed(folder.path)
+            if not file.is_folder and _is_table(file.name)
+        )
     }
 
 
@@ -173,10 +234,8 @@ def _holds_trace(copy: Path, names: Collection[str]) -> bool:
 
 
 def _is_trace(file: Path) -> bool:
-    if file.name.endswith(KINETO_SUFFIXES):
-        with suppress(TraceFormatError):
-            EventText(file).header()
-            return True
+    if file.name.endswith(KINETO_SUFFIXES) and is_kineto(file):
+        return True
     return file.suffix in SQLITE_SUFFIXES and is_nsys_export(file)
 
 

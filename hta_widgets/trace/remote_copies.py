@@ -5,23 +5,31 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from tqdm.auto import tqdm
 
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, RemoteError
 from hta_widgets.trace.cache_files import REMOTE, URL_FILE, cache_folder
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles, is_current
 from hta_widgets.trace.urls import folder_of, name_in, shown
 
 _PROGRESS_DELAY_S = 0.5
+
+
+class FileState(NamedTuple):
+    """A file of a trace, by its place in the copy of a URL, and what tells whether it changed."""
+
+    place: str
+    changed_ns: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -34,13 +42,18 @@ class Origin:
         What was given; it may hold credentials and is never shown.
     inside : str
         The trace in the folder that the URL names; empty where the URL is that of the trace.
-    files : tuple of (str, int)
-        The files of the trace, seen as `inside` is, and their times of change.
+    files : tuple of FileState
+        The files of the trace when the job was opened.
     """
 
     url: str = field(repr=False)
     inside: str = ""
-    files: tuple[tuple[str, int], ...] = ()
+    files: tuple[FileState, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
 
     @property
     def name(self) -> str:
@@ -54,22 +67,47 @@ class Origin:
 
     def is_at(self, path: Path) -> bool:
         """Tell whether the files of the trace are there."""
-        root = path.parents[self.inside.count("/")] if self.inside else path
-        return all(is_current(root / name, changed_ns) for name, changed_ns in self.files)
+        copy = self._whole_copy(path)
+        return all(is_current(copy / file.place, file.changed_ns) for file in self.files)
 
-    def fetch(self) -> Path:
-        """Fetch the trace alone, as far as it is not here yet, and return the copy."""
+    def fetch(self, path: Path, *, progress: bool = False) -> Path:
+        """Fetch the trace alone, as far as it is not here yet, and return where it is.
+
+        Parameters
+        ----------
+        path : Path
+            Where it is to be, unless this machine has no folder for it there.
+        progress : bool
+            Show a bar over the bytes.
+
+        Raises
+        ------
+        TraceNotFoundError, RemoteError
+            If it is no longer there, or has changed.
+        """
         remote = RemoteFiles(self.url)
-        names = [name for name, _ in self.files]
-        wanted = {name: remote.inside(name) if name else remote.root() for name in names}
-        return fetch_files(self.url, remote, wanted, progress=False) / self.inside
+        wanted = {file.place: self._unchanged(file, remote) for file in self.files}
+        there = self._whole_copy(path)
+        copy = there if there.parent.is_dir() else copy_of(self.url)
+        fetch_files(copy, self.url, remote, wanted, progress=progress)
+        return copy / self.inside
+
+    def _whole_copy(self, path: Path) -> Path:
+        """Return the copy of the URL, of which the trace at a path is a part."""
+        return path.parents[self.inside.count("/")] if self.inside else path
+
+    def _unchanged(self, then: FileState, remote: RemoteFiles) -> RemoteFile:
+        now = remote.inside(then.place) if then.place else remote.root()
+        if now.changed_ns in (None, then.changed_ns):
+            return now
+        msg = f"{self.name} has changed since the job was opened; open the job again"
+        raise RemoteError(msg)
 
 
 def origin_of(url: str, copy: Path, path: Path) -> Origin:
     """Say where a trace is from, a file or folder in the copy of a URL."""
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-    states = tuple((_relative(file, copy), file.stat().st_mtime_ns) for file in files)
-    return Origin(url, _relative(path, copy), states)
+    return Origin(url, relative(path, copy), tuple(_state(file, copy) for file in files))
 
 
 def copy_of(url: str) -> Path:
@@ -77,13 +115,20 @@ def copy_of(url: str) -> Path:
     return _folder() / sha256(url.encode()).hexdigest()[:32] / name_in(url)
 
 
+def heads_of(url: str) -> Path:
+    """Where the beginnings of the files are, as far as they show what the files are."""
+    copy = copy_of(url)
+    return copy.with_name(f"{copy.name}.heads") / copy.name
+
+
 def fetch_files(
-    url: str, remote: RemoteFiles, wanted: Mapping[str, RemoteFile], *, progress: bool
-) -> Path:
-    """Fetch files into the copy of a URL, and return the copy.
+    copy: Path, url: str, remote: RemoteFiles, wanted: Mapping[str, RemoteFile], *, progress: bool
+) -> None:
+    """Fetch files into the copy of a URL.
 
     Parameters
     ----------
+    copy : Path
     url : str
     remote : RemoteFiles
         The files of the URL.
@@ -92,17 +137,15 @@ def fetch_files(
     progress : bool
         Show a bar over the bytes.
     """
-    copy = copy_of(url)
-    _mark_used(copy, url)
+    mark_used(copy, url)
     missing = {
         place: file
         for place, file in wanted.items()
         if not is_current(copy / place, file.changed_ns)
     }
-    with _progress_bar(missing.values(), url, show=progress) as bar:
+    with progress_bar([file.size for file in missing.values()], url, show=progress) as bar:
         for place, file in missing.items():
             remote.fetch(file, copy / place, bar)
-    return copy
 
 
 @contextmanager
@@ -122,13 +165,35 @@ def named_by_url(names: Mapping[Path, str]) -> Iterator[None]:
     raise renamed
 
 
-def _mark_used(copy: Path, url: str) -> None:
+def mark_used(copy: Path, url: str) -> None:
+    """Note that the copy of a URL is in use."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     (copy.parent / URL_FILE).write_text(shown(url), encoding="utf-8")
 
 
-def _relative(path: Path, copy: Path) -> str:
+def relative(path: Path, copy: Path) -> str:
+    """Place of a file in the copy of a URL; empty for the copy itself."""
     return "" if path == copy else path.relative_to(copy).as_posix()
+
+
+def progress_bar(sizes: Collection[int | None], url: str, *, show: bool) -> tqdm[NoReturn]:
+    """Progress over the bytes that are fetched; without an end where a size is not known."""
+    known = [size for size in sizes if size is not None]
+    return tqdm(
+        total=sum(known) if len(known) == len(sizes) else None,
+        desc=f"Fetching {name_in(url)}",
+        unit="B",
+        unit_scale=True,
+        unit_divisor=1024,
+        leave=False,
+        delay=_PROGRESS_DELAY_S,
+        disable=not show,
+    )
+
+
+def _state(file: Path, copy: Path) -> FileState:
+    state = file.stat()
+    return FileState(relative(file, copy), state.st_mtime_ns, state.st_size)
 
 
 def _folder() -> Path:
@@ -153,18 +218,3 @@ def _temporary_folder(process: int) -> Path:
 
     atexit.register(remove)
     return folder
-
-
-def _progress_bar(files: Iterable[RemoteFile], url: str, *, show: bool) -> tqdm[NoReturn]:
-    sizes = [file.size for file in files]
-    known = [size for size in sizes if size is not None]
-    return tqdm(
-        total=sum(known) if len(known) == len(sizes) else None,
-        desc=f"Fetching {name_in(url)}",
-        unit="B",
-        unit_scale=True,
-        unit_divisor=1024,
-        leave=False,
-        delay=_PROGRESS_DELAY_S,
-        disable=not show,
-    )

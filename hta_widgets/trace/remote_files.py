@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
 from hta_widgets.trace.cache_files import appearing_when_whole
 from hta_widgets.trace.urls import shown
 
+Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 _PACKAGES = {
@@ -34,11 +37,13 @@ _CHANGING = frozenset(
     {
         *("etag", "md5hash", "contentmd5", "checksum", "crc32c", "digest", "blobid", "sha", "oid"),
         *("lfs", "xethash", "versionid", "generation", "mtime", "lastmodified", "modified"),
-        *("updated", "created", "islink", "crc"),
+        *("updated", "created", "modificationtime", "islink", "crc"),
     }
 )
 """Fields that change with a file, as the file systems of fsspec call them."""
 
+_PIECE_BYTES = 2**20
+_AT_ONCE = 16
 _NO_FILE_SYSTEM = "Protocol not known"
 
 
@@ -100,7 +105,7 @@ class RemoteFiles:
         folder, _, last = f"{self._root.rstrip('/')}/{name}".rpartition("/")
         for file in self.listed(folder):
             if file.name == last:
-                return file
+                return self._with_state(file)
         msg = f"{shown(self._url).rstrip('/')} has no {name} any longer; open the job again"
         raise TraceNotFoundError(msg)
 
@@ -111,26 +116,51 @@ class RemoteFiles:
         itself = folder.strip("/")
         return [file for file in files if file.path.strip("/") != itself]
 
+    def with_states(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
+        """Ask about each file by itself, where the list of its folder does not say its state."""
+        return list(self.each(self._with_state, files))
+
+    def each(self, ask: Callable[[Asked], Answer], about: Iterable[Asked]) -> Iterator[Answer]:
+        """Ask about each of several things, at the same time where the file system takes that."""
+        is_asynchronous = getattr(self._system, "async_impl", False)
+        with ThreadPoolExecutor(_AT_ONCE if is_asynchronous else 1) as threads:
+            yield from threads.map(ask, about)
+
     def fetch(self, file: RemoteFile, target: Path, bar: tqdm[NoReturn]) -> None:
-        """Fetch a file, unless the copy is of its present state already."""
-        if is_current(target, file.changed_ns):
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with appearing_when_whole(target) as partial:
+        """Fetch a file."""
+        with _copy_of_state(target, file.changed_ns) as partial:
             callback = _reporting_to(bar)
             self._told(lambda: self._system.get_file(file.path, str(partial), callback=callback))
             self._require_whole(file, partial)
-            if file.changed_ns is not None:
-                os.utime(partial, ns=(file.changed_ns, file.changed_ns))
 
-    def _require_whole(self, file: RemoteFile, copy: Path) -> None:
+    def fetch_head(self, file: RemoteFile, target: Path, size: int) -> None:
+        """Fetch the first bytes of a file, and no more of it."""
+        with _copy_of_state(target, file.changed_ns) as partial:
+            self._told(lambda: self._read_head(file.path, size, partial))
+            self._require_whole(file, partial, size)
+
+    def _read_head(self, path: str, size: int, partial: Path) -> None:
+        """Read without blocks, so that no more is sent than is asked for."""
+        with self._system.open(path, "rb", block_size=0) as content, partial.open("wb") as head:
+            while left := min(size - head.tell(), _PIECE_BYTES):
+                if not (piece := content.read(left)):
+                    break
+                head.write(piece)
+
+    def _require_whole(self, file: RemoteFile, copy: Path, at_most: int | None = None) -> None:
         size = copy.stat().st_size
-        if file.size is not None and size < file.size:
+        if file.size is not None and size < min(file.size, at_most or file.size):
             msg = (
                 f"{file.name} of {shown(self._url)} was cut off after {size:,} of {file.size:,} "
                 "bytes; nothing of it is kept; try again"
             )
             raise RemoteError(msg)
+
+    def _with_state(self, file: RemoteFile) -> RemoteFile:
+        if file.changed_ns is not None:
+            return file
+        alone = self._file(self._told(lambda: self._system.info(file.path)))
+        return file._replace(size=alone.size, changed_ns=alone.changed_ns)
 
     def _file(self, about: Mapping[str, Any]) -> RemoteFile:
         path = str(about["name"])
@@ -161,6 +191,16 @@ def is_current(copy: Path, changed_ns: int | None) -> bool:
         return copy.stat().st_mtime_ns == changed_ns
     except OSError:
         return False
+
+
+@contextmanager
+def _copy_of_state(target: Path, changed_ns: int | None) -> Iterator[Path]:
+    """Give a file to write to, which takes its place with the time of its state."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with appearing_when_whole(target) as partial:
+        yield partial
+        if changed_ns is not None:
+            os.utime(partial, ns=(changed_ns, changed_ns))
 
 
 def _fsspec() -> ModuleType:

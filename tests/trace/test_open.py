@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError, UnknownRankError
+from hta_widgets.trace import cache, cache_files
+from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.open import as_job, open_trace
 from tests.kineto_text import host, kernel, step, write
 
@@ -32,6 +34,28 @@ def test_folder_with_ranks_in_the_files(tmp_path):
 def test_rank_after_the_events(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"traceEvents": EVENTS, **rank(5)}))
     assert ranks_of(tmp_path) == (5,)
+
+
+def test_rank_behind_the_events_is_looked_for_once(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+    looked = []
+    look = EventText.metadata_around_events
+    monkeypatch.setattr(
+        EventText, "metadata_around_events", lambda text: looked.append(text.path) or look(text)
+    )
+    for suffix in ("json", "json.gz"):
+        path = write(tmp_path / f"rank3.{suffix}", EVENTS)
+        for _ in range(3):
+            assert ranks_of(path) == (3,)
+        assert looked == [path]
+        path.write_bytes(path.read_bytes() + b" ")
+        ranks_of(path)
+        assert looked == [path, path]
+        looked.clear()
+    ranks_of(write(tmp_path / "other.json", EVENTS, **rank(4)))
+    ranks_of({5: write(tmp_path / "third.json", EVENTS)})
+    assert looked == []
 
 
 def test_rank_of_an_event_is_not_the_rank_of_the_job(tmp_path):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gzip
+import json
 import logging
 import pickle
 import re
+import shutil
 from pathlib import Path
 
 import fsspec
@@ -13,16 +16,19 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from hta_widgets import TraceAnalysis, open_trace
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import (
     HtaWidgetsError,
     ParameterError,
+    RankError,
     RemoteError,
     TraceFormatError,
     TraceNotFoundError,
 )
 from hta_widgets.export.trace_with_counters import write_traces_with_counters
 from hta_widgets.panels.dashboard import JobPanel
-from hta_widgets.trace import cache, cache_files
+from hta_widgets.trace import cache, cache_files, remote_copies, remote_heads, workers
+from hta_widgets.trace import open as opening
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
 from hta_widgets.trace.remote import fetched
@@ -47,6 +53,7 @@ class Counting(MemoryFileSystem):
     store: dict = {}  # noqa: RUF012
     pseudo_dirs = [""]  # noqa: RUF012
     fetches: list[str] = []  # noqa: RUF012
+    heads: list[tuple[str, int]] = []  # noqa: RUF012
     failure: Exception | None = None
     silent = False
 
@@ -64,12 +71,35 @@ class Counting(MemoryFileSystem):
     def _seen(self, about):
         return {k: v for k, v in about.items() if not (self.silent and k == "created")}
 
+    def open(self, path, mode="rb", block_size=None, **kwargs):
+        content = super().open(path, mode, block_size, **kwargs)
+        if mode == "rb" and block_size == 0:
+            return Head(self, path.rpartition("/")[2], content)
+        return content
+
     def get_file(self, rpath, lpath, **kwargs):
         self.fetches.append(rpath.rpartition("/")[2])
         if self.failure is not None:
             Path(lpath).write_bytes(b'{"traceEvents": [')
             raise self.failure
         super().get_file(rpath, lpath, **kwargs)
+
+
+class Head:
+    """A file that notes how much of it is read, and gives a few bytes at a time."""
+
+    def __init__(self, system, name, content):
+        self._system, self._name, self._content = system, name, content
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._system.heads.append((self._name, self._content.tell()))
+        self._content.close()
+
+    def read(self, size):
+        return self._content.read(min(size, 1_000))
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +116,7 @@ def remote(monkeypatch):
     monkeypatch.setattr(Counting, "store", {})
     monkeypatch.setattr(Counting, "pseudo_dirs", [""])
     monkeypatch.setattr(Counting, "fetches", [])
+    monkeypatch.setattr(Counting, "heads", [])
     return fsspec.filesystem("counting")
 
 
@@ -111,14 +142,23 @@ def run(tmp_path, remote):
 
 
 def copies(folder):
-    return sorted(path.name for path in (folder / "remote").rglob("*") if path.is_file())
+    """Names of the files that are here as a whole."""
+    return sorted(path.name for path in files(folder) if path not in heads(folder))
+
+
+def heads(folder):
+    return [path for path in files(folder) if re.search(r"\.heads/", path.as_posix())]
+
+
+def files(folder):
+    return [path for path in (folder / "remote").rglob("*") if path.is_file()]
 
 
 def test_a_folder(run, remote):
     for url in (run, f"{run}/", run):
         job = open_trace(url, progress=False)
         assert job.ranks == (0, 1)
-    assert sorted(remote.fetches) == ["rank0.json.gz"] * 2 + ["rank1.json.gz"] * 2
+    assert sorted(remote.fetches) == ["rank0.json.gz", "rank1.json.gz"]
     assert job.name == run
     assert job.rank(1).trace.source == f"{run}/rank1.json.gz"
     assert JobPanel(job).table["file"].tolist()[0] == f"{run}/rank0.json.gz"
@@ -183,14 +223,14 @@ def test_what_was_read_is_kept_even_if_the_copy_goes(run, folder, remote, monkey
     remote.fetches.clear()
     monkeypatch.setattr("hta_widgets.trace.rank_source.RankSource._load", None)
     assert len(load_rank(source, 0).trace.events) == 2
-    assert remote.fetches == ["rank0.json.gz"]
+    assert remote.fetches == []
 
 
 def test_another_machine_fetches_for_itself(run, remote, tmp_path, monkeypatch):
     source = pickle.loads(pickle.dumps(open_trace(run, progress=False).sources[1]))  # noqa: S301
     remote.fetches.clear()
     monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "there"))
-    source.path.unlink()
+    shutil.rmtree(source.path.parents[1])
     assert load_rank(source, 1).trace.source == f"{run}/rank1.json.gz"
     assert remote.fetches == ["rank1.json.gz"]
     assert copies(tmp_path / "there") == ["rank1.json.gz", "url.txt"]
@@ -208,11 +248,138 @@ def test_copies_count_and_are_cleared(run, remote, folder, monkeypatch):
     monkeypatch.setenv(cache_files.SIZE_VARIABLE, "0")
     remote.pipe_file("/bucket/second.json", remote.cat_file("/bucket/run/rank0.json.gz"))
     fetched(run, progress=False)
-    assert copies(folder)
+    assert {path.name for path in heads(folder)} == {"rank0.json.gz", "rank1.json.gz"}
     fetched("counting://bucket/second.json", progress=False)
-    assert copies(folder) == ["second.json", "url.txt"]
+    assert {path.name for path in heads(folder)} == {"second.json"}
+    assert len([each for each in cache_files.entries(folder) if each.path.is_dir()]) == 1
     assert cache_files.clear(folder) > 0
     assert not list(folder.iterdir())
+
+
+@pytest.fixture
+def small_heads(monkeypatch):
+    monkeypatch.setattr(remote_heads, "HEAD_BYTES", (500, 3_000, 6_000))
+
+
+@pytest.fixture
+def big(monkeypatch):
+    """Jobs of any size are loaded rank by rank, in this process."""
+    monkeypatch.setattr(opening, "RANKS_HELD", 1)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 1)
+
+
+MANY_EVENTS = [kernel(10 * number, 5, correlation=number) for number in range(200)]
+
+
+@pytest.mark.usefixtures("small_heads", "big")
+def test_a_big_job_is_fetched_rank_by_rank(remote, tmp_path, folder):
+    for rank in range(3):
+        file = write(tmp_path / f"{rank}.json", MANY_EVENTS, distributedInfo={"rank": rank})
+        put(remote, file, f"bucket/run/{rank}.json")
+    for progress in (False, True):
+        job = open_trace("counting://bucket/run", progress=progress)
+        assert job.ranks == (0, 1, 2)
+        assert remote.fetches == []
+        assert sorted(remote.heads) == [("0.json", 500), ("1.json", 500), ("2.json", 500)]
+        assert job.sources[2].size == file.stat().st_size
+    assert len(job.rank(1).trace.events) == 200
+    assert remote.fetches == copies(folder)[:-1] == ["1.json"]
+    temporal_breakdown(job)
+    remote.fetches.clear()
+    remote.heads.clear()
+    shutil.rmtree(folder / "remote")
+    temporal_breakdown(open_trace("counting://bucket/run", progress=False))
+    assert remote.fetches == []
+
+
+@pytest.mark.usefixtures("small_heads")
+@pytest.mark.parametrize("size", [1_000, 4_000, 9_000])
+def test_as_much_is_fetched_as_shows_a_trace(remote, tmp_path, size):
+    file = write(tmp_path / "a.json", MANY_EVENTS, note="x" * size, distributedInfo={"rank": 5})
+    remote.pipe_file("/bucket/a.json", file.read_bytes())
+    found = fetched("counting://bucket/a.json", progress=False)
+    job = open_trace("counting://bucket/a.json", progress=False)
+    whole = file.stat().st_size
+    sizes = [each for each in (500, 3_000, 6_000, whole) if each < size] + [
+        next(each for each in (3_000, 6_000, whole) if each > size)
+    ]
+    assert [read for _, read in remote.heads] == sizes
+    assert job.ranks == (5,)
+    assert len(found.places) == 1
+
+
+def test_fetching_shows_a_bar_where_it_is_waited_for(run, monkeypatch, capfd):
+    monkeypatch.setattr(remote_copies, "_PROGRESS_DELAY_S", 0)
+    open_trace(run, progress=False)
+    assert capfd.readouterr().err == ""
+    shutil.rmtree(cache_files.cache_folder())
+    open_trace(run, progress=True)
+    beginnings_and_two_files = 3
+    assert capfd.readouterr().err.count("Fetching run:   0%") == beginnings_and_two_files
+
+
+@pytest.mark.usefixtures("small_heads")
+def test_large_files_that_are_no_traces_are_left_out(run, remote):
+    remote.pipe_file("/bucket/run/weights.gz", b"\x1f\x8b" + bytes(20_000))
+    job = open_trace(run, progress=False)
+    assert job.ranks == (0, 1)
+    assert job.notices[0] == "weights.gz is not a trace and is left out"
+    assert "weights.gz" not in remote.fetches
+
+
+@pytest.mark.usefixtures("small_heads")
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_a_rank_behind_the_events_has_precedence_over_the_name(remote, tmp_path, suffix):
+    text = json.dumps({"traceEvents": MANY_EVENTS, "distributedInfo": {"rank": 7}}).encode()
+    content = gzip.compress(text) if suffix == "json.gz" else text
+    for local in (tmp_path / f"rank3.{suffix}", tmp_path / f"rank7.{suffix}"):
+        local.write_bytes(content)
+        remote.pipe_file(f"/bucket/{local.name}", content)
+        assert open_trace(local, progress=False).ranks == (7,)
+        for _ in range(2):
+            assert open_trace(f"counting://bucket/{local.name}", progress=False).ranks == (7,)
+    assert remote.fetches == [f"rank3.{suffix}", f"rank7.{suffix}"]
+
+
+@pytest.mark.usefixtures("big")
+def test_a_file_that_changed_meanwhile_is_not_mixed_in(run, remote, tmp_path):
+    job = open_trace(run, progress=False)
+    changed = write(tmp_path / "new.json.gz", [kernel(9, 9)], distributedInfo={"rank": 1})
+    remote.pipe_file("/bucket/run/rank1.json.gz", changed.read_bytes())
+    assert len(job.rank(0).trace.events) == 2
+    with pytest.raises(RemoteError, match=r"run/rank1.json.gz has changed since .* open the job"):
+        job.rank(1)
+    remote.rm("/bucket/run/rank1.json.gz")
+    with pytest.raises(TraceNotFoundError, match=r"run has no rank1.json.gz any longer"):
+        job.rank(1)
+
+
+def test_two_files_of_one_rank_are_named_by_their_urls(run, remote):
+    remote.pipe_file("/bucket/run/again.json.gz", remote.cat_file("/bucket/run/rank1.json.gz"))
+    with pytest.raises(RankError) as caught:
+        open_trace(run, progress=False)
+    said = f"{run}/again.json.gz and {run}/rank1.json.gz are both rank 1"
+    assert str(caught.value).startswith(said)
+
+
+def test_a_file_becomes_a_folder_and_a_file_again(remote, tmp_path):
+    content = write(tmp_path / "a.json", EVENTS).read_bytes()
+    for place in ("run.json", "run.json/rank1.json", "run.json"):
+        remote.pipe_file(f"/bucket/{place}", content)
+        job = open_trace("counting://bucket/run.json", progress=False)
+        assert len(job.rank(job.ranks[0]).trace.events) == 2
+        remote.rm("/bucket/run.json", recursive=True)
+
+
+@pytest.mark.usefixtures("big")
+def test_without_a_cache_a_worker_fetches_into_the_folder_of_the_job(run, monkeypatch):
+    monkeypatch.setenv(cache_files.VARIABLE, "off")
+    job = open_trace(run, progress=False)
+    source = pickle.loads(pickle.dumps(job.sources[1]))  # noqa: S301
+    remote_copies._temporary_folder.cache_clear()
+    assert source.here().path == job.sources[1].path
+    assert source.path.exists()
 
 
 def test_an_export(remote, tmp_path):

@@ -1,0 +1,98 @@
+"""Traces that another process serves: what is asked of it, by whom, and how much."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fsspec.implementations.webhdfs import WebHDFS
+
+from hta_widgets import open_trace
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.errors import TraceNotFoundError
+from hta_widgets.sample import write_sample
+from hta_widgets.trace import cache, cache_files, remote_heads, workers
+from hta_widgets.trace import open as opening
+
+ROOT = Path(__file__).parents[2]
+RANKS = 3
+HEAD_BYTES = 4_000
+
+
+class Server:
+    """A process that serves a folder, and what was asked of it since the last look."""
+
+    def __init__(self, folder, log):
+        self._log = log
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.webhdfs_server", str(folder)], stdout=output, cwd=ROOT
+            )
+        while not (said := log.read_text()).endswith("\n"):
+            assert self.process.poll() is None
+        self._seen = len(said)
+        self.url = f"webhdfs://127.0.0.1:{said.strip()}"
+
+    def asked(self):
+        """What was asked: the operation, the place, and the bytes from and how many."""
+        said = self._log.read_text()
+        new, self._seen = said[self._seen :], len(said)
+        return [
+            (operation, place, int(offset), int(length))
+            for operation, place, offset, length in map(str.split, new.splitlines())
+        ]
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "served"
+    write_sample(folder / "run", ranks=RANKS, steps=2, progress=False)
+    server = Server(folder, tmp_path / "asked.log")
+    yield server
+    server.process.kill()
+    server.process.wait()
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path, monkeypatch):
+    """A cache, small blocks, and jobs that are loaded by workers, rank by rank."""
+    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(WebHDFS, "blocksize", 1_000)
+    monkeypatch.setattr(remote_heads, "HEAD_BYTES", (HEAD_BYTES,))
+    monkeypatch.setattr(opening, "RANKS_HELD", 1)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+
+
+def reads(asked):
+    return sorted(place for operation, place, *_ in asked if operation == "OPEN")
+
+
+def test_workers_fetch_the_ranks_of_a_big_job(server, tmp_path):
+    places = [f"run/rank-{rank}.json.gz" for rank in range(RANKS)]
+    job = open_trace(f"{server.url}/run", progress=False)
+    asked = server.asked()
+    assert job.ranks == (0, 1, 2)
+    assert reads(asked) == places
+    assert max(offset + length for _, _, offset, length in asked) < 2 * HEAD_BYTES
+    shares = temporal_breakdown(job).ranks
+    assert not job._loaded
+    assert set(reads(server.asked())) == set(places)
+    expected = open_trace(tmp_path / "served" / "run", progress=False)
+    pd.testing.assert_frame_equal(shares, temporal_breakdown(expected).ranks)
+
+    again = open_trace(f"{server.url}/run", progress=False)
+    pd.testing.assert_frame_equal(shares, temporal_breakdown(again).ranks)
+    assert reads(server.asked()) == []
+
+
+def test_one_rank_of_it(server):
+    job = open_trace(f"{server.url}/run/rank-1.json.gz", progress=False)
+    assert len(job.rank(1).gpu_work) > 0
+    assert set(reads(server.asked())) == {"run/rank-1.json.gz"}
+    with pytest.raises(TraceNotFoundError, match=r"/run/rank-9.json.gz does not exist"):
+        open_trace(f"{server.url}/run/rank-9.json.gz", progress=False)

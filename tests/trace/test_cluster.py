@@ -1,9 +1,10 @@
-"""A job on a real cluster of dask, one worker of which dies meanwhile."""
+"""A job on a real cluster of dask, a worker of which dies meanwhile, with and without a nanny."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -58,16 +59,22 @@ def started(tmp_path):
 
 @pytest.fixture
 def cluster(started, tmp_path):
+    """Start a scheduler and so many workers, and connect to them."""
     scheduler, log = started("scheduler", "--port=0", "--no-dashboard", "--host=127.0.0.1")
     address = said(log, r"Scheduler at:\s+(tcp://\S+)")
     options = ("--nthreads=1", "--no-dashboard", "--host=127.0.0.1", "--death-timeout=60")
-    processes = [
-        started("worker", address, *options, f"--local-directory={tmp_path}", "--no-nanny")[0]
-        for _ in range(2)
-    ]
-    with distributed.Client(address, timeout=START_S, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=START_S)
-        yield client, processes
+    with ExitStack() as stack:
+
+        def connected(workers, nanny):
+            processes = [
+                started("worker", address, *options, f"--local-directory={tmp_path}", nanny)[0]
+                for _ in range(workers)
+            ]
+            client = distributed.Client(address, timeout=START_S, set_as_default=False)
+            stack.enter_context(client).wait_for_workers(workers, timeout=START_S)
+            return client, processes
+
+        yield connected
     assert scheduler.poll() is None
 
 
@@ -80,11 +87,35 @@ def said(log, pattern):
     pytest.fail(f"{pattern} was not said in {log.read_text()}")
 
 
-def kill_after_the_first_rank(client, process, killed):
-    while not any(client.has_what().values()) and not any(client.processing().values()):
-        time.sleep(0.005)
-    process.kill()
-    killed.set()
+def killing_after_the_first_rank(client, kill):
+    """Start a thread that kills; it is over when that is done."""
+
+    def wait_and_kill():
+        while not any(client.has_what().values()) and not any(client.processing().values()):
+            time.sleep(0.005)
+        kill()
+
+    killer = threading.Thread(target=wait_and_kill, daemon=True)
+    killer.start()
+    return killer
+
+
+def other_worker(client, dead=None):
+    """Wait for a worker that is not the dead one, and return its process id."""
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        answers = client.run(os.getpid, on_error="return").values()
+        if found := [answer for answer in answers if isinstance(answer, int) and answer != dead]:
+            return found[0]
+        time.sleep(0.05)
+    pytest.fail("no worker is started again")
+
+
+def assert_same(job, expected):
+    shares, kernels = temporal_breakdown(job), kernel_breakdown(job)
+    pd.testing.assert_frame_equal(shares.ranks, temporal_breakdown(expected).ranks)
+    pd.testing.assert_frame_equal(kernels.every_kernel, kernel_breakdown(expected).every_kernel)
+    assert job.notices == expected.notices
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that dies
@@ -93,19 +124,28 @@ def test_a_worker_dies_while_ranks_are_loaded(folder, monkeypatch, cluster, held
     expected = open_trace(folder, progress=False)
     monkeypatch.setattr(opening, "RANKS_HELD", held)
     monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
-    client, processes = cluster
-    killed = threading.Event()
-    killer = threading.Thread(
-        target=kill_after_the_first_rank, args=(client, processes[0], killed), daemon=True
-    )
-    killer.start()
+    client, processes = cluster(2, "--no-nanny")
+    killer = killing_after_the_first_rank(client, processes[0].kill)
     job = open_trace(folder, executor=client.get_executor(), progress=False)
-    results = [analysis(job) for analysis in (temporal_breakdown, kernel_breakdown)]
+    assert_same(job, expected)
     killer.join(START_S)
-    assert killed.is_set()
     assert processes[0].wait(START_S) != 0
-    pd.testing.assert_frame_equal(results[0].ranks, temporal_breakdown(expected).ranks)
-    pd.testing.assert_frame_equal(results[1].every_kernel, kernel_breakdown(expected).every_kernel)
-    assert job.notices == expected.notices
     assert len(client.scheduler_info()["workers"]) == 1
+    assert "lost by their workers" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that dies
+def test_a_nanny_starts_a_dead_worker_again(folder, monkeypatch, cluster, caplog):
+    expected = open_trace(folder, progress=False)
+    monkeypatch.setattr(opening, "RANKS_HELD", 2)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
+    client, [nanny] = cluster(1, "--nanny")
+    worker = other_worker(client)
+    killer = killing_after_the_first_rank(client, lambda: os.kill(worker, signal.SIGKILL))
+    job = open_trace(folder, executor=client.get_executor(), progress=False)
+    assert_same(job, expected)
+    killer.join(START_S)
+    assert not killer.is_alive()
+    assert other_worker(client, dead=worker) != nanny.pid
+    assert nanny.poll() is None
     assert "lost by their workers" not in caplog.text

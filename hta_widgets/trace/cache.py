@@ -33,8 +33,10 @@ _UNKNOWN: Final = "of another version, or damaged"
 
 
 def wanted(source: RankSource) -> bool:
-    """Tell whether a rank is to be kept."""
-    return cache_folder() is not None and source.size >= WORTH_KEEPING
+    """Tell whether a rank is to be kept: if fetching or reading it again takes time."""
+    if cache_folder() is None:
+        return False
+    return source.origin is not None or source.size >= WORTH_KEEPING
 
 
 def stored(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
@@ -55,21 +57,28 @@ def stored(source: RankSource, rank: int, folder: Path | None = None) -> StoredT
 def store(
     source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None
 ) -> StoredTrace:
-    """Keep a rank in the cache or another folder, and say where; failing to is no error.
+    """Keep a rank in the cache or another folder; failing to is no error.
 
     The oldest files of the cache go where there is no room.
+
+    Returns
+    -------
+    StoredTrace
+        The trace, with a shelf where it is kept.
     """
     folder = folder or cache_folder()
     if folder is None:
         return trace
     with suppress(OSError):
         key = _key(source, rank)
+        file = folder / f"{stem_of(key)}{SUFFIX}"
         folder.mkdir(parents=True, exist_ok=True)
-        with appearing_when_whole(folder / f"{stem_of(key)}{SUFFIX}") as partial:
+        with appearing_when_whole(file) as partial:
             write_trace(trace, key, partial)
         if folder == cache_folder():
             prune(folder, size_limit())
-        return trace._replace(shelf=Shelf(folder, key))
+        if file.exists():
+            return trace._replace(shelf=Shelf(folder, key))
     return trace
 
 

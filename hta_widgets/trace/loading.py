@@ -39,6 +39,10 @@ def load_rank(
         if on_read:
             on_read(source.size)
         return found
+    source = source.here()
     trace = source.load(rank, on_read)
     links = {LAUNCHES: launch_rows(trace.events), PARENTS: parent_rows(trace.events)}
-    return cache.store(source, rank, StoredTrace(trace, links), folder)
+    loaded = cache.store(source, rank, StoredTrace(trace, links), folder)
+    if loaded.shelf is not None:
+        source.drop_copy()
+    return loaded

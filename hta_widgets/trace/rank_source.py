@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,6 +55,12 @@ class RankSource:
             return self
         return replace(self, path=self.origin.fetch(self.path, progress=progress))
 
+    def drop_copy(self) -> None:
+        """Remove the file if it was fetched, for this rank alone; it can be fetched again."""
+        if self.origin is not None and self.format is TraceFormat.KINETO:
+            with suppress(OSError):
+                self.path.unlink()
+
     @property
     def size(self) -> int:
         """Bytes of the file, or of all files of the folder."""
@@ -96,10 +103,16 @@ class RankSource:
         """
         if self.origin is None:
             return self._load(rank, on_read)
+        try:
+            trace = self._load_copy(rank, on_read)
+        except FileNotFoundError:  # another process dropped the copy meanwhile
+            trace = self._load_copy(rank, on_read)
+        return replace(trace, source=self.name)
+
+    def _load_copy(self, rank: int, on_read: OnRead | None) -> Trace:
         source = self.here()
         with named_by_url({source.path: self.name}):
-            trace = source._load(rank, on_read)  # noqa: SLF001  # another of its own
-        return replace(trace, source=self.name)
+            return source._load(rank, on_read)  # noqa: SLF001  # another of its own
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
         if self.format is TraceFormat.NSYS:

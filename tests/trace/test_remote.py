@@ -31,6 +31,7 @@ from hta_widgets.trace import cache, cache_files, remote_copies, remote_heads, w
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
+from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.remote import fetched
 from tests import nsys_export as nsys
 from tests.cupti_folder import row, write_cupti_folder
@@ -201,7 +202,7 @@ def test_only_what_changed_is_fetched_again(run, remote, tmp_path, folder):
     assert remote.fetches == ["rank1.json.gz"]
     remote.rm("/bucket/run/rank0.json.gz")
     assert open_trace(run, progress=False).ranks == (1,)
-    assert copies(folder) == ["rank1.json.gz", "url.txt"]
+    assert {path.name for path in heads(folder)} == {"rank1.json.gz"}
 
 
 def test_what_does_not_say_when_it_changed_is_always_fetched(run, remote, monkeypatch):
@@ -233,7 +234,7 @@ def test_another_machine_fetches_for_itself(run, remote, tmp_path, monkeypatch):
     shutil.rmtree(source.path.parents[1])
     assert load_rank(source, 1).trace.source == f"{run}/rank1.json.gz"
     assert remote.fetches == ["rank1.json.gz"]
-    assert copies(tmp_path / "there") == ["rank1.json.gz", "url.txt"]
+    assert copies(tmp_path / "there") == ["url.txt"]
 
 
 def test_without_a_cache(run, monkeypatch, folder):
@@ -284,7 +285,8 @@ def test_a_big_job_is_fetched_rank_by_rank(remote, tmp_path, folder):
         assert sorted(remote.heads) == [("0.json", 500), ("1.json", 500), ("2.json", 500)]
         assert job.sources[2].size == file.stat().st_size
     assert len(job.rank(1).trace.events) == 200
-    assert remote.fetches == copies(folder)[:-1] == ["1.json"]
+    assert remote.fetches == ["1.json"]
+    assert copies(folder) == ["url.txt"]
     temporal_breakdown(job)
     remote.fetches.clear()
     remote.heads.clear()
@@ -320,6 +322,37 @@ def test_fetching_shows_a_bar_where_it_is_waited_for(run, monkeypatch, capfd):
 
 
 @pytest.mark.usefixtures("small_heads")
+def test_small_traces_are_kept_too(run, remote, monkeypatch):
+    monkeypatch.setattr(cache, "WORTH_KEEPING", 2**20)
+    for _ in range(2):
+        open_trace(run, progress=False)
+    assert remote.fetches == ["rank0.json.gz", "rank1.json.gz"]
+
+
+def test_a_copy_stays_where_what_was_read_of_it_does_not(run, remote, folder, monkeypatch):
+    monkeypatch.setattr(cache, "store", lambda *_: False)
+    open_trace(run, progress=False)
+    assert copies(folder) == ["rank0.json.gz", "rank1.json.gz", "url.txt"]
+    open_trace(run, progress=False)
+    assert len(remote.fetches) == 2
+
+
+def test_a_copy_that_goes_before_it_is_read_is_fetched_again(run, remote, monkeypatch):
+    here = RankSource.here
+    gone = []
+
+    def going(source, **options):
+        found = here(source, **options)
+        if not gone and found.path.exists():
+            gone.append(found.path)
+            found.path.unlink()
+        return found
+
+    monkeypatch.setattr(RankSource, "here", going)
+    assert len(open_trace(run, progress=False).rank(0).trace.events) == 2
+    assert remote.fetches == ["rank0.json.gz", "rank0.json.gz", "rank1.json.gz"]
+
+
 def test_large_files_that_are_no_traces_are_left_out(run, remote):
     remote.pipe_file("/bucket/run/weights.gz", b"\x1f\x8b" + bytes(20_000))
     job = open_trace(run, progress=False)
@@ -339,7 +372,7 @@ def test_a_rank_behind_the_events_has_precedence_over_the_name(remote, tmp_path,
         assert open_trace(local, progress=False).ranks == (7,)
         for _ in range(2):
             assert open_trace(f"counting://bucket/{local.name}", progress=False).ranks == (7,)
-    assert remote.fetches == [f"rank3.{suffix}", f"rank7.{suffix}"]
+    assert remote.fetches == [f"rank3.{suffix}", f"rank3.{suffix}", f"rank7.{suffix}"]
 
 
 @pytest.mark.usefixtures("big")

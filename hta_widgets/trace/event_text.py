@@ -24,6 +24,7 @@ except ImportError:  # isal has no wheel for some platforms; the standard librar
 _CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 BLOCK_BYTES = 1 << 20
 _RELEARN_BYTES = 4 * BLOCK_BYTES
+_HEAD_BYTES = 1 << 16
 _END_BYTES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
@@ -77,7 +78,7 @@ class EventText:
     def header(self) -> dict[str, Any]:
         """Everything that stands before the events, without reading them."""
         with self.path.open("rb") as file:
-            self._read_head(self._inflated(file))
+            self._read_head(self._inflated(file, _HEAD_BYTES))
         return self.metadata()
 
     def metadata(self) -> dict[str, Any]:
@@ -114,23 +115,25 @@ class EventText:
             text = (text + block)[-_END_BYTES:]
         return text
 
-    def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
-        blocks = self._blocks(file)
-        return self._gunzip(blocks) if _is_gzip(file) else blocks
+    def _inflated(self, file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
+        """Read blocks of at most so many bytes, packed and unpacked."""
+        size = size or BLOCK_BYTES
+        blocks = self._blocks(file, size)
+        return self._gunzip(blocks, size) if _is_gzip(file) else blocks
 
-    def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
-        while block := file.read(BLOCK_BYTES):
+    def _blocks(self, file: IO[bytes], size: int) -> Iterator[bytes]:
+        while block := file.read(size):
             yield block
             if self._on_read is not None:
                 self._on_read(len(block))
 
-    def _gunzip(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    def _gunzip(self, blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
         member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
         for block in blocks:
             pending = block
             while pending:
                 try:
-                    inflated = member.decompress(pending, BLOCK_BYTES)
+                    inflated = member.decompress(pending, size)
                 except _CORRUPT:
                     return
                 yield inflated

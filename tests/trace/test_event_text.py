@@ -107,6 +107,24 @@ def test_header_reads_no_event(tmp_path):
     assert EventText(path).header() == METADATA
 
 
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_header_unpacks_little(tmp_path, monkeypatch, suffix):
+    unpacked = []
+    read_head = EventText._read_head
+
+    def counting(text, blocks):
+        return read_head(text, (unpacked.append(len(block)) or block for block in blocks))
+
+    monkeypatch.setattr(EventText, "_read_head", counting)
+    path = write(tmp_path / f"trace{suffix}", EVENTS * 500, **METADATA)
+    assert EventText(path).header() == {"schemaVersion": 1, **METADATA}
+    assert sum(unpacked) <= 1 << 16
+    unpacked.clear()
+    long = write(tmp_path / f"long{suffix}", EVENTS, note="x" * 200_000)
+    assert EventText(long).header() == {"schemaVersion": 1, "note": "x" * 200_000}
+    assert len(unpacked) > 1
+
+
 @settings(max_examples=60)
 @given(data=st.data(), layout=st.sampled_from(sorted(LAYOUTS)))
 def test_cut_off_anywhere_keeps_every_whole_event(tmp_path_factory, data, layout):

@@ -65,7 +65,8 @@ def open_trace(
         ``parquetdir``), folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and
         folders of CUPTI tables (``conc_kernel.csv``, ``cuda_runtime.csv``, ...). One of them,
         several, a folder of them, or ``{rank: path}``. A path may be a URL (``s3://``, ``gs://``,
-        ``hf://``, ...): its traces are fetched by fsspec, into the cache.
+        ``hf://``, ...): fsspec fetches its traces, those of PyTorch-profiler when their ranks are
+        loaded, and where they are.
 
         Ranks of PyTorch-profiler traces come from ``distributedInfo`` in each file, else from its
         name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an export, each

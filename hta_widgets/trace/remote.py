@@ -1,4 +1,4 @@
-"""Traces by URL: fetch what is needed into a copy, which is then opened as any other trace."""
+"""Traces by URL: fetch what shows which ranks there are, to be opened as any other trace."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.event_text import EventText
-from hta_widgets.trace.recognise import KINETO_SUFFIXES
+from hta_widgets.trace.recognise import KINETO_SUFFIXES, SQLITE_SUFFIXES
 from hta_widgets.trace.remote_copies import FileState, copy_of, heads_of, mark_used, progress_bar
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles, is_current
 
@@ -20,7 +20,7 @@ HEAD_BYTES: Final = (2**16, 2**20, 2**24)
 def fetch_heads(
     url: str, remote: RemoteFiles, files: Mapping[str, RemoteFile], *, progress: bool
 ) -> dict[str, FileState]:
-    """Fetch the beginnings of the files of a URL.
+    """Fetch the beginnings of the files of a URL, and whole the databases beside them.
 
     Parameters
     ----------
@@ -35,26 +35,28 @@ def fetch_heads(
     Returns
     -------
     dict of str to FileState
-        The state of each file, by its place. Empty where beginnings do not do: where a file is not
-        named as a PyTorch-profiler trace or has no state by which it is known again, or where none
-        is a trace.
+        The state of each file, by its place. Empty where beginnings do not do: where a file is
+        named as one of another format or has no state by which it is known again, or where none is
+        a PyTorch-profiler trace.
     """
     states = {place: state for place, file in files.items() if (state := _state(place, file))}
-    if not states or len(states) < len(files):
+    kineto = [states[place] for place in states if files[place].name.endswith(KINETO_SUFFIXES)]
+    databases = [states[place] for place in states if files[place].name.endswith(SQLITE_SUFFIXES)]
+    if len(kineto) + len(databases) < len(files):
         return {}
     heads = heads_of(url)
     mark_used(copy_of(url), url)
     _make_way(heads, for_file="" in files)
-    sizes = [min(state.size, HEAD_BYTES[0]) for state in states.values()]
-    any_trace = False
+    sizes = [min(state.size, HEAD_BYTES[0]) for state in kineto]
+    seen = remote.each(lambda state: _see(remote, files[state.place], state, heads), kineto)
+    traces = 0
     with progress_bar(sizes, url, show=progress) as bar:
-        seen = remote.each(
-            lambda file: _see(remote, files[file.place], file, heads), states.values()
-        )
         for size, is_trace in zip(sizes, seen, strict=True):
-            any_trace |= is_trace
+            traces += is_trace
             bar.update(size)
-    return states if any_trace else {}
+    for state in databases if traces else []:
+        _see_database(remote, files[state.place], state, heads)
+    return states if traces else {}
 
 
 def is_kineto(file: Path) -> bool:
@@ -67,7 +69,7 @@ def is_kineto(file: Path) -> bool:
 
 
 def _state(place: str, file: RemoteFile) -> FileState | None:
-    if file.changed_ns is None or file.size is None or not file.name.endswith(KINETO_SUFFIXES):
+    if file.changed_ns is None or file.size is None:
         return None
     return FileState(place, file.changed_ns, file.size)
 
@@ -83,6 +85,13 @@ def _see(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -
         if head.stat().st_size < min(size, state.size):
             remote.fetch_head(file, head, size)
     return is_kineto(head)
+
+
+def _see_database(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -> None:
+    """Fetch a database, of which the beginning does not show whether it is a trace."""
+    database = heads / state.place
+    if not is_current(database, state.changed_ns):
+        remote.fetch_head(file, database, state.size)
 
 
 def _make_way(heads: Path, *, for_file: bool) -> None:

@@ -361,6 +361,20 @@ def test_large_files_that_are_no_traces_are_left_out(run, remote):
     assert "weights.gz" not in remote.fetches
 
 
+@pytest.mark.usefixtures("big")
+def test_databases_beside_the_traces(run, remote, tmp_path):
+    remote.pipe_file("/bucket/run/runs.db", b"SQLite format 3\0" + bytes(20_000))
+    for _ in range(2):
+        job = open_trace(run, progress=False)
+        assert job.ranks == (0, 1)
+        assert remote.fetches == []
+        assert len(remote.heads) == 3
+    assert job.notices[0] == "runs.db is not a trace and is left out"
+    put(remote, nsys.write_sqlite(tmp_path / "report.sqlite", TABLES), "bucket/run/report.sqlite")
+    with pytest.raises(TraceFormatError, match="holds traces of several formats"):
+        open_trace(run, progress=False)
+
+
 @pytest.mark.usefixtures("small_heads")
 @pytest.mark.parametrize("suffix", ["json", "json.gz"])
 def test_a_rank_behind_the_events_has_precedence_over_the_name(remote, tmp_path, suffix):

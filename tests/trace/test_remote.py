@@ -330,7 +330,7 @@ def test_small_traces_are_kept_too(run, remote, monkeypatch):
 
 
 def test_a_copy_stays_where_what_was_read_of_it_does_not(run, remote, folder, monkeypatch):
-    monkeypatch.setattr(cache, "store", lambda *_: False)
+    monkeypatch.setattr(cache, "store", lambda _source, _rank, trace, _folder: trace)
     open_trace(run, progress=False)
     assert copies(folder) == ["rank0.json.gz", "rank1.json.gz", "url.txt"]
     open_trace(run, progress=False)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.cupti_counters import cupti_counters
 from hta_widgets.analyses.idle_time import idle_time
@@ -28,6 +27,7 @@ from hta_widgets.export.trace_with_counters import (
     write_traces_with_counters,
 )
 from hta_widgets.figures import kernel_breakdown as kernel_figures
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_streams
 from hta_widgets.figures.kernel_sequences import kernel_sequences as sequences_figure
 from hta_widgets.figures.launch_stats import launch_histogram
@@ -533,11 +533,11 @@ def _in_folder(
     return [located(path) for path in paths]
 
 
-def _show(figure: go.Figure, title: str, renderer: str = "") -> None:
-    titled(figure, title).show(renderer=renderer or None)
+def _show(drawn: Drawing, title: str, renderer: str = "") -> None:
+    titled(drawn, title).figure().show(renderer=renderer or None)
 
 
-def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, go.Figure]]:
+def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
     yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()
     for kernel_type in result.kernels["kernel_type"].unique().tolist():

@@ -19,6 +19,12 @@ def test_loading_needs_no_widgets_and_no_figures():
     assert done.stdout.strip() == "[]"
 
 
+def test_panels_draw_without_plotly():
+    code = "import sys, hta_widgets.panels; print('plotly' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_everything_public_is_there():
     assert set(hta_widgets.__all__) <= set(dir(hta_widgets))
     assert all(getattr(hta_widgets, name) for name in hta_widgets.__all__)

@@ -6,16 +6,16 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.compare import Compare
 from hta_widgets.analyses.compared_kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.figures.style import (
     NEUTRAL,
     NOT_SELECTED_OPACITY,
     axis,
-    figure,
+    drawing,
     height_for_rows,
     names_axis,
 )
@@ -79,7 +79,7 @@ def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
 
 def kernel_changes(
     result: Compare, *, num_kernels: int = 10, sort_by: str = "total", selected: str = ""
-) -> go.Figure:
+) -> Drawing:
     """Draw the kernels that changed most: less in the second job to the left, more to the right.
 
     A click selects the kernel of the first job.
@@ -113,7 +113,7 @@ def kernel_changes(
         if (table["in"] == side).any()
     ]
     per = f" {result.unit}" if result.unit and sort_by != "mean" else ""
-    return figure(
+    return drawing(
         bars,
         barmode="overlay",
         height=height_for_rows(len(table)),
@@ -129,7 +129,7 @@ def _kernel_bars(
     look: tuple[str, str, str],
     selected: str,
     result: Compare,
-) -> go.Bar:
+) -> Trace:
     name, color, pattern = look
     rows = cast("list[_Row]", table.to_dict("records"))
     emphasis: dict[str, Any] = {}
@@ -137,7 +137,8 @@ def _kernel_bars(
         points = np.flatnonzero(table["name_first"] == selected).tolist()
         faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
         emphasis = {"selectedpoints": points, "unselected": faded}
-    return go.Bar(
+    return trace(
+        "bar",
         x=changes.loc[table.index].to_numpy(dtype=float),
         y=table.index.to_numpy(),
         width=_BAR_WIDTH,
@@ -172,13 +173,14 @@ def _signed(ns: float) -> str:
     return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}"
 
 
-def times(result: Compare) -> go.Figure:
+def times(result: Compare) -> Drawing:
     """Draw the times of both jobs side by side, on one scale."""
     table = result.times
     unit = time_unit(float(table[["first_ns", "second_ns"]].to_numpy().max()))
     jobs = ((FIRST, result.first, FIRST_COLOR), (SECOND, result.second, SECOND_COLOR))
     bars = [
-        go.Bar(
+        trace(
+            "bar",
             x=table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
             y=np.arange(len(table)),
             orientation="h",
@@ -192,7 +194,7 @@ def times(result: Compare) -> go.Figure:
         for side, name, color in jobs
     ]
     per = f" {result.unit}" if result.unit else ""
-    return figure(
+    return drawing(
         bars,
         barmode="group",
         showlegend=True,
@@ -212,7 +214,7 @@ def _time_hover(row: _Row, side: str, job: str) -> str:
     )
 
 
-def tails(result: Compare) -> go.Figure:
+def tails(result: Compare) -> Drawing:
     """Draw how the longest events of each category compare, as the first job ÷ the second."""
     categories = list(dict.fromkeys(result.tails["category"]))
     defined = result.tails[result.tails["ratio_first_to_second"] > 0]
@@ -220,7 +222,7 @@ def tails(result: Compare) -> go.Figure:
         _tail_marks(defined[defined["percent"] == longest], categories, longest, place)
         for place, longest in enumerate(_TAIL_MARKERS, start=-1)
     ]
-    return figure(
+    return drawing(
         marks,
         showlegend=True,
         shapes=[_line_at_one()],
@@ -234,9 +236,10 @@ def tails(result: Compare) -> go.Figure:
     )
 
 
-def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place: int) -> go.Scatter:
+def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place: int) -> Trace:
     symbol, color = _TAIL_MARKERS[longest]
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[categories.index(each) + _TAIL_DISTANCE * place for each in table["category"]],
         y=table["ratio_first_to_second"].to_numpy(dtype=float),
         name=f"Longest {longest} %",

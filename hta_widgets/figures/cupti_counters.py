@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
-from hta_widgets.figures.style import NEUTRAL, axis, figure, height_for_rows, names_axis
+from hta_widgets.figures.drawing import Drawing, trace
+from hta_widgets.figures.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.figures.text import plot_name, plot_text
 from hta_widgets.quantities import number
 
@@ -16,7 +16,7 @@ WITHOUT = "no operator"
 
 def counter_by_operator(
     result: CuptiCounters, counter: str, *, level: str = TOP, statistic: str = "sum"
-) -> go.Figure:
+) -> Drawing:
     """Draw one counter by operator, largest first.
 
     Parameters
@@ -33,7 +33,8 @@ def counter_by_operator(
     table = every[(every["counter"] == counter) & (every["level"] == level)]
     table = table.sort_values(statistic, ascending=False, kind="stable").head(BARS_AT_MOST)
     names = [WITHOUT if name is None else str(name) for name in table["operator"]]
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=table[statistic].to_numpy(dtype=float),
         y=np.arange(len(table)),
         orientation="h",
@@ -47,7 +48,7 @@ def counter_by_operator(
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails
+from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.style import (
     NEUTRAL,
     TYPE_COLORS,
     axis,
-    figure,
+    drawing,
     height_for_rows,
     names_axis,
 )
@@ -35,7 +35,7 @@ _LOOKS = {
 _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
 
 
-def category_shares(result: DurationTails, *, side: str = "") -> go.Figure:
+def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     """Draw the time of each category over all the ranks, the device's above the host's.
 
     Parameters
@@ -47,7 +47,8 @@ def category_shares(result: DurationTails, *, side: str = "") -> go.Figure:
     table = _together(result.categories)
     table = table[table["side"] == side] if side else table
     share = table["share_of_side_percent" if side else "share_percent"]
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=share.to_numpy(dtype=float),
         y=np.arange(len(table)),
         orientation="h",
@@ -57,7 +58,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> go.Figure:
         hovertext=[_share_hover(row) for row in table.to_dict("records")],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,
@@ -66,7 +67,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> go.Figure:
     )
 
 
-def tail_curves(result: DurationTails, *, side: str = "") -> go.Figure:
+def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     """Draw how much of each category's time is in its longest events, over all the ranks.
 
     Parameters
@@ -83,7 +84,7 @@ def tail_curves(result: DurationTails, *, side: str = "") -> go.Figure:
     lines = [_line(curves.loc[[name]], name) for name in names]
     marks = [_mark(marked.loc[name], name) for name in names if name in marked.index]
     least = float(result.curves["events_percent"].min()) if len(result.curves) else 1.0
-    return figure(
+    return drawing(
         [*lines, *marks],
         showlegend=True,
         shapes=[_vertical(result.percent)],
@@ -123,9 +124,10 @@ def _share_hover(row: Mapping[Any, Any]) -> str:
     )
 
 
-def _line(curve: pd.DataFrame, category: str) -> go.Scatter:
+def _line(curve: pd.DataFrame, category: str) -> Trace:
     name, color, dash = _LOOKS[category]
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=curve["events_percent"].to_numpy(dtype=float),
         y=curve["time_percent"].to_numpy(dtype=float),
         name=name,
@@ -137,14 +139,15 @@ def _line(curve: pd.DataFrame, category: str) -> go.Scatter:
     )
 
 
-def _mark(tail: pd.Series[Any], category: str) -> go.Scatter:
+def _mark(tail: pd.Series[Any], category: str) -> Trace:
     name, color, _ = _LOOKS[category]
     text = (
         f"{name}<br>The longest {percent(tail['percent'])}, {tail['k']:,} of them: "
         f"{percent(tail['share_percent'])} of the time<br>mean {duration(tail['mean_ns'])}, at "
         f"least {duration(tail['threshold_ns'])}"
     )
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[tail["percent"]],
         y=[tail["share_percent"]],
         mode="markers",

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
+from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, rank_emphasis, stacked_time_bars
-from hta_widgets.figures.style import IDLE, axis, figure, height_for_rows
+from hta_widgets.figures.style import IDLE, axis, drawing, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
@@ -30,7 +30,7 @@ _Row: TypeAlias = dict[str, Any]
 
 def idle_time_of_devices(
     result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+) -> Drawing:
     """Draw the causes of the time in which no stream of a GPU is busy.
 
     Parameters
@@ -53,7 +53,7 @@ def idle_time_of_devices(
 
 def idle_time_of_streams(
     result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+) -> Drawing:
     """Draw the causes of each stream's idle time, one horizontal bar per stream.
 
     Of more than `STREAMS_AT_MOST` streams the least idle ones share the last bar.
@@ -71,7 +71,8 @@ def idle_time_of_streams(
     scale = table[_WHOLE].where(table[_WHOLE] > 0) / 100 if as_percent else unit.ns
     labels = _labels(table)
     bars = [
-        go.Bar(
+        trace(
+            "bar",
             x=(table[each.column] / scale).to_numpy(dtype=float),
             y=np.arange(len(table)),
             orientation="h",
@@ -87,7 +88,7 @@ def idle_time_of_streams(
     ]
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
-    return figure(
+    return drawing(
         bars,
         barmode="stack",
         height=height_for_rows(len(table)),

@@ -7,15 +7,15 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown
+from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
 from hta_widgets.figures.style import (
     IDLE,
     axis,
+    drawing,
     emphasis,
-    figure,
     height_for_rows,
     names_axis,
     type_color,
@@ -31,7 +31,7 @@ SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 _Row: TypeAlias = dict[str, Any]
 
 
-def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
+def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     """Draw the busy time by combination of kernel types, summed over ranks."""
     table = result.types
     names = [name.replace(" overlapping ", " + ") for name in table["kernel_type"]]
@@ -44,7 +44,8 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
     ]
     if as_pie:
         return _pie(names, table["sum_ns"], colors, hover)
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=table["percentage"].to_numpy(dtype=float),
         y=np.arange(len(table)),
         orientation="h",
@@ -54,7 +55,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,
@@ -63,7 +64,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> go.Figure:
     )
 
 
-def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> go.Figure:
+def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> Drawing:
     """Draw the time of the top kernels, summed over ranks, longest first.
 
     Parameters
@@ -80,7 +81,8 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         IDLE if name == OTHERS else type_color(each)
         for name, each in zip(table["name"], table["kernel_type"], strict=True)
     ]
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=table["sum_ns"].to_numpy(dtype=float) / unit.ns,
         y=np.arange(len(table)),
         orientation="h",
@@ -91,7 +93,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         hovertemplate="%{hovertext}<extra></extra>",
         **emphasis(np.flatnonzero(table["name"] == selected).tolist()),
     )
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,
@@ -100,7 +102,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     )
 
 
-def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str = "") -> go.Figure:
+def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str = "") -> Drawing:
     """Draw the top kernels of one rank as a pie."""
     table = result.kernels[result.kernels["rank"] == rank]
     if kernel_type:
@@ -114,13 +116,14 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
 
 def kernel_durations(
     result: KernelBreakdown, name: str, *, selected: Collection[int] = ()
-) -> go.Figure:
+) -> Drawing:
     """Draw the mean duration of one kernel's launches on each rank, from shortest to longest."""
     every = result.every_kernel
     table = every[every["name"] == name].sort_values("rank").assign(device=-1)
     unit = time_unit(float(table["max_ns"].max()) if len(table) else 0)
     mean = table["mean_ns"].to_numpy(dtype=float)
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=np.arange(len(table)),
         y=mean / unit.ns,
         error_y={
@@ -141,7 +144,7 @@ def kernel_durations(
         hovertemplate="%{hovertext}<extra></extra>",
         **rank_emphasis(table, selected),
     )
-    return figure(
+    return drawing(
         [bar],
         showlegend=False,
         bargap=rank_gap(table),
@@ -194,10 +197,9 @@ def _kernel_hover(row: _Row) -> str:
     return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {row['count']:,} launches"
 
 
-def _pie(
-    labels: list[str], values: pd.Series[int], colors: list[str], hover: list[str]
-) -> go.Figure:
-    pie = go.Pie(
+def _pie(labels: list[str], values: pd.Series[int], colors: list[str], hover: list[str]) -> Drawing:
+    pie = trace(
+        "pie",
         labels=labels,
         values=values.to_numpy(dtype=float),
         marker={"colors": colors, "line": {"width": 1, "color": SLICE_EDGE}},
@@ -209,7 +211,7 @@ def _pie(
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [pie],
         height=340,
         margin={"l": 8, "r": 8, "t": 28, "b": 8},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.figures.style import NEUTRAL, axis, figure, height_for_rows, names_axis
+from hta_widgets.figures.drawing import Drawing, trace
+from hta_widgets.figures.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.figures.text import plot_text
 from hta_widgets.names import cut_in_the_middle, sequence_words
 from hta_widgets.quantities import duration, time_unit
@@ -19,9 +19,7 @@ _HOVER_KERNELS = 12
 _HOVER_WIDTH = 100
 
 
-def kernel_sequences(
-    result: KernelSequences, *, top_k: int = 5, as_time: bool = False
-) -> go.Figure:
+def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool = False) -> Drawing:
     """Draw the most frequent sequences.
 
     Parameters
@@ -36,7 +34,8 @@ def kernel_sequences(
     unit = time_unit(float(table["gpu_time_ns"].max()) if len(table) else 0)
     values = table["gpu_time_ns"] / unit.ns if as_time else table["count"]
     sequences = result.sequences[:top_k]
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=values.to_numpy(),
         y=np.arange(len(table)),
         orientation="h",
@@ -49,7 +48,7 @@ def kernel_sequences(
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,

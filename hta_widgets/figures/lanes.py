@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS, lane_names
 from hta_widgets.analyses.time_slices import ACTIVITIES
+from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.ranks import SELECT_RANKS
-from hta_widgets.figures.style import IDLE, OVERLAPPED, TYPE_COLORS, axis, figure, height_for_rows
+from hta_widgets.figures.style import IDLE, OVERLAPPED, TYPE_COLORS, axis, drawing, height_for_rows
 from hta_widgets.figures.text import hover_name
 
 _VEIL = "rgba(128, 128, 128, 0.55)"
@@ -82,9 +82,10 @@ class DrawnLanes(NamedTuple):
         names = [self.names[place] for place in places]
         return DrawnLanes([self.keys[place] for place in places], names, self.titles[rows])
 
-    def heatmap(self, pane: Pane, z: NDArray[np.generic], **settings: Any) -> go.Heatmap:  # noqa: ANN401
+    def heatmap(self, pane: Pane, z: NDArray[np.generic], **settings: Any) -> Trace:  # noqa: ANN401
         """Draw cells in a pane; a click selects the rank of a row."""
-        return go.Heatmap(
+        return trace(
+            "heatmap",
             z=z,
             y=self.names,
             name=pane.name,
@@ -95,11 +96,11 @@ class DrawnLanes(NamedTuple):
             **settings,
         )
 
-    def veil(self, selected: Collection[int]) -> list[dict[str, Any]]:
-        """Grey out the ranks that are not selected."""
+    def veil(self, selected: Collection[int]) -> dict[str, Any]:
+        """Settings of a layout that grey out the ranks that are not selected."""
         hidden = [bool(selected) and rank not in selected for rank, _, _ in self.keys]
         runs = [list(run) for _, run in groupby(range(len(hidden)), key=hidden.__getitem__)]
-        return [
+        shapes = [
             {
                 "type": "rect",
                 "xref": "paper",
@@ -113,6 +114,7 @@ class DrawnLanes(NamedTuple):
             for run in runs
             if hidden[run[0]]
         ]
+        return {"shapes": shapes} if shapes else {}
 
 
 def objects(rows: list[list[Any]]) -> NDArray[np.object_]:
@@ -122,15 +124,14 @@ def objects(rows: list[list[Any]]) -> NDArray[np.object_]:
 
 def four_panes(
     traces: Sequence[Any], drawn: DrawnLanes, selected: Collection[int], x_axis: dict[str, Any]
-) -> go.Figure:
+) -> Drawing:
     """Put the traces of four panes together, over one axis of lanes."""
     count = len(drawn.names)
-    return figure(
+    return drawing(
         list(traces),
         height=min(height_for_rows(count) + _HEADING_HEIGHT, _HIGHEST),
         margin={"l": 8, "r": 16, "t": _HEADING_HEIGHT, "b": _SCALE_HEIGHT},
         showlegend=False,
-        shapes=drawn.veil(selected),
         annotations=[_heading(pane) for pane in PANES],
         yaxis=axis(
             "Rank",
@@ -141,6 +142,7 @@ def four_panes(
             ticks="",
         ),
         **{f"xaxis{pane.axis}": {**x_axis, "domain": pane.domain} for pane in PANES},
+        **drawn.veil(selected),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
+from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import (
     SELECT_RANKS,
     TimeSeries,
@@ -21,7 +21,7 @@ from hta_widgets.figures.style import (
     NEUTRAL,
     OVERLAPPED,
     axis,
-    figure,
+    drawing,
     height_for_rows,
     names_axis,
 )
@@ -36,7 +36,7 @@ _SERIES = (
 
 def hidden_launch_time(
     result: LaunchOverlap, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+) -> Drawing:
     """Draw how much of each rank's launch time is hidden behind kernels, and how much is exposed.
 
     Parameters
@@ -57,10 +57,11 @@ def hidden_launch_time(
     )
 
 
-def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> Drawing:
     """Draw how many of each rank's launches are made before an earlier kernel has ended."""
     table = result.ranks.assign(device=-1)
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=np.arange(len(table)),
         y=table["overlapping_percent"].to_numpy(dtype=float),
         marker={"color": OVERLAPPED},
@@ -70,7 +71,7 @@ def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = (
         hovertemplate="%{hovertext}<extra></extra>",
         **rank_emphasis(table, selected),
     )
-    return figure(
+    return drawing(
         [bar],
         showlegend=False,
         bargap=rank_gap(table),
@@ -88,7 +89,7 @@ def _launches_hover(row: Mapping[Any, Any]) -> str:
     )
 
 
-def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> go.Figure:
+def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Drawing:
     """Draw the time of the kernels that each call launches, summed over ranks, longest first."""
     sums = ["launches", "kernels", "kernel_time_ns"]
     table = result.launch_apis.groupby("launch_api", as_index=False)[sums].sum()
@@ -96,7 +97,8 @@ def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> go.
     time_ns = table["kernel_time_ns"].to_numpy()
     unit = time_unit(float(time_ns.max(initial=0)))
     share = 100 * time_ns / (time_ns.sum() or np.nan)
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=share if as_percent else time_ns / unit.ns,
         y=np.arange(len(table)),
         orientation="h",
@@ -110,7 +112,7 @@ def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> go.
         hovertemplate="%{hovertext}<extra></extra>",
     )
     title = "Share of launched kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
-    return figure(
+    return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.launch_stats import (
     LAUNCH_DELAY_OUTLIERS,
@@ -14,7 +13,8 @@ from hta_widgets.analyses.launch_stats import (
     SHORT_KERNELS,
     LaunchStats,
 )
-from hta_widgets.figures.style import NEUTRAL, TYPE_COLORS, axis, figure, height_for_rows
+from hta_widgets.figures.drawing import Drawing, Trace, trace
+from hta_widgets.figures.style import NEUTRAL, TYPE_COLORS, axis, drawing, height_for_rows
 from hta_widgets.figures.text import plot_name
 from hta_widgets.quantities import TimeUnit, duration, time_unit
 
@@ -42,7 +42,7 @@ _WORDS = {
 }
 
 
-def launch_histogram(result: LaunchStats, distribution: str) -> go.Figure:
+def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     """Draw one of the distributions, summed over ranks.
 
     Parameters
@@ -60,7 +60,8 @@ def launch_histogram(result: LaunchStats, distribution: str) -> go.Figure:
     unit = time_unit(float(table["end_ns"].max()) if len(table) else 0)
     start = table["start_ns"].to_numpy(dtype=float) / unit.ns
     end = table["end_ns"].to_numpy(dtype=float) / unit.ns
-    bar = go.Bar(
+    bar = trace(
+        "bar",
         x=(start + end) / 2,
         width=end - start,
         y=table["count"].to_numpy(),
@@ -68,18 +69,18 @@ def launch_histogram(result: LaunchStats, distribution: str) -> go.Figure:
         hovertext=_bin_hover(table, unit, words.counted),
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return figure(
+    return drawing(
         [bar],
         height=260,
         showlegend=False,
         bargap=0,
         xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=len(table) > 0),
         yaxis=axis(words.counted, rangemode="tozero", showticklabels=len(table) > 0),
-        annotations=[] if len(table) else [_note(words.none)],
+        **({} if len(table) else {"annotations": [_note(words.none)]}),
     )
 
 
-def launches_by_api(result: LaunchStats) -> go.Figure:
+def launches_by_api(result: LaunchStats) -> Drawing:
     """Draw how many operations each API launches, by kernel type, summed over ranks."""
     table = result.launched.groupby(["launch_api", "kernel_type"], as_index=False)[
         ["operations", "gpu_duration_ns"]
@@ -93,7 +94,7 @@ def launches_by_api(result: LaunchStats) -> go.Figure:
         for kernel_type in TYPE_COLORS
         if (table["kernel_type"] == kernel_type).any()
     ]
-    return figure(
+    return drawing(
         bars,
         barmode="stack",
         height=height_for_rows(len(apis)),
@@ -111,8 +112,9 @@ def launches_by_api(result: LaunchStats) -> go.Figure:
 
 def _bar_of_type(
     table: pd.DataFrame, kernel_type: str, place: dict[str, int], calls: pd.Series[int]
-) -> go.Bar:
-    return go.Bar(
+) -> Trace:
+    return trace(
+        "bar",
         x=table["operations"].to_numpy(),
         y=np.array([place[api] for api in table["launch_api"]]),
         orientation="h",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.step_lines import STRIPS_AT_MOST, StepLine, step_lines
 from hta_widgets.figures.style import TYPE_COLORS
 
@@ -15,7 +14,7 @@ COLOR = TYPE_COLORS["MEMORY"]
 
 def memory_bandwidth(
     result: MemoryBandwidth, *, name: str = "", window_us: Sequence[float] = ()
-) -> go.Figure:
+) -> Drawing:
     """Draw the bandwidth of each kind of transfer over time, in GB/s.
 
     Parameters

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import plotly.graph_objects as go
-
 from hta_widgets.analyses.overlap import Overlap
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.ranks import TimeSeries, stacked_time_bars
 from hta_widgets.figures.style import OVERLAPPED, TYPE_COLORS
 
@@ -16,9 +15,7 @@ _SERIES = (
 )
 
 
-def overlap(
-    result: Overlap, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+def overlap(result: Overlap, *, selected: Collection[int] = (), as_percent: bool = True) -> Drawing:
     """Draw how much of each GPU's communication is overlapped, and how much is exposed.
 
     Parameters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.queue_length import QueueLength
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.step_lines import STRIPS_AT_MOST, StepLine, step_lines
 from hta_widgets.figures.style import TYPE_COLORS
 
@@ -19,7 +19,7 @@ def queue_length(
     *,
     streams: Collection[int] = (),
     window_us: Sequence[float] = (),
-) -> go.Figure:
+) -> Drawing:
     """Draw the queue length of each stream over time.
 
     Parameters

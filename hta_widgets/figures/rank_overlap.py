@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.lane_outliers import SHARES, TIMES
 from hta_widgets.analyses.rank_outliers import OUTLIER
 from hta_widgets.analyses.rank_overlap import RankOverlap
 from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS
+from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.lanes import PANES, DrawnLanes, Pane, four_panes, objects
 from hta_widgets.figures.ranks import SELECT_RANKS
-from hta_widgets.figures.style import axis, figure, height_for_rows
+from hta_widgets.figures.style import axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8
@@ -31,7 +31,7 @@ _THICKNESS = 0.8
 
 def time_by_lane(
     result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+) -> Drawing:
     """Draw a column of cells for each activity, each on its own scale; mark what stands out.
 
     Parameters
@@ -71,7 +71,7 @@ def time_by_lane(
     return four_panes(traces, drawn, selected, x_axis)
 
 
-def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
     """Draw an image for each activity: lanes from top to bottom, slices from left to right.
 
     Parameters
@@ -99,7 +99,7 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
     return four_panes(traces, drawn, selected, axis(f"Time ({time.symbol})", showgrid=False))
 
 
-def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> go.Figure:
+def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
     """Draw a strip for each lane: what each slice of its time goes to, stacked.
 
     Of more than `STRIPS_AT_MOST` lanes the first of the selected ranks are drawn.
@@ -116,12 +116,11 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
     drawn, time = DrawnLanes.of(result.lanes).take(rows), _SliceTimes.of(result.slices)
     shares = _slice_shares(result)[:, rows]
     below = np.cumsum(shares, axis=0) - shares
-    return figure(
+    return drawing(
         [_strip_bars(pane, shares, below, drawn, time) for pane in PANES],
         barmode="overlay",
         bargap=0,
         height=height_for_rows(2 * rows.size),
-        shapes=drawn.veil(selected),
         xaxis=axis(f"Time after the first kernel ({time.symbol})", showgrid=False),
         yaxis=axis(
             "Rank",
@@ -131,6 +130,7 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
             showgrid=False,
             ticks="",
         ),
+        **drawn.veil(selected),
     )
 
 
@@ -159,15 +159,16 @@ def _strip_bars(
     below: NDArray[np.float64],
     drawn: DrawnLanes,
     time: _SliceTimes,
-) -> go.Bar:
+) -> Trace:
     row, place = np.nonzero(shares[pane.column])
     share = shares[pane.column, row, place]
     bottom = row + _THICKNESS * (0.5 - (below[pane.column, row, place] + share) / 100)
     whose = [[key[0], name] for key, name in zip(drawn.keys, drawn.names, strict=True)]
-    return go.Bar(
+    return trace(
+        "bar",
         x=((place + 0.5) * time.width).astype(np.float32),
         y=(_THICKNESS * share / 100).astype(np.float32),
-        base=np.round(bottom, 4),  # it is sent as text
+        base=np.round(bottom, 4).tolist(),  # plotly knows no other form of it
         width=time.width,
         name=pane.name,
         marker={"color": pane.color, "line": {"width": 0}},
@@ -219,7 +220,7 @@ def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
     }
 
 
-def _marks(pane: Pane, outliers: pd.DataFrame, column: str, drawn: DrawnLanes) -> list[go.Scatter]:
+def _marks(pane: Pane, outliers: pd.DataFrame, column: str, drawn: DrawnLanes) -> list[Trace]:
     """Mark the lanes that stand out in a column: filled if they do, open if they may."""
     found = outliers[(outliers["column"] == column) & (outliers["verdict"] != "")]
     if found.empty:
@@ -227,7 +228,8 @@ def _marks(pane: Pane, outliers: pd.DataFrame, column: str, drawn: DrawnLanes) -
     symbols = found["direction"].map(_MARKS)
     name_of = dict(zip(drawn.keys, drawn.names, strict=True))
     return [
-        go.Scatter(
+        trace(
+            "scatter",
             x=[0] * len(found),
             y=[name_of[key] for key in zip(*(found[key] for key in LANE_KEYS), strict=True)],
             mode="markers",

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from hta_widgets.figures.style import axis, emphasis, figure
+from hta_widgets.figures.drawing import Drawing, Trace, trace
+from hta_widgets.figures.style import axis, drawing, emphasis
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_RANKS = {"select": "ranks"}
@@ -59,7 +59,7 @@ def stacked_time_bars(
     whole_name: str,
     selected: Collection[int] = (),
     as_percent: bool = True,
-) -> go.Figure:
+) -> Drawing:
     """Draw parts of a time as one stacked bar per row; a click selects the rank.
 
     Parameters
@@ -91,7 +91,7 @@ def stacked_time_bars(
     ]
     title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
-    return figure(
+    return drawing(
         bars,
         barmode="stack",
         bargap=rank_gap(table),
@@ -117,8 +117,9 @@ def _bars(
     heights: pd.Series[float],
     hover: Sequence[str],
     selected: Collection[int],
-) -> go.Bar:
-    return go.Bar(
+) -> Trace:
+    return trace(
+        "bar",
         x=np.arange(len(table)),
         y=heights.to_numpy(dtype=float),
         name=series.name,

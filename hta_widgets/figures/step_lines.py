@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.reduction import steps_to_draw
-from hta_widgets.figures.style import DEFAULT_HEIGHT, axis, figure
+from hta_widgets.figures.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.text import plot_text
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import time_unit
@@ -51,7 +51,7 @@ def step_lines(
     *,
     window_us: Sequence[float] = (),
     lines_in_all: int = 0,
-) -> go.Figure:
+) -> Drawing:
     """Draw each line in a strip of its own over one axis of time, in µs.
 
     Parameters
@@ -73,7 +73,7 @@ def step_lines(
         for place, (line, positions) in enumerate(zip(lines, chosen, strict=True))
     ]
     caption = _caption(sum(map(len, chosen)), sum(changes), len(lines), lines_in_all)
-    return figure(
+    return drawing(
         traces,
         height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * len(lines)),
         showlegend=False,
@@ -111,16 +111,15 @@ def _shares(changes: Sequence[int]) -> list[int]:
     return shares
 
 
-def _trace(
-    line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int
-) -> go.Scatter:
+def _trace(line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int) -> Trace:
     name = plot_text(line.name)
     time_ns, values = line.time_ns[positions], line.values[positions]
     if positions.size:
         # The last value holds to the end of the stretch.
         time_ns = np.append(np.maximum(time_ns, stretch.start_ns), stretch.end_ns)
         values = np.append(values, values[-1])
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=time_ns / _NS_PER_US,
         y=values,
         name=name,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
+from hta_widgets.figures.drawing import Drawing, Trace
 from hta_widgets.trace.kernels import KernelType
 
 OVERLAPPED = "#56B4E9"
@@ -43,10 +42,9 @@ def height_for_rows(rows: int) -> int:
     return max(120, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 
-def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figure:  # noqa: ANN401
-    """Build a figure without decoration; the notebook's theme gives fonts, grid and background."""
+def drawing(traces: list[Trace], **layout: Any) -> Drawing:  # noqa: ANN401
+    """Draw without decoration; the notebook's theme gives fonts, grid and background."""
     settings: dict[str, Any] = {
-        "template": "none",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "height": DEFAULT_HEIGHT,
@@ -62,18 +60,21 @@ def figure(traces: list[go.Bar | go.Pie | go.Scatter], **layout: Any) -> go.Figu
         "hovermode": "closest",
         "dragmode": False,
     }
-    return go.Figure(data=traces, layout=settings | layout)
+    return Drawing(data=traces, layout=settings | layout)
 
 
-def titled(drawn: go.Figure, title: str) -> go.Figure:
+def titled(drawn: Drawing, title: str) -> Drawing:
     """Give a title to a figure that stands by itself; in a panel, a caption says what it is."""
-    legend_above = len(drawn.data) > 1 and drawn.layout.showlegend is not False
+    legend_above = len(drawn.data) > 1 and drawn.layout.get("showlegend") is not False
     room = _TITLE_HEIGHT + (_LEGEND_HEIGHT if legend_above else 0)
-    return drawn.update_layout(
-        title={"text": title, "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 8}},
-        height=drawn.layout.height + room,
-        margin={"t": drawn.layout.margin.t + room},
-    )
+    heading = {"text": title, "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 8}}
+    margin = drawn.layout["margin"]
+    changes = {
+        "title": heading,
+        "height": drawn.layout["height"] + room,
+        "margin": margin | {"t": margin["t"] + room},
+    }
+    return Drawing(drawn.data, drawn.layout | changes)
 
 
 def emphasis(points: Sequence[int]) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import plotly.graph_objects as go
-
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.ranks import TimeSeries, stacked_time_bars
 from hta_widgets.figures.style import IDLE, TYPE_COLORS
 
@@ -19,7 +18,7 @@ _SERIES = (
 
 def temporal_breakdown(
     result: TemporalBreakdown, *, selected: Collection[int] = (), as_percent: bool = True
-) -> go.Figure:
+) -> Drawing:
     """Draw compute, non-compute and idle time of each GPU.
 
     Parameters

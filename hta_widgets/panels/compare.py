@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum, Int
 
 from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
@@ -18,6 +17,7 @@ from hta_widgets.figures.compare import (
     tails,
     times,
 )
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.panels.controls import Choice, Control, Slider, Toggle
 from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.selection import Selection
@@ -84,7 +84,7 @@ class ComparePanel(Panel):
         self._reject_unknown(parameters)
         job, self.second = as_job(first), as_job(second)
         self._compared: dict[bool, Compare] = {}
-        self._drawn: dict[bool, dict[str, go.Figure]] = {}
+        self._drawn: dict[bool, dict[str, Drawing]] = {}
         if "per_step" not in parameters:
             parameters["per_step"] = steps_differ(job, self.second)
         super().__init__(job, selection=selection, **parameters)
@@ -100,7 +100,7 @@ class ComparePanel(Panel):
             self._compared[self.per_step] = compare(self.job, self.second, per_step=self.per_step)
         return self._compared[self.per_step]
 
-    def draw(self, result: Compare) -> dict[str, go.Figure]:
+    def draw(self, result: Compare) -> dict[str, Drawing]:
         """Draw the kernels that changed, the times and the longest events."""
         if self.per_step not in self._drawn:
             self._drawn[self.per_step] = _whole_jobs(result)
@@ -123,7 +123,7 @@ class ComparePanel(Panel):
         jobs = [repr(self.job.name), repr(self.second.name)]
         return f"{type(self).__name__}({', '.join([*jobs, *values])})"
 
-    def _changes(self, result: Compare) -> dict[str, go.Figure]:
+    def _changes(self, result: Compare) -> dict[str, Drawing]:
         if changed_kernels(result, sort_by=self.sort_by).empty:
             return {}
         figure = kernel_changes(
@@ -138,7 +138,7 @@ class ComparePanel(Panel):
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}
 
 
-def _whole_jobs(result: Compare) -> dict[str, go.Figure]:
+def _whole_jobs(result: Compare) -> dict[str, Drawing]:
     """Figures that do not depend on the kernels chosen."""
     drawn = {"Times": times(result)}
     if result.tails["ratio_first_to_second"].notna().any():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Enum, Unicode
 
 from hta_widgets.analyses.cupti_counters import BOTTOM, LEVELS, TOP, CuptiCounters, cupti_counters
 from hta_widgets.figures.cupti_counters import counter_by_operator
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.panels.controls import Choice, Control, RankPicker
 from hta_widgets.panels.panel import Panel
 from hta_widgets.trace.job import Job
@@ -67,7 +67,7 @@ class CuptiCountersPanel(Panel):
         """Attribute the counters of the selected ranks."""
         return cupti_counters(self.job, self.ranks)
 
-    def draw(self, result: CuptiCounters) -> dict[str, go.Figure]:
+    def draw(self, result: CuptiCounters) -> dict[str, Drawing]:
         """Draw the counter by operator."""
         figure = counter_by_operator(
             result, self.counter, level=self.level, statistic=self.statistic

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import ipywidgets
 import pandas as pd
-import plotly.graph_objects as go
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.panels.controls import Control, RankPicker
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.duration_tails import DurationTailsPanel
@@ -61,7 +61,7 @@ class JobPanel(Panel):
         finding = f"{count} {noun}: {number_ranges(self.job.ranks)}."
         return Result(finding=finding, notices=self.job.notices_for(self.ranks or self.job.ranks))
 
-    def draw(self, result: Result) -> dict[str, go.Figure]:  # noqa: ARG002
+    def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
         """Nothing: the job has no picture of its own."""
         return {}
 

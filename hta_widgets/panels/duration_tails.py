@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Enum, Float
 
 from hta_widgets.analyses.duration_categories import DEVICE, HOST, side_of
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, duration_tails
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider
 from hta_widgets.panels.panel import Panel
@@ -46,7 +46,7 @@ class DurationTailsPanel(Panel):
         """Measure the tails on the selected ranks."""
         return duration_tails(self.job, self.ranks, percent=self.percent)
 
-    def draw(self, result: DurationTails) -> dict[str, go.Figure]:
+    def draw(self, result: DurationTails) -> dict[str, Drawing]:
         """Draw the time by category, and the time in the longest events."""
         return {
             "Time by category": category_shares(result, side=self._side),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, StreamPicker
 from hta_widgets.panels.panel import Panel
@@ -50,7 +50,7 @@ class IdleTimePanel(Panel):
         """Break down the idle time of the selected ranks."""
         return self._analyse(self.ranks)
 
-    def draw(self, result: IdleTime) -> dict[str, go.Figure]:
+    def draw(self, result: IdleTime) -> dict[str, Drawing]:
         """Draw a stacked bar for each stream or GPU."""
         as_percent = self.visualize_pctg
         if self.level == "stream":

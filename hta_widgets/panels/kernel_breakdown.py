@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
     kernel_durations,
@@ -71,7 +71,7 @@ class KernelBreakdownPanel(Panel):
         """Break down the GPU time of the selected ranks."""
         return self._analyse(self.ranks)
 
-    def draw(self, result: KernelBreakdown) -> dict[str, go.Figure]:
+    def draw(self, result: KernelBreakdown) -> dict[str, Drawing]:
         """Draw the types, the top kernels, and the durations of the selected kernel."""
         as_pie = self.view == "pies"
         types = {"Kernel types": kernel_types(result, as_pie=as_pie)}
@@ -104,18 +104,18 @@ class KernelBreakdownPanel(Panel):
             include_memory_kernels=self.include_memory_kernels,
         )
 
-    def _bars(self, result: KernelBreakdown) -> dict[str, go.Figure]:
+    def _bars(self, result: KernelBreakdown) -> dict[str, Drawing]:
         kernel = self.selection.kernel
         return {"Top kernels": top_kernels(result, kernel_type=self._type, selected=kernel)}
 
-    def _pies(self, result: KernelBreakdown) -> dict[str, go.Figure]:
+    def _pies(self, result: KernelBreakdown) -> dict[str, Drawing]:
         ranks = self.job.select_ranks(self.ranks)[:PIES_AT_MOST]
         return {
             f"Top kernels of rank {rank}": top_kernels_of_rank(result, rank, kernel_type=self._type)
             for rank in ranks
         }
 
-    def _durations(self, result: KernelBreakdown) -> dict[str, go.Figure]:
+    def _durations(self, result: KernelBreakdown) -> dict[str, Drawing]:
         kernel = self.selection.kernel
         if kernel not in set(result.every_kernel["name"]):
             return {}

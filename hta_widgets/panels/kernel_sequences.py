@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Int, Unicode
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
 from hta_widgets.analyses.launching_calls import operators_to_offer, suggested_operator
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
 from hta_widgets.figures.kernel_sequences import readable_patterns
 from hta_widgets.names import distinct_names
@@ -114,7 +114,7 @@ class KernelSequencesPanel(Panel):
             whole_name=self.whole_name,
         )
 
-    def draw(self, result: KernelSequences) -> dict[str, go.Figure]:
+    def draw(self, result: KernelSequences) -> dict[str, Drawing]:
         """Draw a bar for each of the top sequences."""
         return {"Sequences": draw_sequences(result, top_k=self.top_k, as_time=self.as_time)}
 

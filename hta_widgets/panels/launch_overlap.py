@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.launch_overlap import (
     hidden_launch_time,
     kernel_time_by_api,
@@ -47,7 +47,7 @@ class LaunchOverlapPanel(Panel):
         """Find the overlapping launches of the selected ranks."""
         return launch_overlap(self.job, self.ranks)
 
-    def draw(self, result: LaunchOverlap) -> dict[str, go.Figure]:
+    def draw(self, result: LaunchOverlap) -> dict[str, Drawing]:
         """Draw hidden time and overlapping launches of each rank, and time by launching call."""
         shown = launch_overlap(self.job) if self.linked else result
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum, Float
 
 from hta_widgets.analyses.launch_stats import (
@@ -15,6 +14,7 @@ from hta_widgets.analyses.launch_stats import (
     LaunchStats,
     launch_stats,
 )
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
 from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, Toggle
 from hta_widgets.panels.panel import Panel
@@ -60,7 +60,7 @@ class LaunchStatsPanel(Panel):
             worst_by=self.worst_by,
         )
 
-    def draw(self, result: LaunchStats) -> dict[str, go.Figure]:
+    def draw(self, result: LaunchStats) -> dict[str, Drawing]:
         """Draw the three histograms, and what each API launches."""
         return {
             "Operations shorter than their call": launch_histogram(result, SHORT_KERNELS),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Unicode
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.memory_bandwidth import memory_bandwidth as draw_bandwidths
 from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
@@ -43,7 +43,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
         """Add up what runs on the selected ranks."""
         return memory_bandwidth(self.job, self.ranks)
 
-    def draw(self, result: MemoryBandwidth) -> dict[str, go.Figure]:
+    def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""
         figure = draw_bandwidths(result, name=self._name, window_us=self.window_us)
         return {"Bandwidth of copies and fills": figure}

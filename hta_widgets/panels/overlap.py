@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool
 
 from hta_widgets.analyses.overlap import Overlap, overlap
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.overlap import overlap as draw_overlap
 from hta_widgets.panels.controls import SHARE_OR_TIME, Control, RankPicker
 from hta_widgets.panels.panel import Panel
@@ -28,7 +28,7 @@ class OverlapPanel(Panel):
         """Measure the overlap on the selected ranks."""
         return overlap(self.job, self.ranks)
 
-    def draw(self, result: Overlap) -> dict[str, go.Figure]:
+    def draw(self, result: Overlap) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
         shown = overlap(self.job) if self.linked else result
         figure = draw_overlap(shown, selected=self.ranks, as_percent=self.as_percent)

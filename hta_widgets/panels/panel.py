@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Dict, Int, List, TraitError, link, validate
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.panels.actions import answer, reason
 from hta_widgets.panels.assets import shared_assets
 from hta_widgets.panels.controls import Control
@@ -25,6 +26,9 @@ from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, as_job
 from hta_widgets.trace.urls import TraceSource
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MIRRORED = ("ranks", "streams")
 """Fields of the selection that a panel which has a parameter of that name shares with it."""
@@ -47,8 +51,13 @@ class Outcome:
     result: Result
     notices: list[str]
     empty: str | None
-    figures: dict[str, go.Figure]
+    drawings: dict[str, Drawing]
     table: pd.DataFrame
+
+    @cached_property
+    def figures(self) -> dict[str, go.Figure]:
+        """The drawings as plotly's figures."""
+        return {name: drawing.figure() for name, drawing in self.drawings.items()}
 
     def view(self) -> dict[str, Any]:
         """Everything that the browser shows of it."""
@@ -57,7 +66,7 @@ class Outcome:
             "notices": self.notices,
             "empty": self.empty,
             "error": None,
-            "figures": [figure_view(name, figure) for name, figure in self.figures.items()],
+            "figures": [figure_view(name, drawing) for name, drawing in self.drawings.items()],
             "table": table_view(self.table),
         }
 
@@ -163,7 +172,7 @@ class Panel(anywidget.AnyWidget):
         """Run the analysis with the panel's parameters."""
         raise NotImplementedError
 
-    def draw(self, result: Any) -> dict[str, go.Figure]:  # noqa: ANN401
+    def draw(self, result: Any) -> dict[str, Drawing]:  # noqa: ANN401
         """Return the figures of a result by name, in the order in which they are shown."""
         raise NotImplementedError
 
@@ -309,8 +318,8 @@ class Panel(anywidget.AnyWidget):
         self._refuse_too_many_ranks()
         result = self.analyse()
         empty = self.nothing_to_show(result)
-        figures = {} if empty else self.draw(result)
-        return Outcome(result, self._notices(result), empty, figures, self.tabulate(result))
+        drawings = {} if empty else self.draw(result)
+        return Outcome(result, self._notices(result), empty, drawings, self.tabulate(result))
 
     def _refuse_too_many_ranks(self) -> None:
         if self.any_number_of_ranks or not self.job.too_many_to_hold(self.ranks):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Int, List
 
 from hta_widgets.analyses.queue_length import QueueLength, queue_length
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.queue_length import queue_length as draw_queues
 from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
@@ -34,7 +34,7 @@ class QueueLengthPanel(TimeSeriesPanel):
         """Count what waits on the selected ranks."""
         return queue_length(self.job, self.ranks)
 
-    def draw(self, result: QueueLength) -> dict[str, go.Figure]:
+    def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""
         figure = draw_queues(result, streams=self.streams, window_us=self.window_us)
         return {"Operations launched and not yet begun": figure}

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Enum, Int
 
 from hta_widgets.analyses.rank_lanes import DEVICE, LEVELS, RANK, STREAM, Lanes
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.rank_overlap import (
     STRIPS_AT_MOST,
     images_over_time,
@@ -72,7 +72,7 @@ class RankOverlapPanel(Panel):
         """Measure the selected ranks."""
         return self._analyse(self.ranks)
 
-    def draw(self, result: RankOverlap) -> dict[str, go.Figure]:
+    def draw(self, result: RankOverlap) -> dict[str, Drawing]:
         """Draw the time of each lane, and how it goes over time."""
         shown = self._analyse([]) if self.linked and self.ranks else result
         chosen = self.ranks if self.linked else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool
 
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as draw_gpu_time
 from hta_widgets.panels.controls import SHARE_OR_TIME, Control, RankPicker
 from hta_widgets.panels.panel import Panel
@@ -28,7 +28,7 @@ class TemporalBreakdownPanel(Panel):
         """Break down the time of the selected ranks."""
         return temporal_breakdown(self.job, self.ranks)
 
-    def draw(self, result: TemporalBreakdown) -> dict[str, go.Figure]:
+    def draw(self, result: TemporalBreakdown) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
         shown = temporal_breakdown(self.job) if self.linked else result
         figure = draw_gpu_time(shown, selected=self.ranks, as_percent=self.as_percent)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
+from numpy.typing import NDArray
 
+from hta_widgets.figures.drawing import Drawing
 from hta_widgets.quantities import number
 
 MAX_ROWS: Final = 200
 """Rows of a table that are sent."""
+
+_BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
+_LISTS = (list, tuple)
 
 
 def as_text(view: dict[str, Any], _: object) -> str:
@@ -23,14 +29,44 @@ def as_text(view: dict[str, Any], _: object) -> str:
     return json.dumps(view, separators=(",", ":"))
 
 
-def figure_view(name: str, figure: go.Figure) -> dict[str, Any]:
+def figure_view(name: str, drawing: Drawing) -> dict[str, Any]:
     """Turn a figure into JSON, its number arrays into base64, as plotly does.
 
-    The template is left out: the front end makes one from the notebook's theme.
+    There is no template: the front end makes one from the notebook's theme.
     """
-    content = json.loads(figure.to_json())
-    content["layout"].pop("template", None)
-    return {"name": name, "data": content["data"], "layout": content["layout"]}
+    return {"name": name, "data": _json(drawing.data), "layout": _json(drawing.layout)}
+
+
+def _json(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {key: _json(each) for key, each in value.items()}
+    if isinstance(value, _LISTS):
+        return [_json(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    scalar = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(scalar, float) and not math.isfinite(scalar) else scalar
+
+
+def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Numbers as the bytes of a JavaScript array, which has no integers of 64 bits."""
+    packed = _narrowed(values) if values.dtype == np.int64 and values.size else values
+    code = packed.dtype.str[1:]
+    if code not in _BROWSER_TYPES or not packed.size:
+        return _json(packed.tolist())
+    content = base64.b64encode(packed.tobytes()).decode("ascii")
+    shape = {"shape": str(packed.shape)[1:-1]} if packed.ndim > 1 else {}
+    return {"dtype": code, "bdata": content, **shape}
+
+
+def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+    least, most = int(values.min()), int(values.max())
+    for narrow in (np.int8, np.int16, np.int32):
+        if np.iinfo(narrow).min <= least and most <= np.iinfo(narrow).max:
+            return values.astype(narrow)
+    return values
 
 
 def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def bars(figure):
 
 
 def test_kernels_by_total_time(compared):
-    figure = kernel_changes(compared)
+    figure = kernel_changes(compared).figure()
     assert bars(figure) == {
         "In both": {"faster": -29, "slower": 20},
         "Only in before.json": {"gone": -5},
@@ -56,16 +56,16 @@ def test_kernels_by_total_time(compared):
 
 
 def test_kernels_by_mean_and_launches(compared):
-    assert bars(kernel_changes(compared, sort_by="mean")) == {
+    assert bars(kernel_changes(compared, sort_by="mean").figure()) == {
         "In both": {"faster": -34.5, "slower": 20}
     }
-    figure = kernel_changes(compared, sort_by="count", num_kernels=2)
+    figure = kernel_changes(compared, sort_by="count", num_kernels=2).figure()
     assert bars(figure) == {"In both": {"faster": 1}, "Only in before.json": {"gone": -1}}
     assert figure.layout.xaxis.title.text == "Change of launches"
 
 
 def test_a_click_selects_the_kernel_of_the_first_job(compared):
-    figure = kernel_changes(compared)
+    figure = kernel_changes(compared).figure()
     assert {bar.meta["select"] for bar in figure.data} == {"kernel"}
     assert [list(bar.customdata) for bar in figure.data] == [
         [["faster"], ["slower"]],
@@ -75,18 +75,18 @@ def test_a_click_selects_the_kernel_of_the_first_job(compared):
 
 
 def test_the_selected_kernel_stands_out(compared):
-    figure = kernel_changes(compared, selected="slower")
+    figure = kernel_changes(compared, selected="slower").figure()
     assert [tuple(bar.selectedpoints) for bar in figure.data] == [(1,), (), ()]
-    assert kernel_changes(compared, selected="same").data[0].selectedpoints is None
+    assert kernel_changes(compared, selected="same").figure().data[0].selectedpoints is None
 
 
 def test_hover_escapes_names(compared):
-    hover = kernel_changes(compared).data[2].hovertext[0]
+    hover = kernel_changes(compared).figure().data[2].hovertext[0]
     assert hover.startswith("new&lt;b&gt;<br>COMPUTATION<br>total: 0 ns → 6 µs (+6 µs)")
 
 
 def test_times_share_a_scale(compared):
-    figure = times(compared)
+    figure = times(compared).figure()
     assert [bar.name for bar in figure.data] == ["before.json", "&lt;i&gt;after.json"]
     assert [bar.x[0] for bar in figure.data] == [80, 81]
     assert figure.layout.xaxis.title.text == "Time (µs)"
@@ -94,7 +94,7 @@ def test_times_share_a_scale(compared):
 
 
 def test_tails_show_what_is_defined(compared):
-    figure = tails(compared)
+    figure = tails(compared).figure()
     assert list(figure.layout.xaxis.ticktext) == ["Kernels", "Runtime calls"]
     assert [len(marks.x) for marks in figure.data] == [0, 1, 1]
     assert figure.data[1].y[0] == 40 / 30

@@ -29,7 +29,7 @@ def job(tmp_path):
 
 
 def test_shares_of_all_time(job):
-    figure = category_shares(duration_tails(job))
+    figure = category_shares(duration_tails(job)).figure()
     (bars,) = figure.data
     assert list(figure.layout.yaxis.ticktext) == [
         *("Kernels (device)", "Copies (device)", "Runtime calls (host)")
@@ -43,14 +43,14 @@ def test_shares_of_all_time(job):
 
 
 def test_shares_of_one_side(job):
-    figure = category_shares(duration_tails(job), side="device")
+    figure = category_shares(duration_tails(job), side="device").figure()
     assert list(figure.data[0].x) == pytest.approx([100 * ns / 1220 for ns in (1200, 20)])
     assert list(figure.layout.yaxis.ticktext) == ["Kernels", "Copies"]
     assert figure.layout.xaxis.title.text == "Share of device time (%)"
 
 
 def test_curves_with_the_percentage_marked(job):
-    figure = tail_curves(duration_tails(job, percent=0.5))
+    figure = tail_curves(duration_tails(job, percent=0.5)).figure()
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     marks = [trace for trace in figure.data if trace.mode == "markers"]
     assert [line.name for line in lines] == ["Kernels", "Copies", "Runtime calls"]
@@ -72,12 +72,12 @@ def test_curves_with_the_percentage_marked(job):
 
 
 def test_curves_of_one_side(job):
-    figure = tail_curves(duration_tails(job), side="host")
+    figure = tail_curves(duration_tails(job), side="host").figure()
     assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["Runtime calls"]
 
 
 def test_nothing_to_draw(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     result = duration_tails(job)
-    assert len(category_shares(result).data[0].x) == 0
-    assert len(tail_curves(result).data) == 0
+    assert len(category_shares(result).figure().data[0].x) == 0
+    assert len(tail_curves(result).figure().data) == 0

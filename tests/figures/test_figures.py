@@ -29,7 +29,7 @@ def job(tmp_path):
 
 
 def test_temporal_breakdown(job):
-    figure = temporal_figure(temporal_breakdown(job))
+    figure = temporal_figure(temporal_breakdown(job)).figure()
     assert {bar.name: list(bar.y[:2]) for bar in figure.data} == {
         "Compute": [60, 50],
         "Non-compute": [20, 50],
@@ -42,20 +42,20 @@ def test_temporal_breakdown(job):
 
 
 def test_time_instead_of_percent(job):
-    figure = temporal_figure(temporal_breakdown(job), as_percent=False)
+    figure = temporal_figure(temporal_breakdown(job), as_percent=False).figure()
     assert list(figure.data[0].y) == [6, 4, 0]
     assert figure.layout.yaxis.title.text == "Time (µs)"
 
 
 def test_ranks_outside_the_selection_fade(job):
-    assert overlap_figure(overlap(job)).data[1].selectedpoints is None
-    bars = overlap_figure(overlap(job), selected=[8]).data[1]
+    assert overlap_figure(overlap(job)).figure().data[1].selectedpoints is None
+    bars = overlap_figure(overlap(job), selected=[8]).figure().data[1]
     assert list(bars.selectedpoints) == [1]
     assert bars.unselected.marker.opacity < 0.5
 
 
 def test_top_kernels(job):
-    figure = kernel_figures.top_kernels(kernel_breakdown(job))
+    figure = kernel_figures.top_kernels(kernel_breakdown(job)).figure()
     assert list(figure.data[0].x) == [10, 8]
     assert figure.data[0].customdata[0][0] == HOSTILE
     assert figure.data[0].meta == {"select": "kernel"}
@@ -63,7 +63,7 @@ def test_top_kernels(job):
 
 
 def test_kernels_that_no_rank_names_are_one_bar(job):
-    figure = kernel_figures.top_kernels(kernel_breakdown(job, num_kernels=0))
+    figure = kernel_figures.top_kernels(kernel_breakdown(job, num_kernels=0)).figure()
     assert sorted(figure.layout.yaxis.ticktext) == [
         "1 others (communication)",
         "1 others (computation)",
@@ -71,20 +71,20 @@ def test_kernels_that_no_rank_names_are_one_bar(job):
 
 
 def test_selected_kernel_keeps_its_colour(job):
-    figure = kernel_figures.top_kernels(kernel_breakdown(job), selected=NCCL)
+    figure = kernel_figures.top_kernels(kernel_breakdown(job), selected=NCCL).figure()
     assert list(figure.data[0].selectedpoints) == [1]
 
 
 def test_one_kernel_over_the_ranks(job):
-    figure = kernel_figures.kernel_durations(kernel_breakdown(job), NCCL)
+    figure = kernel_figures.kernel_durations(kernel_breakdown(job), NCCL).figure()
     assert list(figure.data[0].y) == [2, 6]
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
 
 
 def test_kernel_types_as_bar_and_as_pie(job):
     result = kernel_breakdown(job)
-    bar = kernel_figures.kernel_types(result).data[0]
-    pie = kernel_figures.kernel_types(result, as_pie=True).data[0]
+    bar = kernel_figures.kernel_types(result).figure().data[0]
+    pie = kernel_figures.kernel_types(result, as_pie=True).figure().data[0]
     assert list(pie.values) == result.types["sum_ns"].tolist()
     assert sum(bar.x) == pytest.approx(100)
 
@@ -92,9 +92,9 @@ def test_kernel_types_as_bar_and_as_pie(job):
 def test_no_markup_of_a_trace_reaches_a_figure(job):
     breakdown = kernel_breakdown(job)
     figures = [
-        kernel_figures.top_kernels(breakdown),
-        kernel_figures.top_kernels_of_rank(breakdown, 3),
-        kernel_figures.kernel_durations(breakdown, HOSTILE),
+        kernel_figures.top_kernels(breakdown).figure(),
+        kernel_figures.top_kernels_of_rank(breakdown, 3).figure(),
+        kernel_figures.kernel_durations(breakdown, HOSTILE).figure(),
     ]
     for figure in figures:
         content = figure.to_plotly_json()
@@ -106,7 +106,7 @@ def test_no_markup_of_a_trace_reaches_a_figure(job):
 @pytest.mark.parametrize("draw", [kernel_figures.top_kernels, kernel_figures.kernel_types])
 def test_nothing_to_draw(tmp_path, draw):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]))
-    assert len(draw(kernel_breakdown(job)).data) == 1
+    assert len(draw(kernel_breakdown(job)).figure().data) == 1
 
 
 def test_text():

@@ -32,7 +32,7 @@ def bars(figure):
 
 
 def test_streams_by_share(job):
-    figure = idle_time_of_streams(idle_time(job))
+    figure = idle_time_of_streams(idle_time(job)).figure()
     assert list(figure.layout.yaxis.ticktext) == [
         "Rank 3 · stream 7",
         "Rank 3 · stream 20",
@@ -50,14 +50,14 @@ def test_streams_by_share(job):
 
 
 def test_streams_by_time(job):
-    figure = idle_time_of_streams(idle_time(job), as_percent=False, selected=[8])
+    figure = idle_time_of_streams(idle_time(job), as_percent=False, selected=[8]).figure()
     assert bars(figure)["Other"] == [0, 0, 100]
     assert figure.layout.xaxis.title.text == "Idle time (µs)"
     assert list(figure.data[0].selectedpoints) == [2]
 
 
 def test_streams_of_one_rank_are_not_labelled_with_it(job):
-    figure = idle_time_of_streams(idle_time(job, [3]))
+    figure = idle_time_of_streams(idle_time(job, [3])).figure()
     assert list(figure.layout.yaxis.ticktext) == ["stream 7", "stream 20"]
     assert figure.data[1].hovertext[0].startswith("Rank 3 · stream 7<br>")
 
@@ -65,7 +65,7 @@ def test_streams_of_one_rank_are_not_labelled_with_it(job):
 def test_devices_are_labelled_where_there_are_several(tmp_path):
     events = [kernel(0, 1), kernel(5, 1), kernel(0, 1, device=1), kernel(8, 1, device=1)]
     job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
-    labels = idle_time_of_streams(idle_time(job)).layout.yaxis.ticktext
+    labels = idle_time_of_streams(idle_time(job)).figure().layout.yaxis.ticktext
     assert list(labels) == ["GPU 0 · stream 7", "GPU 1 · stream 7"]
 
 
@@ -73,7 +73,7 @@ def test_the_least_idle_of_too_many_streams_share_a_bar(tmp_path):
     streams = range(STREAMS_AT_MOST + 10)
     events = [kernel(ts, 1, stream=s) for s in streams for ts in (0, 2 + s)]
     job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
-    figure = idle_time_of_streams(idle_time(job), as_percent=False)
+    figure = idle_time_of_streams(idle_time(job), as_percent=False).figure()
     assert len(figure.data[0].x) == STREAMS_AT_MOST
     assert figure.layout.yaxis.ticktext[0] == "stream 11"
     assert figure.layout.yaxis.ticktext[-1] == "11 others"
@@ -83,7 +83,7 @@ def test_the_least_idle_of_too_many_streams_share_a_bar(tmp_path):
 
 
 def test_devices(job):
-    figure = idle_time_of_devices(idle_time(job), selected=[3])
+    figure = idle_time_of_devices(idle_time(job), selected=[3]).figure()
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
     assert {bar.name: list(bar.y) for bar in figure.data} == {
         "Host wait": [75, 0],
@@ -97,4 +97,4 @@ def test_devices(job):
 @pytest.mark.parametrize("as_percent", [True, False])
 def test_nothing_to_draw(tmp_path, draw, as_percent):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert len(draw(idle_time(job), as_percent=as_percent).data) == 3
+    assert len(draw(idle_time(job), as_percent=as_percent).figure().data) == 3

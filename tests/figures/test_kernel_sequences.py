@@ -25,16 +25,16 @@ def result(tmp_path):
 
 
 def test_a_bar_for_each_of_the_top_sequences(result):
-    figure = draw(result)
+    figure = draw(result).figure()
     assert list(figure.data[0].x) == [2, 1]
     assert figure.layout.yaxis.ticktext[1] == "long_kernel"
     assert figure.data[0].hovertext[1] == "1 times, 100 µs GPU time, 9 µs CPU time<br>long_kernel"
-    assert list(draw(result, top_k=1).data[0].x) == [2]
-    assert list(draw(result, as_time=True).data[0].x) == [2, 100]
+    assert list(draw(result, top_k=1).figure().data[0].x) == [2]
+    assert list(draw(result, as_time=True).figure().data[0].x) == [2, 100]
 
 
 def test_no_markup_of_a_trace_reaches_the_figure(result):
-    assert "<img" not in json.dumps(draw(result).to_plotly_json(), default=list)
+    assert "<img" not in json.dumps(draw(result).figure().to_plotly_json(), default=list)
 
 
 def test_a_table_to_read(tmp_path, result):
@@ -50,5 +50,5 @@ def test_a_table_to_read(tmp_path, result):
 
 def test_nothing_to_draw(tmp_path):
     result = kernel_sequences(open_job(tmp_path, [[]]), operator_name="op")
-    assert len(draw(result).data) == 1
+    assert len(draw(result).figure().data) == 1
     assert readable_patterns(result).empty

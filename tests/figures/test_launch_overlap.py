@@ -33,7 +33,7 @@ def result(tmp_path):
 
 
 def test_hidden_and_exposed_time_of_each_rank(result):
-    figure = hidden_launch_time(result, selected=[1], as_percent=False)
+    figure = hidden_launch_time(result, selected=[1], as_percent=False).figure()
     hidden, exposed = figure.data
     assert [list(bar.y) for bar in figure.data] == [[3, 0, 0], [17, 4, 0]]
     assert figure.layout.yaxis.title.text == "Time (µs)"
@@ -45,12 +45,12 @@ def test_hidden_and_exposed_time_of_each_rank(result):
 
 
 def test_shares_of_the_launch_time(result):
-    figure = hidden_launch_time(result)
+    figure = hidden_launch_time(result).figure()
     assert list(figure.data[0].y[:2]) == [15, 0]
 
 
 def test_overlapping_launches(result):
-    (bar,) = overlapping_launches(result).data
+    (bar,) = overlapping_launches(result).figure().data
     assert list(bar.y[:2]) == pytest.approx([100 / 3, 0])
     assert bar.meta == SELECT_RANKS
     assert bar.hovertext[0] == "Rank 0<br>1 of 3 launches (33.3 %)"
@@ -58,10 +58,10 @@ def test_overlapping_launches(result):
 
 
 def test_kernel_time_by_api(result):
-    figure = kernel_time_by_api(result, as_percent=False)
+    figure = kernel_time_by_api(result, as_percent=False).figure()
     (bar,) = figure.data
     assert list(bar.x) == [28, 22]
-    assert list(kernel_time_by_api(result).data[0].x) == [56, 44]
+    assert list(kernel_time_by_api(result).figure().data[0].x) == [56, 44]
     assert figure.layout.yaxis.ticktext[1] == "cudaLaunchKernel"
     assert bar.hovertext[1] == (
         "cudaLaunchKernel<br>3 launches of 3 kernels, 22 µs (44 % of the kernel time)"
@@ -72,5 +72,5 @@ def test_kernel_time_by_api(result):
 def test_nothing_to_draw(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     result = launch_overlap(job)
-    assert len(kernel_time_by_api(result).data[0].x) == 0
-    assert len(hidden_launch_time(result).data[0].x) == 1
+    assert len(kernel_time_by_api(result).figure().data[0].x) == 0
+    assert len(hidden_launch_time(result).figure().data[0].x) == 1

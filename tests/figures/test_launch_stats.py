@@ -29,7 +29,9 @@ def job(tmp_path):
 
 def test_histograms(job):
     result = launch_stats(job)
-    short, long_calls, long_delays = (launch_histogram(result, name) for name in DISTRIBUTIONS)
+    short, long_calls, long_delays = (
+        launch_histogram(result, name).figure() for name in DISTRIBUTIONS
+    )
     assert sum(short.data[0].y) == 3
     assert short.layout.xaxis.title.text == "Duration of the call, up to 50 µs (µs)"
     assert list(long_calls.data[0].y)[-1] == 1
@@ -47,17 +49,17 @@ def test_at_most_300_bins_travel(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
     result = launch_stats(job, runtime_cutoff=5, launch_delay_cutoff=0)
     for name in DISTRIBUTIONS:
-        assert 20 < len(launch_histogram(result, name).data[0].x) <= 300
+        assert 20 < len(launch_histogram(result, name).figure().data[0].x) <= 300
 
 
 def test_empty_histograms_say_so(job):
     result = launch_stats(job, runtime_cutoff=1000, launch_delay_cutoff=1000)
-    (note,) = launch_histogram(result, "runtime_outliers").layout.annotations
+    (note,) = launch_histogram(result, "runtime_outliers").figure().layout.annotations
     assert note.text == "No call lasts longer than 1 ms"
 
 
 def test_what_each_api_launches(job):
-    figure = launches_by_api(launch_stats(job))
+    figure = launches_by_api(launch_stats(job)).figure()
     assert [bar.name for bar in figure.data] == ["Computation", "Communication"]
     assert [bar.marker.color for bar in figure.data] == list(TYPE_COLORS.values())[:2]
     assert figure.layout.yaxis.ticktext[0] == "cudaLaunchKernel"
@@ -69,5 +71,5 @@ def test_what_each_api_launches(job):
 def test_nothing_to_draw(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     result = launch_stats(job)
-    assert all(launch_histogram(result, name).layout.annotations for name in DISTRIBUTIONS)
-    assert len(launches_by_api(result).data) == 0
+    assert all(launch_histogram(result, name).figure().layout.annotations for name in DISTRIBUTIONS)
+    assert len(launches_by_api(result).figure().data) == 0

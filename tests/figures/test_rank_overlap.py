@@ -47,7 +47,7 @@ def cells(figure):
 
 
 def test_a_column_for_each_activity(result):
-    figure = time_by_lane(result)
+    figure = time_by_lane(result).figure()
     assert [trace.name for trace in figure.data] == NAMES
     assert [trace.xaxis for trace in figure.data] == ["x", "x2", "x3", "x4"]
     assert list(figure.data[0].y) == ["2", "10"]
@@ -62,7 +62,7 @@ def test_a_column_for_each_activity(result):
 
 
 def test_each_column_has_its_own_colours(result):
-    figure = time_by_lane(result)
+    figure = time_by_lane(result).figure()
     assert [(trace.zmin, trace.zmax) for trace in figure.data] == [
         (35, 60),
         (25, 40),
@@ -79,14 +79,16 @@ def test_each_column_has_its_own_colours(result):
 
 def test_small_differences_are_not_blown_up():
     job = kernels_job({0: a_rank(600, 400), 1: a_rank(601, 399)})
-    low, high = (time_by_lane(rank_overlap(job)).data[0][edge] for edge in ("zmin", "zmax"))
+    low, high = (
+        time_by_lane(rank_overlap(job)).figure().data[0][edge] for edge in ("zmin", "zmax")
+    )
     assert high - low == pytest.approx(5)
     assert low < 60
     assert high > 60.1
 
 
 def test_time_in_one_unit(result):
-    figure = time_by_lane(result, as_percent=False)
+    figure = time_by_lane(result, as_percent=False).figure()
     assert cells(figure)["Communicate"] == [40, 25]
     assert figure.data[0].colorbar.ticksuffix == " ns"
     assert np.array(figure.data[1].text)[:, 0].tolist() == [40, 25]
@@ -108,14 +110,14 @@ def test_a_click_selects_the_rank_of_a_row(result):
 def test_ranks_outside_the_selection_are_greyed_out():
     job = kernels_job({rank: a_rank(6, 4) for rank in range(6)})
     for draw in (time_by_lane, images_over_time, strips_over_time):
-        assert not draw(rank_overlap(job)).layout.shapes
-        shapes = draw(rank_overlap(job), selected=[2, 5]).layout.shapes
+        assert not draw(rank_overlap(job)).figure().layout.shapes
+        shapes = draw(rank_overlap(job), selected=[2, 5]).figure().layout.shapes
         assert [(shape.y0, shape.y1) for shape in shapes] == [(-0.5, 1.5), (2.5, 4.5)]
 
 
 def test_what_stands_out_is_marked():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
-    figure = time_by_lane(rank_overlap(kernels_job(works)))
+    figure = time_by_lane(rank_overlap(kernels_job(works))).figure()
     marks = {trace.xaxis: trace for trace in figure.data if trace.type == "scatter"}
     assert list(marks) == ["x", "x2"]
     assert [list(mark.y) for mark in marks.values()] == [["7"], ["7"]]
@@ -124,7 +126,7 @@ def test_what_stands_out_is_marked():
 
 
 def test_images_have_a_cell_for_each_lane_and_slice(result):
-    figure = images_over_time(result)
+    figure = images_over_time(result).figure()
     assert [trace.name for trace in figure.data] == NAMES
     assert np.array(figure.data[0].z).tolist() == [[100, 100, 40, 0], [100, 0, 0, 40]]
     assert np.array(figure.data[2].z).tolist() == [[0, 0, 0, 0], [0, 100, 0, 0]]
@@ -133,7 +135,7 @@ def test_images_have_a_cell_for_each_lane_and_slice(result):
 
 
 def test_strips_are_stacked(result):
-    figure = strips_over_time(result)
+    figure = strips_over_time(result).figure()
     assert [bar.name for bar in figure.data] == NAMES
     compute, communicate, overlap, empty = (
         [
@@ -162,17 +164,17 @@ def test_strips_are_stacked(result):
 def test_strips_of_many_lanes_are_those_of_the_selection():
     works = {rank: a_rank(6, 4) for rank in range(STRIPS_AT_MOST + 4)}
     result = rank_overlap(kernels_job(works))
-    figure = strips_over_time(result, selected=[3, 11])
+    figure = strips_over_time(result, selected=[3, 11]).figure()
     assert list(figure.layout.yaxis.ticktext) == ["3", "11"]
-    everything = strips_over_time(result, selected=list(works))
+    everything = strips_over_time(result, selected=list(works)).figure()
     assert list(everything.layout.yaxis.ticktext) == [str(rank) for rank in range(STRIPS_AT_MOST)]
 
 
 def test_slices_shorter_than_a_nanosecond():
     result = rank_overlap(kernels_job({0: a_rank(1, 1)}), slices=8)
-    shares = np.array(images_over_time(result).data[0].z)
+    shares = np.array(images_over_time(result).figure().data[0].z)
     assert shares.sum() == 100
-    assert sum(len(bar.x) for bar in strips_over_time(result).data) == 2
+    assert sum(len(bar.x) for bar in strips_over_time(result).figure().data) == 2
 
 
 def test_labels_of_streams_and_hostile_file_names():
@@ -180,7 +182,7 @@ def test_labels_of_streams_and_hostile_file_names():
         {0: busy_rank(0, 20), 1: busy_rank(1, 20)},
         sources={0: "<a href=x>0.json", 1: "b\x07.json"},
     )
-    figure = time_by_lane(rank_overlap(job, by="stream"))
+    figure = time_by_lane(rank_overlap(job, by="stream")).figure()
     assert list(figure.data[0].y)[:1] == ["0 · stream 7"]
     assert figure.data[0].hovertext[0][0] == "Rank 0 · stream 7 (&lt;a href=x&gt;0)"
     assert "\x07" not in figure.to_json()
@@ -189,17 +191,17 @@ def test_labels_of_streams_and_hostile_file_names():
 def test_many_lanes_have_few_labels_and_a_small_message():
     job = columns_job({rank: busy_rank(rank, 50) for rank in range(512)})
     result = rank_overlap(job)
-    figure = images_over_time(result)
-    assert len(figure.layout.yaxis.tickvals) <= 24
-    assert figure.layout.height <= 640
-    assert len(json.dumps(figure_view("", figure))) < 150_000
+    drawn = images_over_time(result)
+    assert len(drawn.figure().layout.yaxis.tickvals) <= 24
+    assert drawn.figure().layout.height <= 640
+    assert len(json.dumps(figure_view("", drawn))) < 150_000
     assert len(json.dumps(figure_view("", time_by_lane(result)))) < 150_000
 
 
 @pytest.mark.parametrize("as_percent", [True, False])
 def test_lanes_without_kernels_stay_blank(as_percent):
     job = kernels_job({0: a_rank(6, 4), 1: [(COPY, 0, 9, 0, 7)]})
-    figure = time_by_lane(rank_overlap(job), as_percent=as_percent)
+    figure = time_by_lane(rank_overlap(job), as_percent=as_percent).figure()
     assert np.isnan(np.array(figure.data[0].z)[1, 0]) == as_percent
     nothing = rank_overlap(job, [1])
     for draw in (time_by_lane, images_over_time, strips_over_time):

@@ -50,7 +50,7 @@ def test_reduction_keeps_peaks_and_heights(data):
 
 
 def test_few_changes_are_drawn_as_they_are():
-    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])])
+    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])]).figure()
     (drawn,) = figure.data
     assert list(drawn.x) == [1, 5, 9, 9]
     assert list(drawn.y) == [1, 2, 0, 0]
@@ -61,7 +61,7 @@ def test_few_changes_are_drawn_as_they_are():
 
 
 def test_a_window_begins_with_the_value_that_holds():
-    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])], window_us=[6, 8])
+    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])], window_us=[6, 8]).figure()
     assert list(figure.data[0].x) == [6, 8]
     assert list(figure.data[0].y) == [2, 2]
     assert list(figure.layout.xaxis.range) == [6, 8]
@@ -70,30 +70,30 @@ def test_a_window_begins_with_the_value_that_holds():
 def test_many_changes_are_reduced_and_counted():
     many = np.arange(1_000_000)
     lines = [line(many * 100, many % 7, "long"), line([0, 10], [1, 0], "short")]
-    figure = step_lines(lines)
+    figure = step_lines(lines).figure()
     assert sum(len(each.x) for each in figure.data) <= POINTS_AT_MOST + 4
     assert len(figure.data[1].x) == 3
     caption = figure.layout.xaxis.title.text
     assert caption.startswith("Time (ms) · 2,399 of 1,000,002 changes drawn")
-    zoomed = step_lines(lines, window_us=[50, 60])
+    zoomed = step_lines(lines, window_us=[50, 60]).figure()
     assert zoomed.layout.xaxis.title.text == "Time (µs) · 101 changes"
 
 
 def test_ticks_are_round_in_the_unit_that_reads_best():
-    axis = step_lines([line([0, 2_000_000_000], [1, 0])]).layout.xaxis
+    axis = step_lines([line([0, 2_000_000_000], [1, 0])]).figure().layout.xaxis
     assert list(axis.ticktext) == ["0.0", "0.5", "1.0", "1.5", "2.0"]
     assert list(axis.tickvals) == [0, 500_000, 1_000_000, 1_500_000, 2_000_000]
 
 
 @pytest.mark.parametrize("times", [[], [5]])
 def test_hardly_anything_to_draw(times):
-    figure = step_lines([line(times, [1] * len(times))])
+    figure = step_lines([line(times, [1] * len(times))]).figure()
     first, last = figure.layout.xaxis.range
     assert first < last
 
 
 def test_strips_do_not_overlap():
-    figure = step_lines([line([0, 1], [1, 0], name) for name in "abc"])
+    figure = step_lines([line([0, 1], [1, 0], name) for name in "abc"]).figure()
     domains = [figure.layout[f"yaxis{place}"].domain for place in ("", 2, 3)]
     assert all(above[0] >= below[1] for above, below in pairwise(domains))
     assert [label.text for label in figure.layout.annotations] == ["a", "b", "c"]
@@ -115,25 +115,25 @@ def job(tmp_path):
 
 
 def test_streams_are_named_and_those_with_most_operations_drawn(job):
-    figure = queue_figure(queue_length(job))
+    figure = queue_figure(queue_length(job)).figure()
     assert len(figure.data) == STRIPS_AT_MOST
     assert figure.data[0].name == "Rank 0 · GPU 0 · Stream 0"
     assert "8 of 12 lines" in figure.layout.xaxis.title.text
-    chosen = queue_figure(queue_length(job, [0]), streams=[3])
+    chosen = queue_figure(queue_length(job, [0]), streams=[3]).figure()
     assert [trace.name for trace in chosen.data] == ["GPU 1 · Stream 3"]
     assert list(chosen.data[0].x) == [0, 8, 8]
 
 
 def test_kinds_of_transfers_are_named(job):
-    figure = bandwidth_figure(memory_bandwidth(job))
+    figure = bandwidth_figure(memory_bandwidth(job)).figure()
     assert [trace.name for trace in figure.data] == [
         "Rank 0 · Memcpy HtoD (GB/s)",
         "Rank 1 · Memcpy HtoD (GB/s)",
     ]
     assert list(figure.data[1].y) == [4, 0, 0]
-    assert not bandwidth_figure(memory_bandwidth(job), name="Memset").data
+    assert not bandwidth_figure(memory_bandwidth(job), name="Memset").figure().data
 
 
 def test_a_window_shorter_than_a_nanosecond_shows_one(job):
-    figure = queue_figure(queue_length(job), window_us=[1, 1.0001])
+    figure = queue_figure(queue_length(job), window_us=[1, 1.0001]).figure()
     assert list(figure.layout.xaxis.range) == [1, 1.001]

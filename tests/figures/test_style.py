@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
-from hta_widgets.figures.style import figure, titled
+from hta_widgets.figures.drawing import Drawing, trace
+from hta_widgets.figures.style import drawing, titled
 
 
 def test_a_title_takes_no_room_from_the_chart():
-    def chart_height(drawn: go.Figure) -> int:
-        margin = drawn.layout.margin
-        return drawn.layout.height - margin.t - margin.b
+    def chart_height(drawn: Drawing) -> int:
+        layout = drawn.figure().layout
+        return layout.height - layout.margin.t - layout.margin.b
 
-    before = chart_height(figure([go.Bar(y=[1])]))
-    drawn = titled(figure([go.Bar(y=[1])]), "Idle time")
-    assert drawn.layout.title.text == "Idle time"
+    before = chart_height(drawing([trace("bar", y=[1])]))
+    drawn = titled(drawing([trace("bar", y=[1])]), "Idle time")
+    assert drawn.figure().layout.title.text == "Idle time"
     assert chart_height(drawn) == before
 
 
 def test_a_title_stands_above_the_legend():
-    one, two = (titled(figure([go.Bar(y=[1])] * count), "Idle time") for count in (1, 2))
+    one, two = (
+        titled(drawing([trace("bar", y=[1])] * count), "Idle time").figure() for count in (1, 2)
+    )
     assert two.layout.margin.t > one.layout.margin.t

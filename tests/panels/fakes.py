@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.panels import Panel
 from hta_widgets.panels.controls import RankPicker, Slider, Toggle
 from hta_widgets.trace.job import Job
@@ -62,13 +62,14 @@ class FakePanel(Panel):
 
     def draw(self, result):  # noqa: ARG002
         ranks = self.job.ranks
-        bar = go.Bar(
+        bar = trace(
+            "bar",
             x=np.arange(len(ranks)),
             y=np.full(len(ranks), self.bars, dtype=float),
             customdata=[[rank] for rank in ranks],
             meta={"select": "ranks"},
         )
-        return {"Bars": go.Figure(bar, layout={"height": 300})}
+        return {"Bars": Drawing([bar], {"height": 300})}
 
     def tabulate(self, result):
         return result.bars

@@ -7,18 +7,22 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.panels.view import figure_view, format_cell, table_view
 
 
 def bar(**properties):
-    return figure_view("f", go.Figure(go.Bar(**properties)))["data"][0]
+    return figure_view("f", Drawing([trace("bar", **properties)], {}))["data"][0]
 
 
 @pytest.mark.parametrize(
     ("values", "dtype"),
     [
         (np.array([1.5, np.nan]), "f8"),
-        (np.array([1, 2], dtype=np.int64), "i1"),
+        (np.array([-128, 127], dtype=np.int64), "i1"),
+        (np.array([-129, 2], dtype=np.int64), "i2"),
+        (np.array([1, 2**31 - 1], dtype=np.int64), "i4"),
+        (np.array([1, 255], dtype=np.uint8), "u1"),
         (np.array([1.5, 2.5], dtype=np.float32), "f4"),
     ],
 )
@@ -28,6 +32,15 @@ def test_numbers_travel_as_bytes_that_a_browser_reads(values, dtype):
     np.testing.assert_array_equal(np.frombuffer(b64decode(sent["bdata"]), dtype), values)
 
 
+@pytest.mark.parametrize("values", [np.array([], dtype=float), np.array([1, 2**31])])
+def test_numbers_that_a_browser_has_no_array_of_travel_as_lists(values):
+    assert bar(x=values)["x"] == values.tolist()
+
+
+def test_rows_of_numbers_travel_with_their_shape():
+    assert bar(customdata=np.zeros((2, 3)))["customdata"]["shape"] == "2, 3"
+
+
 def test_texts_and_ids_travel_as_lists():
     sent = bar(text=np.array(["a", "b"], dtype=object), customdata=[[0], [None]])
     assert sent["text"] == ["a", "b"]
@@ -35,13 +48,14 @@ def test_texts_and_ids_travel_as_lists():
 
 
 def test_numbers_that_json_lacks_become_null():
-    sent = figure_view("f", go.Figure(layout={"meta": [float("nan"), np.float64("inf"), 1]}))
+    sent = figure_view("f", Drawing([], {"meta": [float("nan"), np.float64("inf"), 1]}))
     assert sent["layout"]["meta"] == [None, None, 1]
 
 
 def test_the_template_stays_behind():
-    figure = go.Figure(layout={"template": "plotly_dark", "height": 300})
-    assert figure_view("f", figure)["layout"] == {"height": 300}
+    drawn = Drawing([], {"height": 300})
+    assert figure_view("f", drawn)["layout"] == {"height": 300}
+    assert drawn.figure().layout.template == go.Figure(layout={"template": "none"}).layout.template
 
 
 def test_a_table_is_text_with_numbers_to_the_right():

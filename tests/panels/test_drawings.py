@@ -1,0 +1,77 @@
+"""What panels draw is what plotly would send of it, and plotly knows every attribute."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hta_widgets.figures.drawing import Drawing, trace
+from hta_widgets.figures.style import drawing
+from hta_widgets.panels import ComparePanel
+from hta_widgets.panels.controls import Choice, Slider, Toggle
+from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.panels.panel import Panel
+from hta_widgets.trace.job import Job
+
+
+def by_plotly(panel: Panel) -> list[dict]:
+    figures = []
+    for name, figure in panel.figures.items():
+        content = json.loads(figure.to_json())
+        content["layout"].pop("template")
+        figures.append({"name": name, **content})
+    return figures
+
+
+def steps(panel: Panel, job: Job):
+    """Each value of each control, but only the ends of sliders."""
+    for control in panel.controls:
+        values = []
+        if isinstance(control, Slider):
+            values = [type(getattr(panel, control.name))(end) for end in (control.min, control.max)]
+        elif isinstance(control, Choice):
+            values = [option[1] for option in control.spec(job)["options"]]
+        elif isinstance(control, Toggle):
+            values = [False, True]
+        before = getattr(panel, control.name)
+        for value in values:
+            setattr(panel, control.name, value)
+            yield
+        setattr(panel, control.name, before)
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_sends_what_plotly_would(loaded: Job, name):
+    if not PANELS[name].concerns(loaded):
+        pytest.skip("nothing for this panel in the job")
+    panel = PANELS[name](loaded)
+    kernels = panel.result.every_kernel["name"] if name == "kernel_breakdown" else [""]
+    for ranks in ([], [1, 2]):
+        with panel.selection.hold_trait_notifications():
+            panel.selection.ranks, panel.selection.kernel = ranks, str(next(iter(kernels)))
+        assert panel._view["figures"] == by_plotly(panel)
+        for _ in steps(panel, loaded):
+            assert panel._view["figures"] == by_plotly(panel)
+    panel.selection.ranks, panel.selection.kernel = [], ""
+
+
+def test_a_comparison_sends_what_plotly_would(loaded: Job):
+    panel = ComparePanel(loaded, loaded)
+    for _ in steps(panel, loaded):
+        assert panel._view["figures"] == by_plotly(panel)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Drawing([trace("bar", heights=[1])], {}),
+        Drawing([trace("baar", y=[1])], {}),
+        Drawing([trace("bar", y=[1], orientation="x")], {}),
+        drawing([], x_axis={}),
+        drawing([], xaxis={"titel": "Time"}),
+    ],
+)
+def test_plotly_refuses_what_it_does_not_know(wrong):
+    with pytest.raises(ValueError, match=r"(?i)invalid"):
+        wrong.figure()

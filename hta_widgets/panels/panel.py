@@ -277,9 +277,10 @@ class Panel(anywidget.AnyWidget):
         for name in self._mirrored():
             linked = link((self.selection, name), (self, name))
             self._following.callback(linked.unlink)
-        fields = list(self.follows)
-        self.selection.observe(self._outdate, fields)
-        self._following.callback(self.selection.unobserve, self._outdate, fields)
+        if self.follows:  # traitlets takes no names for all names
+            fields = list(self.follows)
+            self.selection.observe(self._outdate, fields)
+            self._following.callback(self.selection.unobserve, self._outdate, fields)
         self.observe(self._outdate, list(self.parameters()))
         self.observe(lambda _: self._flush(), ["_req", "_visible"])
 

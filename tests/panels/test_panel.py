@@ -229,6 +229,17 @@ class TestLinking:
         panels[0].selection.set_state({"ranks": [1]})
         assert [panel.runs for panel in panels] == [2, 2, 2]
 
+    def test_a_panel_that_follows_nothing_minds_its_ranks_alone(self):
+        class Unlinked(FakePanel):
+            follows = ()
+
+        panel = Unlinked(fake_job())
+        runs = panel.runs
+        panel.selection.kernel, panel.selection.streams = "gemm", [7]
+        assert panel.runs == runs
+        panel.selection.ranks = [1]
+        assert panel.runs == runs + 1
+
     def test_followed_fields_recompute(self, panel):
         panel.selection.kernel = "gemm"
         assert panel.runs == 2

@@ -24,7 +24,11 @@ _DATA_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 def time_unit(ns: float) -> TimeUnit:
     """Choose the unit in which a time reads best; one unit then holds for a whole axis."""
-    return next((unit for unit in TIME_UNITS if abs(ns) >= unit.ns), TIME_UNITS[-1])
+    size = abs(ns)
+    for unit in TIME_UNITS:
+        if size >= unit.ns:
+            return unit
+    return TIME_UNITS[-1]
 
 
 def duration(ns: float) -> str:

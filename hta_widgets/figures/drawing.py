@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -34,3 +37,8 @@ class Drawing:
 def trace(kind: str, **attributes: Any) -> Trace:  # noqa: ANN401
     """Describe a trace of a kind of plotly's, such as ``bar``."""
     return {"type": kind, **attributes}
+
+
+def objects(rows: list[list[Any]]) -> NDArray[np.object_]:
+    """Rows of texts and ids, which are sent as they are."""
+    return np.array(rows, dtype=object)

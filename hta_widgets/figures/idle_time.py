@@ -69,7 +69,8 @@ def idle_time_of_streams(
     table = _most_idle(_by_cause(result.streams, _KEYS))
     unit = time_unit(float(table[_WHOLE].max()) if len(table) else 0)
     scale = table[_WHOLE].where(table[_WHOLE] > 0) / 100 if as_percent else unit.ns
-    labels = _labels(table)
+    rows = _records(table)
+    labels = _labels(rows)
     bars = [
         trace(
             "bar",
@@ -78,9 +79,9 @@ def idle_time_of_streams(
             orientation="h",
             name=each.name,
             marker={"color": each.color},
-            customdata=[[None if folded else rank] for rank, folded in _ranks(table)],
+            customdata=[[None if row["folded"] else row["rank"]] for row in rows],
             meta=SELECT_RANKS,
-            hovertext=_hover(table, labels, each),
+            hovertext=[_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
             hovertemplate="%{hovertext}<extra></extra>",
             **rank_emphasis(table, selected),
         )
@@ -108,16 +109,17 @@ def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
     The rows of `table` come in threes, one for each cause.
     """
-    wide = table[keys].iloc[:: len(CATEGORIES)].reset_index(drop=True)
+    columns = {key: table[key].to_numpy()[:: len(CATEGORIES)] for key in keys}
+    of_cause = {
+        " intervals": table["count"].to_numpy().reshape(-1, len(CATEGORIES)),
+        " median": table["median_ns"].to_numpy().reshape(-1, len(CATEGORIES)),
+    }
     times = table["idle_time_ns"].to_numpy().reshape(-1, len(CATEGORIES))
-    counts = table["count"].to_numpy().reshape(-1, len(CATEGORIES))
-    medians = table["median_ns"].to_numpy().reshape(-1, len(CATEGORIES))
     for place, cause in enumerate(CATEGORIES):
-        wide[cause] = times[:, place]
-        wide[f"{cause} intervals"] = counts[:, place]
-        wide[f"{cause} median"] = medians[:, place]
-    wide[_WHOLE] = times.sum(axis=1)
-    return wide
+        columns[cause] = times[:, place]
+        columns |= {f"{cause}{name}": values[:, place] for name, values in of_cause.items()}
+    columns[_WHOLE] = times.sum(axis=1)
+    return pd.DataFrame(columns)
 
 
 def _most_idle(table: pd.DataFrame) -> pd.DataFrame:
@@ -136,8 +138,7 @@ def _most_idle(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table.iloc[kept].assign(folded=0), others], ignore_index=True)
 
 
-def _labels(table: pd.DataFrame) -> list[str]:
-    rows = _records(table)
+def _labels(rows: list[_Row]) -> list[str]:
     own = [row for row in rows if not row["folded"]]
     several_ranks = len({row["rank"] for row in own}) > 1
     several_devices = len({(row["rank"], row["device"]) for row in own}) > len(
@@ -154,13 +155,7 @@ def _labels(table: pd.DataFrame) -> list[str]:
     return [label(row) for row in rows]
 
 
-def _hover(table: pd.DataFrame, labels: list[str], series: TimeSeries) -> list[str]:
-    return [
-        _hover_text(row, label, series) for row, label in zip(_records(table), labels, strict=True)
-    ]
-
-
-def _hover_text(row: _Row, label: str, series: TimeSeries) -> str:
+def _hover(row: _Row, label: str, series: TimeSeries) -> str:
     where = label if row["folded"] or label.startswith("Rank") else f"Rank {row['rank']} · {label}"
     whole, part = row[_WHOLE], row[series.column]
     if not whole:
@@ -172,10 +167,6 @@ def _hover_text(row: _Row, label: str, series: TimeSeries) -> str:
         f"{duration(whole)} idle time<br>Intervals: {intervals:,}"
     )
     return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"
-
-
-def _ranks(table: pd.DataFrame) -> list[tuple[int, int]]:
-    return list(zip(table["rank"].tolist(), table["folded"].tolist(), strict=True))
 
 
 def _records(table: pd.DataFrame) -> list[_Row]:

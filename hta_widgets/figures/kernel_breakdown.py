@@ -7,8 +7,10 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown
+from hta_widgets.analyses.launching_calls import sums_by_group
 from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
 from hta_widgets.figures.style import (
@@ -77,28 +79,25 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     """
     table = top_kernel_times(result, kernel_type)
     unit = time_unit(float(table["sum_ns"].max()) if len(table) else 0)
-    colors = [
-        IDLE if name == OTHERS else type_color(each)
-        for name, each in zip(table["name"], table["kernel_type"], strict=True)
-    ]
+    rows = _records(table)
     bar = trace(
         "bar",
         x=table["sum_ns"].to_numpy(dtype=float) / unit.ns,
         y=np.arange(len(table)),
         orientation="h",
-        marker={"color": colors},
-        customdata=[[None if row["folded"] else row["name"]] for row in _records(table)],
+        marker={"color": [_color(row) for row in rows]},
+        customdata=[[None if row["folded"] else row["name"]] for row in rows],
         meta=SELECT_KERNEL,
-        hovertext=[_kernel_hover(row) for row in _records(table)],
+        hovertext=[_kernel_hover(row) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
-        **emphasis(np.flatnonzero(table["name"] == selected).tolist()),
+        **emphasis([place for place, row in enumerate(rows) if row["name"] == selected]),
     )
     return drawing(
         [bar],
         height=height_for_rows(len(table)),
         showlegend=False,
         xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names([_label(row) for row in _records(table)])),
+        yaxis=names_axis(plot_names([_label(row) for row in rows])),
     )
 
 
@@ -109,7 +108,7 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
         table = table[table["kernel_type"] == kernel_type]
     table = table.sort_values("sum_ns", ascending=False, kind="stable")
     rows = _records(table)
-    colors = [IDLE if row["name"] == OTHERS else type_color(row["kernel_type"]) for row in rows]
+    colors = [_color(row) for row in rows]
     names = plot_names([_label(row) for row in rows], LEGEND_WIDTH)
     return _pie(names, table["sum_ns"], colors, [_kernel_hover(row) for row in rows])
 
@@ -166,24 +165,35 @@ def top_kernel_times(result: KernelBreakdown, kernel_type: str = "") -> pd.DataF
     if kernel_type:
         every = every[every["kernel_type"] == kernel_type]
     named = result.kernels[result.kernels["folded"] == 0]
-    keys = set(zip(named["kernel_type"], named["name"], strict=True))
-    shown = every.assign(
-        distinct=every["name"],
-        name=[
-            name if (each, name) in keys else OTHERS
-            for each, name in zip(every["kernel_type"], every["name"], strict=True)
-        ],
-    )
-    table = shown.groupby(["kernel_type", "name"], sort=False, as_index=False).agg(
-        sum_ns=("sum_ns", "sum"), count=("count", "sum"), folded=("distinct", "nunique")
-    )
-    table["folded"] = table["folded"].where(table["name"] == OTHERS, 0)
-    order = np.lexsort((-table["sum_ns"].to_numpy(), table["folded"].to_numpy() > 0))
+    keys = set(zip(named["kernel_type"].tolist(), named["name"].tolist(), strict=True))
+    kernels, kernel_of_row = _distinct(every)
+    labels = [(each, name if (each, name) in keys else OTHERS) for each, name in kernels]
+    rows = {label: row for row, label in enumerate(dict.fromkeys(labels))}
+    row_of_kernel = np.array([rows[label] for label in labels], dtype=np.int64)
+    row = row_of_kernel[kernel_of_row]
+    folds = np.array([name == OTHERS for _, name in rows], dtype=bool)
+    table = pd.DataFrame(list(rows), columns=["kernel_type", "name"])
+    table["sum_ns"] = sums_by_group(every["sum_ns"].to_numpy(), row, len(rows))
+    table["count"] = sums_by_group(every["count"].to_numpy(), row, len(rows))
+    table["folded"] = np.where(folds, np.bincount(row_of_kernel, minlength=len(rows)), 0)
+    order = np.lexsort((-table["sum_ns"].to_numpy(), folds))
     return table.iloc[order].reset_index(drop=True)
+
+
+def _distinct(every: pd.DataFrame) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+    """Type and name of each kernel, as they come up, and which of them each row is."""
+    kernels: dict[tuple[str, str], int] = {}
+    pairs = zip(every["kernel_type"].tolist(), every["name"].tolist(), strict=True)
+    places = [kernels.setdefault(pair, len(kernels)) for pair in pairs]
+    return list(kernels), np.array(places, dtype=np.int64)
 
 
 def _records(table: pd.DataFrame) -> list[_Row]:
     return cast("list[_Row]", table.to_dict("records"))
+
+
+def _color(row: _Row) -> str:
+    return IDLE if row["name"] == OTHERS else type_color(row["kernel_type"])
 
 
 def _label(row: _Row) -> str:

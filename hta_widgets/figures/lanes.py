@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS, lane_names
 from hta_widgets.analyses.time_slices import ACTIVITIES
-from hta_widgets.figures.drawing import Drawing, Trace, trace
+from hta_widgets.figures.drawing import Drawing, Trace, objects, trace
 from hta_widgets.figures.ranks import SELECT_RANKS
 from hta_widgets.figures.style import IDLE, OVERLAPPED, TYPE_COLORS, axis, drawing, height_for_rows
 from hta_widgets.figures.text import hover_name
@@ -115,11 +115,6 @@ class DrawnLanes(NamedTuple):
             if hidden[run[0]]
         ]
         return {"shapes": shapes} if shapes else {}
-
-
-def objects(rows: list[list[Any]]) -> NDArray[np.object_]:
-    """Rows for `customdata`: plotly sends them as they are, not as an encoded block of numbers."""
-    return np.array(rows, dtype=object)
 
 
 def four_panes(

@@ -13,8 +13,8 @@ from hta_widgets.analyses.lane_outliers import SHARES, TIMES
 from hta_widgets.analyses.rank_outliers import OUTLIER
 from hta_widgets.analyses.rank_overlap import RankOverlap
 from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS
-from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.lanes import PANES, DrawnLanes, Pane, four_panes, objects
+from hta_widgets.figures.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.lanes import PANES, DrawnLanes, Pane, four_panes
 from hta_widgets.figures.ranks import SELECT_RANKS
 from hta_widgets.figures.style import axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
@@ -50,6 +50,7 @@ def time_by_lane(
     shown, other = (shares, times) if as_percent else (times, shares)
     symbol, other_symbol = ("%", unit.symbol) if as_percent else (unit.symbol, "%")
     least = _LEAST_RANGE * (100 if as_percent else longest_ns / unit.ns)
+    symbols = _symbols(result.outliers, drawn)
     traces = []
     for pane in PANES:
         low, high = _color_limits(shown[:, pane.column], least)
@@ -66,7 +67,7 @@ def time_by_lane(
             f"%{{text:,.3~r}} {other_symbol}<extra></extra>",
         )
         column = (SHARES if as_percent else TIMES)[pane.column]
-        traces += [cells, *_marks(pane, result.outliers, column, drawn)]
+        traces += [cells, *([_marks(pane, symbols[column])] if column in symbols else [])]
     x_axis = axis(tickvals=[], showgrid=False, range=[-0.5, 0.5])
     return four_panes(traces, drawn, selected, x_axis)
 
@@ -168,7 +169,7 @@ def _strip_bars(
         "bar",
         x=((place + 0.5) * time.width).astype(np.float32),
         y=(_THICKNESS * share / 100).astype(np.float32),
-        base=np.round(bottom, 4).tolist(),  # plotly knows no other form of it
+        base=np.round(bottom, 4).astype(object),  # plotly sends it as text
         width=time.width,
         name=pane.name,
         marker={"color": pane.color, "line": {"width": 0}},
@@ -220,25 +221,26 @@ def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
     }
 
 
-def _marks(pane: Pane, outliers: pd.DataFrame, column: str, drawn: DrawnLanes) -> list[Trace]:
-    """Mark the lanes that stand out in a column: filled if they do, open if they may."""
-    found = outliers[(outliers["column"] == column) & (outliers["verdict"] != "")]
-    if found.empty:
-        return []
-    symbols = found["direction"].map(_MARKS)
+def _symbols(outliers: pd.DataFrame, drawn: DrawnLanes) -> dict[str, dict[str, str]]:
+    """Mark of each lane that stands out, by column: filled if it does, open if it may."""
+    found = outliers[(outliers["verdict"] != "").to_numpy()]
+    words = (found[name].tolist() for name in ("column", "direction", "verdict"))
+    keys = zip(*(found[key].tolist() for key in LANE_KEYS), strict=True)
     name_of = dict(zip(drawn.keys, drawn.names, strict=True))
-    return [
-        trace(
-            "scatter",
-            x=[0] * len(found),
-            y=[name_of[key] for key in zip(*(found[key] for key in LANE_KEYS), strict=True)],
-            mode="markers",
-            marker={
-                "symbol": (symbols + np.where(found["verdict"] == OUTLIER, "", "-open")).tolist(),
-                "size": 9,
-                "color": _MARK_COLOR,
-            },
-            hoverinfo="skip",
-            xaxis=f"x{pane.axis}",
-        )
-    ]
+    symbols: dict[str, dict[str, str]] = {}
+    for column, direction, verdict, key in zip(*words, keys, strict=True):
+        symbol = _MARKS[direction] + ("" if verdict == OUTLIER else "-open")
+        symbols.setdefault(column, {})[name_of[key]] = symbol
+    return symbols
+
+
+def _marks(pane: Pane, symbols: dict[str, str]) -> Trace:
+    return trace(
+        "scatter",
+        x=[0] * len(symbols),
+        y=list(symbols),
+        mode="markers",
+        marker={"symbol": list(symbols.values()), "size": 9, "color": _MARK_COLOR},
+        hoverinfo="skip",
+        xaxis=f"x{pane.axis}",
+    )

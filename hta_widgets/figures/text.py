@@ -6,14 +6,17 @@ made on purpose would become a link.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hta_widgets.names import distinct_names, short_name
 
-_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DIRECTION_MARKS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_SHOWN_AS = dict.fromkeys((*_DIRECTION_MARKS, *_CONTROL), "�")
+_SHOWN_AS = dict.fromkeys(map(chr, (*_DIRECTION_MARKS, *_CONTROL)), "�")
+_REPLACED = str.maketrans(_ESCAPES | _SHOWN_AS)
+_TO_REPLACE = re.compile(f"[{''.join(map(re.escape, _ESCAPES | _SHOWN_AS))}]")
 _HOVER_LINE = 64
 _HOVER_LINES = 6
 
@@ -26,7 +29,7 @@ def plot_text(text: str) -> str:
     >>> plot_text("Array<char*, 2>")
     'Array&lt;char*, 2&gt;'
     """
-    return text.translate(_SHOWN_AS).translate(_ESCAPES)
+    return text.translate(_REPLACED) if _TO_REPLACE.search(text) else text
 
 
 def plot_name(name: str, width: int = 48) -> str:

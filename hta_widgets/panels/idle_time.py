@@ -55,7 +55,7 @@ class IdleTimePanel(Panel):
         as_percent = self.visualize_pctg
         if self.level == "stream":
             return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
-        shown = self._analyse([]) if self.linked else result
+        shown = self._analyse([]) if self.linked and self.ranks else result
         figure = idle_time_of_devices(shown, selected=self.ranks, as_percent=as_percent)
         return {"Idle time of each GPU": figure}
 

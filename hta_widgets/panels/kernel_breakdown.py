@@ -13,7 +13,6 @@ from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
     kernel_durations,
     kernel_types,
-    top_kernel_times,
     top_kernels,
     top_kernels_of_rank,
 )
@@ -85,7 +84,8 @@ class KernelBreakdownPanel(Panel):
 
     def nothing_to_show(self, result: KernelBreakdown) -> str | None:
         """Say so where there is no kernel of the type asked for."""
-        if not top_kernel_times(result, self._type).empty:
+        types = result.every_kernel["kernel_type"]
+        if (types == self._type).any() if self._type else len(types):
             return None
         if self._type == "MEMORY" and not self.include_memory_kernels:
             return "Memory kernels are left out; include them to see them."
@@ -119,6 +119,6 @@ class KernelBreakdownPanel(Panel):
         kernel = self.selection.kernel
         if kernel not in set(result.every_kernel["name"]):
             return {}
-        shown = self._analyse([]) if self.linked else result
+        shown = self._analyse([]) if self.linked and self.ranks else result
         name = f"Launches of {short_name(kernel)} on each rank"
         return {name: kernel_durations(shown, kernel, selected=self.ranks)}

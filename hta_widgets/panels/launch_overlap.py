@@ -49,7 +49,7 @@ class LaunchOverlapPanel(Panel):
 
     def draw(self, result: LaunchOverlap) -> dict[str, Drawing]:
         """Draw hidden time and overlapping launches of each rank, and time by launching call."""
-        shown = launch_overlap(self.job) if self.linked else result
+        shown = launch_overlap(self.job) if self.linked and self.ranks else result
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {
             "Launch time of each rank": hidden,

@@ -30,7 +30,7 @@ class OverlapPanel(Panel):
 
     def draw(self, result: Overlap) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
-        shown = overlap(self.job) if self.linked else result
+        shown = overlap(self.job) if self.linked and self.ranks else result
         figure = draw_overlap(shown, selected=self.ranks, as_percent=self.as_percent)
         return {"Communication of each GPU": figure}
 

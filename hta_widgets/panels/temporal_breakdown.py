@@ -30,7 +30,7 @@ class TemporalBreakdownPanel(Panel):
 
     def draw(self, result: TemporalBreakdown) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
-        shown = temporal_breakdown(self.job) if self.linked else result
+        shown = temporal_breakdown(self.job) if self.linked and self.ranks else result
         figure = draw_gpu_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {"Time of each GPU": figure}
 

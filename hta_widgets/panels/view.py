@@ -19,6 +19,7 @@ MAX_ROWS: Final = 200
 
 _BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
 _LISTS = (list, tuple)
+_SIMPLE = (str, int, type(None))
 
 
 def as_text(view: dict[str, Any], _: object) -> str:
@@ -38,20 +39,21 @@ def figure_view(name: str, drawing: Drawing) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, str):
+    if isinstance(value, _SIMPLE):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: _json(each) for key, each in value.items()}
     if isinstance(value, _LISTS):
         return [_json(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    scalar = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(scalar, float) and not math.isfinite(scalar) else scalar
+    return _array(value) if isinstance(value, np.ndarray) else _json(value.item())
 
 
 def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
     """Numbers as the bytes of a JavaScript array, which has no integers of 64 bits."""
+    if values.dtype == object:
+        return values.tolist()
     packed = _narrowed(values) if values.dtype == np.int64 and values.size else values
     code = packed.dtype.str[1:]
     if code not in _BROWSER_TYPES or not packed.size:
@@ -72,7 +74,7 @@ def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
 def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:
     """Turn a table into text, cell by cell, numbers to be aligned right."""
     shown = table.head(max_rows)
-    columns = [shown.iloc[:, place] for place in range(shown.shape[1])]
+    columns = [column for _, column in shown.items()]
     return {
         "columns": [_heading(column) for column in columns],
         "rows": [list(row) for row in zip(*map(_texts, columns), strict=True)],
@@ -86,6 +88,8 @@ def _heading(column: pd.Series[Any]) -> dict[str, str]:
 
 
 def _texts(column: pd.Series[Any]) -> list[str]:
+    if column.dtype == np.int64:
+        return [f"{value:,}" for value in column.tolist()]
     return [format_cell(value) for value in column.tolist()]
 
 

@@ -65,6 +65,7 @@ def test_a_table_is_text_with_numbers_to_the_right():
             "sum_ns": [1234567, 2],
             "ratio": [0.123456, np.nan],
             "ok": [True, False],
+            "known": pd.array([1234, None], dtype="Int64"),
         }
     )
     assert table_view(table) == {
@@ -73,8 +74,9 @@ def test_a_table_is_text_with_numbers_to_the_right():
             {"label": "sum_ns", "align": "right"},
             {"label": "ratio", "align": "right"},
             {"label": "ok", "align": "left"},
+            {"label": "known", "align": "right"},
         ],
-        "rows": [["a", "1,234,567", "0.123", "yes"], ["b", "2", "", "no"]],
+        "rows": [["a", "1,234,567", "0.123", "yes", "1,234"], ["b", "2", "", "no", ""]],
         "total": 2,
     }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, count, groupby, pairwise
 from typing import TypeAlias
 
 ELLIPSIS = "…"
 _SHORTEST_WORD = 9
 _WORD_WIDTH = 40
+_WORDS_KEPT = 4096
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
 _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
@@ -33,6 +35,7 @@ def short_name(name: str, width: int = 48) -> str:
     return cut_in_the_middle(_without_arguments(name.removeprefix("void ")), width)
 
 
+@lru_cache(maxsize=_WORDS_KEPT)
 def kernel_word(name: str) -> str:
     """Name of a kernel in one word: no namespaces, no template arguments, no signature.
 
@@ -66,14 +69,19 @@ def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
     'volta_sgemm → add_bias (2×)'
     """
     words = {name: kernel_word(name) for name in set(names)}
-    runs = [(word, len(list(run))) for word, run in groupby(words[name] for name in names)]
-    shown = [word if count == 1 else f"{word} ({count}×)" for word, count in runs]
-    if len(shown) > at_most + 1:
-        head = (at_most + 1) // 2
-        tail = shown[len(shown) - at_most + head :]
-        left_out = sum(count for _, count in runs[head : len(runs) - len(tail)])
-        shown = [*shown[:head], f"{ELLIPSIS} {left_out:,} more {ELLIPSIS}", *tail]
-    return " → ".join(shown)
+    runs = [(word, len(list(run))) for word, run in groupby(map(words.__getitem__, names))]
+    if len(runs) <= at_most + 1:
+        return " → ".join(map(_repeated, runs))
+    head, tail = (at_most + 1) // 2, at_most // 2
+    end = len(runs) - tail
+    first, left_out, last = runs[:head], runs[head:end], runs[end:]
+    gap = f"{ELLIPSIS} {sum(count for _, count in left_out):,} more {ELLIPSIS}"
+    return " → ".join([*map(_repeated, first), gap, *map(_repeated, last)])
+
+
+def _repeated(run: tuple[str, int]) -> str:
+    word, count = run
+    return word if count == 1 else f"{word} ({count}×)"
 
 
 def distinct_names(names: Sequence[str], width: int = 48) -> list[str]:

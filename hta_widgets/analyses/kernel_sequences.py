@@ -15,6 +15,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.names import sequence_words
 from hta_widgets.quantities import duration
+from hta_widgets.trace.events import Codes
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 
@@ -24,6 +25,7 @@ _COLUMNS = ("pattern", "operator", "kernels", "count", "gpu_time_ns", "cpu_time_
 _SIMILAR_AMONG = 2_000
 _NAMES_SAID = 3
 _ALIKE = 0.8
+_SMALL_WORDS = 4
 
 Sequences = tuple[tuple[str, ...], ...]
 Counted = tuple[pd.DataFrame, Sequences, pd.DataFrame]
@@ -101,10 +103,11 @@ def kernel_sequences(
     _check(operator_name, min_pattern_len)
     (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
-    found, every = job.remember(
+    names, every = job.remember(
         ("kernel sequences", rank, operator_name, whole_name),
         lambda: _counted_occurrences(calls, operator_name, whole_name=whole_name),
     )
+    found = len(every[-1])
     patterns, sequences, occurrences = _long_enough(*every, min_pattern_len)
     return KernelSequences(
         rank=rank,
@@ -112,13 +115,11 @@ def kernel_sequences(
         patterns=patterns,
         sequences=sequences,
         occurrences=occurrences,
-        finding=_finding(
-            calls, patterns, sequences, found.size, (operator_name, rank, min_pattern_len)
-        ),
+        finding=_finding(calls, patterns, sequences, found, (operator_name, rank, min_pattern_len)),
         notices=(
             *job.notices_for([rank]),
             *job.lacking([rank], Recorded.KERNELS, Recorded.OPERATORS),
-            *_notices(calls, found, found.size - len(occurrences), min_pattern_len),
+            *_notices(names, found, found - len(occurrences), min_pattern_len),
         ),
     )
 
@@ -153,24 +154,29 @@ def _check(operator_name: str, min_pattern_len: int) -> None:
         raise ParameterError(msg)
 
 
-def _occurrences(calls: LaunchingCalls, operator_name: str, *, whole_name: bool) -> Rows:
-    """Places of the outermost calls of that name."""
-    wanted = np.array(
-        [
-            operator_name == name if whole_name else operator_name in name
-            for name in calls.work.names
-        ],
-        dtype=bool,
-    )
-    places = np.flatnonzero(wanted[calls.names] & calls.analysed)
-    return places[calls.tree.outermost(places)]
-
-
 def _counted_occurrences(
     calls: LaunchingCalls, operator_name: str, *, whole_name: bool
-) -> tuple[Rows, Counted]:
-    found = _occurrences(calls, operator_name, whole_name=whole_name)
-    return found, _count(calls, found)
+) -> tuple[list[str], Counted]:
+    """Find the outermost calls of that name: how they are named in full, and what they launch."""
+    codes = [
+        code
+        for code, name in enumerate(calls.work.names)
+        if (operator_name == name if whole_name else operator_name in name)
+    ]
+    places = _called(calls, codes)
+    places = places[calls.analysed[places]]
+    places = places[calls.tree.outermost(places)]
+    there = set(codes[:1] if len(codes) == 1 else np.unique(calls.names[places]).tolist())
+    return [calls.work.names[code] for code in codes if code in there], _count(calls, places)
+
+
+def _called(calls: LaunchingCalls, codes: Sequence[int]) -> Rows:
+    """Places of all calls that have one of some names."""
+    if len(codes) == 1:
+        return np.flatnonzero(calls.names == codes[0])
+    wanted = np.zeros(len(calls.work.names), dtype=bool)
+    wanted[codes] = True
+    return np.flatnonzero(wanted[calls.names])
 
 
 def _long_enough(
@@ -178,31 +184,37 @@ def _long_enough(
 ) -> Counted:
     """Keep the sequences of at least so many kernels, and their occurrences."""
     keep = (patterns["kernels"] >= least).to_numpy()
-    position = np.cumsum(keep) - 1
+    if keep.all():
+        return patterns, sequences, occurrences
     pattern = occurrences["pattern"].to_numpy()
-    kept = occurrences[keep[pattern]].reset_index(drop=True)
-    kept["pattern"] = position[kept["pattern"].to_numpy()]
+    wanted = keep[pattern]
+    kept = {name: column.to_numpy()[wanted] for name, column in occurrences.items()}
+    kept["pattern"] = (np.cumsum(keep) - 1)[kept["pattern"]]
     return (
         patterns[keep].reset_index(drop=True),
-        tuple(each for each, wanted in zip(sequences, keep.tolist(), strict=True) if wanted),
-        kept,
+        tuple(each for each, long in zip(sequences, keep.tolist(), strict=True) if long),
+        pd.DataFrame(kept),
     )
 
 
 def _count(calls: LaunchingCalls, places: Rows) -> Counted:
     """Count equal sequences; the occurrences refer to the patterns by their position."""
-    counts = calls.operations(places)
-    kernels = calls.work.name[_in_gpu_order(calls, places, counts)].astype(np.int64)
+    begin, end = calls.pieces(places)
+    counts = end - begin
+    kernels = calls.work.name[_in_gpu_order(calls, begin, counts)].astype(np.int64)
     first = np.cumsum(counts) - counts
-    ids = _sequence_ids(np.insert(kernels, first, calls.names[places]), counts + 1)
-    _, example, count = np.unique(ids, return_index=True, return_counts=True)
+    ids = _pattern_ids(calls.names[places], kernels, counts)
+    count = np.bincount(ids)
+    example = np.empty(count.size, dtype=np.int64)
+    example[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal ones the last assigned: the first
     texts = calls.work.names
     operators = [texts[code] for code in calls.names[places[example]].tolist()]
     sequences = [
         tuple(texts[code] for code in kernels[first[each] : first[each] + counts[each]].tolist())
         for each in example.tolist()
     ]
-    gpu_time_ns, cpu_time_ns = calls.gpu_time_ns(places), calls.cpu_time_ns[places]
+    gpu_time_ns = calls.time_before_ns[end] - calls.time_before_ns[begin]
+    cpu_time_ns = calls.cpu_time_ns[places]
     table = pd.DataFrame(
         {
             "pattern": [
@@ -218,14 +230,16 @@ def _count(calls: LaunchingCalls, places: Rows) -> Counted:
         columns=list(_COLUMNS),
     ).sort_values(["count", "pattern"], ascending=[False, True], kind="stable")
     order = table.index.to_numpy()
+    events = calls.tree.rows[places]
+    by_event = np.argsort(events, kind="stable")
     occurrences = pd.DataFrame(
         {
-            "event": calls.tree.rows[places],
-            "pattern": np.argsort(order)[ids],
-            "gpu_time_ns": gpu_time_ns,
-            "cpu_time_ns": cpu_time_ns,
+            "event": events[by_event],
+            "pattern": np.argsort(order)[ids[by_event]],
+            "gpu_time_ns": gpu_time_ns[by_event],
+            "cpu_time_ns": cpu_time_ns[by_event],
         }
-    ).sort_values("event", ignore_index=True)
+    )
     return (
         table.reset_index(drop=True),
         tuple(sequences[each] for each in order.tolist()),
@@ -233,13 +247,21 @@ def _count(calls: LaunchingCalls, places: Rows) -> Counted:
     )
 
 
-def _in_gpu_order(calls: LaunchingCalls, places: Rows, counts: Rows) -> Rows:
+def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
     """Operations of one occurrence after the other, each in order of start on the GPU."""
-    operations = _runs(calls.first_operation[places], counts)
-    occurrence = np.repeat(np.arange(places.size), counts)
+    operations = _runs(begin, counts)
+    occurrence = np.repeat(np.arange(begin.size), counts)
     stride = int(calls.gpu_rank.max(initial=0)) + 1
     key = occurrence * stride + calls.gpu_rank[operations]
     return np.asarray(operations[np.argsort(key, kind="stable")])
+
+
+def _pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
+    """Give equal patterns equal numbers from 0 on."""
+    ids = np.zeros(counts.size, dtype=np.int64)
+    launches = counts > 0
+    ids[launches] = _sequence_ids(kernels, counts[launches]) + 1
+    return _renamed(ids * (int(operators.max(initial=0)) + 1) + operators)
 
 
 def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
@@ -248,18 +270,25 @@ def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
     Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
     no slower for one long sequence than for many short ones.
     """
+    words = _renamed(words)
     while (lengths > 1).any():
         within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        left = np.flatnonzero(within % 2 == 0)
+        left = np.flatnonzero(within & 1 == 0)
         alone = within[left] + 1 == np.repeat(lengths, (lengths + 1) // 2)
         right = np.where(alone, 0, words[np.minimum(left + 1, words.size - 1)] + 1)
         words = _renamed(words[left] * (int(words.max()) + 2) + right)
         lengths = (lengths + 1) // 2
-    return _renamed(words)
+    return words
 
 
 def _renamed(words: Rows) -> Rows:
-    return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)
+    """Number words by size, from 0 on; where they are small, without sorting them."""
+    most = int(words.max(initial=0))
+    if most > _SMALL_WORDS * words.size:
+        return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)
+    there = np.zeros(most + 1, dtype=bool)
+    there[words] = True
+    return np.asarray((np.cumsum(there) - 1)[words])
 
 
 def _runs(first: Rows, counts: Rows) -> Rows:
@@ -268,18 +297,16 @@ def _runs(first: Rows, counts: Rows) -> Rows:
     return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))
 
 
-def _notices(calls: LaunchingCalls, found: Rows, short: int, min_pattern_len: int) -> list[str]:
+def _notices(names: Sequence[str], found: int, short: int, min_pattern_len: int) -> list[str]:
     notices = []
     if short:
         notices.append(
-            f"{short:,} of {found.size:,} occurrences launch fewer than {min_pattern_len} GPU "
+            f"{short:,} of {found:,} occurrences launch fewer than {min_pattern_len} GPU "
             "operations and are left out"
         )
-    codes = np.unique(calls.names[found]).tolist()
-    if len(codes) > 1:
-        names = ", ".join(calls.work.names[code] for code in codes[:_NAMES_SAID])
-        more = ", …" if len(codes) > _NAMES_SAID else ""
-        notices.append(f"{len(codes)} different names contain operator_name: {names}{more}")
+    if len(names) > 1:
+        said = ", ".join(names[:_NAMES_SAID]) + (", …" if len(names) > _NAMES_SAID else "")
+        notices.append(f"{len(names)} different names contain operator_name: {said}")
     return notices
 
 

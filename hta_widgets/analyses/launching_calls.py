@@ -79,15 +79,18 @@ class LaunchingCalls:
             cpu_time_ns=events.duration_ns[tree.rows],
         )
 
+    def pieces(self, places: Rows) -> tuple[Rows, Rows]:
+        """Positions in `work` of what each of some calls launches: of the first, after the last."""
+        return self.first_operation[places], self.first_operation[self.tree.ends[places]]
+
     def operations(self, places: Rows) -> Rows:
         """Number of pieces of GPU work launched inside each of some calls."""
-        return np.asarray(
-            self.first_operation[self.tree.ends[places]] - self.first_operation[places]
-        )
+        first, last = self.pieces(places)
+        return np.asarray(last - first)
 
     def gpu_time_ns(self, places: Rows) -> Times:
         """Total duration of the GPU work launched inside each of some calls."""
-        first, last = self.first_operation[places], self.first_operation[self.tree.ends[places]]
+        first, last = self.pieces(places)
         return np.asarray(self.time_before_ns[last] - self.time_before_ns[first])
 
 

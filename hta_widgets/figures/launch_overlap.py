@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
 from hta_widgets.figures.drawing import Drawing, trace
@@ -91,31 +92,32 @@ def _launches_hover(row: Mapping[Any, Any]) -> str:
 
 def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Drawing:
     """Draw the time of the kernels that each call launches, summed over ranks, longest first."""
-    sums = ["launches", "kernels", "kernel_time_ns"]
-    table = result.launch_apis.groupby("launch_api", as_index=False)[sums].sum()
-    table = table.sort_values("kernel_time_ns", ascending=False, kind="stable")
-    time_ns = table["kernel_time_ns"].to_numpy()
+    names = ("launch_api", "launches", "kernels", "kernel_time_ns")
+    sums: dict[str, NDArray[np.int64]] = {}
+    for api, *numbers in zip(*(result.launch_apis[name].tolist() for name in names), strict=True):
+        sums[api] = sums.get(api, 0) + np.array(numbers)
+    apis = sorted(sums, key=lambda api: (-sums[api][-1], api))
+    time_ns = np.array([sums[api][-1] for api in apis], dtype=np.int64)
     unit = time_unit(float(time_ns.max(initial=0)))
     share = 100 * time_ns / (time_ns.sum() or np.nan)
     bar = trace(
         "bar",
         x=share if as_percent else time_ns / unit.ns,
-        y=np.arange(len(table)),
+        y=np.arange(len(apis)),
         orientation="h",
         marker={"color": NEUTRAL},
         hovertext=[
-            f"{hover_name(row['launch_api'])}<br>{row['launches']:,} launches of "
-            f"{row['kernels']:,} kernels, {duration(row['kernel_time_ns'])} "
-            f"({percent(each)} of the kernel time)"
-            for row, each in zip(table.to_dict("records"), share, strict=True)
+            f"{hover_name(api)}<br>{sums[api][0]:,} launches of {sums[api][1]:,} kernels, "
+            f"{duration(sums[api][2])} ({percent(each)} of the kernel time)"
+            for api, each in zip(apis, share.tolist(), strict=True)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
     title = "Share of launched kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
     return drawing(
         [bar],
-        height=height_for_rows(len(table)),
+        height=height_for_rows(len(apis)),
         showlegend=False,
         xaxis=axis(title, rangemode="tozero"),
-        yaxis=names_axis(plot_names(table["launch_api"].tolist())),
+        yaxis=names_axis(plot_names(apis)),
     )

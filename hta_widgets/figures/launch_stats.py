@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,14 @@ from hta_widgets.analyses.launch_stats import (
     LaunchStats,
 )
 from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.style import NEUTRAL, TYPE_COLORS, axis, drawing, height_for_rows
+from hta_widgets.figures.style import (
+    NEUTRAL,
+    TYPE_COLORS,
+    axis,
+    drawing,
+    height_for_rows,
+    names_axis,
+)
 from hta_widgets.figures.text import plot_name
 from hta_widgets.quantities import TimeUnit, duration, time_unit
 
@@ -56,7 +64,8 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         else result.runtime_cutoff_ns
     )
     words = _Words(*(text.format(duration(cutoff_ns)) for text in _WORDS[distribution]))
-    table = result.distributions[result.distributions["distribution"] == distribution]
+    every = result.distributions
+    table = every[(every["distribution"] == distribution).to_numpy()]
     unit = time_unit(float(table["end_ns"].max()) if len(table) else 0)
     start = table["start_ns"].to_numpy(dtype=float) / unit.ns
     end = table["end_ns"].to_numpy(dtype=float) / unit.ns
@@ -82,50 +91,55 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
 def launches_by_api(result: LaunchStats) -> Drawing:
     """Draw how many operations each API launches, by kernel type, summed over ranks."""
-    table = result.launched.groupby(["launch_api", "kernel_type"], as_index=False)[
-        ["operations", "gpu_duration_ns"]
-    ].sum()
-    totals = table.groupby("launch_api")["operations"].sum()
-    apis = totals.sort_values(ascending=False, kind="stable").index.tolist()
-    calls = result.apis.groupby("launch_api")["calls"].sum()
-    place = {api: position for position, api in enumerate(apis)}
-    bars = [
-        _bar_of_type(table[table["kernel_type"] == kernel_type], kernel_type, place, calls)
-        for kernel_type in TYPE_COLORS
-        if (table["kernel_type"] == kernel_type).any()
-    ]
+    launched = _launched(result.launched)
+    operations: Counter[str] = Counter()
+    for of_type in launched.values():
+        operations.update({api: count for api, (count, _) in of_type.items()})
+    calls: Counter[str] = Counter()
+    for api, of_rank in zip(result.apis["launch_api"], result.apis["calls"].tolist(), strict=True):
+        calls[api] += of_rank
+    apis = sorted(operations, key=lambda api: (-operations[api], api))
     return drawing(
-        bars,
+        [
+            _bar_of_type(launched[kernel_type], kernel_type, apis, calls)
+            for kernel_type in TYPE_COLORS
+            if kernel_type in launched
+        ],
         barmode="stack",
         height=height_for_rows(len(apis)),
         showlegend=True,
         xaxis=axis("Operations launched", rangemode="tozero"),
-        yaxis=axis(
-            tickvals=list(range(len(apis))),
-            ticktext=[plot_name(api) for api in apis],
-            range=[len(apis) - 0.5, -0.5],
-            showgrid=False,
-            ticks="",
-        ),
+        yaxis=names_axis([plot_name(api) for api in apis]),
     )
 
 
+def _launched(table: pd.DataFrame) -> dict[str, dict[str, tuple[int, int]]]:
+    """Operations and their time (ns) on the GPU by type and API, summed over ranks."""
+    names = ("kernel_type", "launch_api", "operations", "gpu_duration_ns")
+    sums: dict[str, dict[str, tuple[int, int]]] = {}
+    for kernel_type, api, operations, ns in sorted(
+        zip(*(table[name].tolist() for name in names), strict=True)
+    ):
+        of_type = sums.setdefault(kernel_type, {})
+        before = of_type.get(api, (0, 0))
+        of_type[api] = before[0] + operations, before[1] + ns
+    return sums
+
+
 def _bar_of_type(
-    table: pd.DataFrame, kernel_type: str, place: dict[str, int], calls: pd.Series[int]
+    launched: dict[str, tuple[int, int]], kernel_type: str, apis: list[str], calls: Counter[str]
 ) -> Trace:
     return trace(
         "bar",
-        x=table["operations"].to_numpy(),
-        y=np.array([place[api] for api in table["launch_api"]]),
+        x=np.array([operations for operations, _ in launched.values()]),
+        y=np.array([apis.index(api) for api in launched]),
         orientation="h",
         name=kernel_type.capitalize(),
         marker={"color": TYPE_COLORS[kernel_type]},
         hovertext=[
             f"{plot_name(api)}<br>Calls: {calls[api]:,}<br>{kernel_type.capitalize()} operations: "
             f"{operations:,}, {duration(ns)} on the GPU"
-            for api, operations, ns in zip(
-                table["launch_api"], table["operations"], table["gpu_duration_ns"], strict=True
-            )
+            for api, (operations, ns) in launched.items()
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
@@ -135,7 +149,7 @@ def _bin_hover(table: pd.DataFrame, unit: TimeUnit, counted: str) -> list[str]:
     return [
         f"{start / unit.ns:,.7g} to {end / unit.ns:,.7g} {unit.symbol}<br>{counted}: {count:,}"
         for start, end, count in zip(
-            table["start_ns"], table["end_ns"], table["count"], strict=True
+            *(table[name].tolist() for name in ("start_ns", "end_ns", "count")), strict=True
         )
     ]
 

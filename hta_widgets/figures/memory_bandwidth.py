@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.step_lines import STRIPS_AT_MOST, StepLine, step_lines
+from hta_widgets.figures.step_lines import StepLine, first_changes, lines_to_draw, step_lines
 from hta_widgets.figures.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["MEMORY"]
@@ -27,17 +29,19 @@ def memory_bandwidth(
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
     table = result.transfers
-    count = 2 * table["operations"]
-    first = count.groupby(table["rank"]).cumsum() - count
-    table = table.assign(first=first, changes=count)
-    table = table[(table["name"] == name) | (name == "")]
-    drawn = table.nlargest(STRIPS_AT_MOST, "changes").sort_index()
-    several_ranks = len(set(table["rank"])) > 1
-    rows = zip(drawn["name"], drawn["rank"], drawn["first"], drawn["changes"], strict=True)
+    names, rank = table["name"].tolist(), table["rank"].to_numpy()
+    changes = 2 * table["operations"].to_numpy()
+    first = first_changes(rank, changes)
+    wanted = np.array([name in {"", each} for each in names], dtype=bool)
+    several_ranks = np.unique(rank[wanted]).size > 1
+    places = lines_to_draw(changes, np.flatnonzero(wanted))
     return step_lines(
-        [_line(result, *row, with_rank=several_ranks) for row in rows],
+        [
+            _line(result, names[at], int(rank[at]), first[at], changes[at], with_rank=several_ranks)
+            for at in places.tolist()
+        ],
         window_us=window_us,
-        lines_in_all=len(table),
+        lines_in_all=int(wanted.sum()),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.step_lines import STRIPS_AT_MOST, StepLine, step_lines
+from hta_widgets.figures.step_lines import StepLine, first_changes, lines_to_draw, step_lines
 from hta_widgets.figures.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["COMPUTATION"]
@@ -32,16 +33,14 @@ def queue_length(
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
     table = result.streams
-    first = table.groupby("rank")["count"].cumsum() - table["count"]
-    table = table.assign(first=first, label=_labels(table))
-    if streams:
-        table = table[table["stream"].isin(list(streams))]
-    drawn = table.nlargest(STRIPS_AT_MOST, "count").sort_index()
-    rows = zip(drawn["label"], drawn["rank"], drawn["first"], drawn["count"], strict=True)
+    rank, stream, count = (table[name].to_numpy() for name in ("rank", "stream", "count"))
+    first, labels = first_changes(rank, count), _labels(table)
+    wanted = np.isin(stream, list(streams)) if streams else np.ones(len(table), dtype=bool)
+    places = lines_to_draw(count, np.flatnonzero(wanted))
     return step_lines(
-        [_line(result, *row) for row in rows],
+        [_line(result, labels[at], int(rank[at]), first[at], count[at]) for at in places.tolist()],
         window_us=window_us,
-        lines_in_all=len(table),
+        lines_in_all=int(wanted.sum()),
     )
 
 
@@ -54,12 +53,13 @@ def _line(result: QueueLength, label: str, rank: int, first: int, count: int) ->
 
 def _labels(table: pd.DataFrame) -> list[str]:
     """Stream of each row, with rank and device where there are several."""
-    ranks = len(set(table["rank"])) > 1
-    devices = table.groupby("rank")["device"].transform("nunique") > 1
-    rows = zip(table["rank"], table["device"], table["stream"], devices, strict=True)
+    rows = list(zip(*(table[key].tolist() for key in ("rank", "device", "stream")), strict=True))
+    devices: dict[int, set[int]] = {}
+    for rank, device, _ in rows:
+        devices.setdefault(rank, set()).add(device)
     return [
-        (f"Rank {rank} · " if ranks else "")
-        + (f"GPU {device} · " if several else "")
+        (f"Rank {rank} · " if len(devices) > 1 else "")
+        + (f"GPU {device} · " if len(devices[rank]) > 1 else "")
         + f"Stream {stream}"
-        for rank, device, stream, several in rows
+        for rank, device, stream in rows
     ]

@@ -46,6 +46,25 @@ class _Stretch(NamedTuple):
     end_ns: int
 
 
+def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of the first change of each line among the changes of its rank.
+
+    Parameters
+    ----------
+    rank, changes : ndarray of int64
+        Rank of each line and how many changes it has; the lines of a rank stand together.
+    """
+    before = np.cumsum(changes) - changes
+    _, first, place = np.unique(rank, return_index=True, return_inverse=True)
+    return np.asarray(before - before[first[place]])
+
+
+def lines_to_draw(changes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of the lines at some places, those with most changes, in their order."""
+    most = np.argsort(-changes[places], kind="stable")[:STRIPS_AT_MOST]
+    return np.sort(places[most])
+
+
 def step_lines(
     lines: Sequence[StepLine],
     *,

@@ -18,6 +18,7 @@ MAX_ROWS: Final = 200
 """Rows of a table that are sent."""
 
 _BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
+_NUMBER_KINDS = {"i", "u", "f"}
 _LISTS = (list, tuple)
 _SIMPLE = (str, int, type(None))
 
@@ -83,7 +84,7 @@ def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:
 
 
 def _heading(column: pd.Series[Any]) -> dict[str, str]:
-    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    is_number = column.dtype.kind in _NUMBER_KINDS
     return {"label": str(column.name), "align": "right" if is_number else "left"}
 
 

@@ -215,40 +215,39 @@ def _count(calls: LaunchingCalls, places: Rows) -> Counted:
     ]
     gpu_time_ns = calls.time_before_ns[end] - calls.time_before_ns[begin]
     cpu_time_ns = calls.cpu_time_ns[places]
+    patterns = [
+        SEPARATOR.join([operator, *names])
+        for operator, names in zip(operators, sequences, strict=True)
+    ]
+    order = sorted(range(count.size), key=lambda at: (-count[at], patterns[at]))
     table = pd.DataFrame(
         {
-            "pattern": [
-                SEPARATOR.join([operator, *names])
-                for operator, names in zip(operators, sequences, strict=True)
-            ],
-            "operator": operators,
-            "kernels": counts[example],
-            "count": count,
-            "gpu_time_ns": sums_by_group(gpu_time_ns, ids, count.size),
-            "cpu_time_ns": sums_by_group(cpu_time_ns, ids, count.size),
+            "pattern": [patterns[each] for each in order],
+            "operator": [operators[each] for each in order],
+            "kernels": counts[example][order],
+            "count": count[order],
+            "gpu_time_ns": sums_by_group(gpu_time_ns, ids, count.size)[order],
+            "cpu_time_ns": sums_by_group(cpu_time_ns, ids, count.size)[order],
         },
         columns=list(_COLUMNS),
-    ).sort_values(["count", "pattern"], ascending=[False, True], kind="stable")
-    order = table.index.to_numpy()
+    )
     events = calls.tree.rows[places]
     by_event = np.argsort(events, kind="stable")
     occurrences = pd.DataFrame(
         {
             "event": events[by_event],
-            "pattern": np.argsort(order)[ids[by_event]],
+            "pattern": np.argsort(np.array(order, dtype=np.int64))[ids[by_event]],
             "gpu_time_ns": gpu_time_ns[by_event],
             "cpu_time_ns": cpu_time_ns[by_event],
         }
     )
-    return (
-        table.reset_index(drop=True),
-        tuple(sequences[each] for each in order.tolist()),
-        occurrences,
-    )
+    return table, tuple(sequences[each] for each in order), occurrences
 
 
 def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
     """Operations of one occurrence after the other, each in order of start on the GPU."""
+    if counts.max(initial=0) <= 1:
+        return begin[counts > 0]
     operations = _runs(begin, counts)
     occurrence = np.repeat(np.arange(begin.size), counts)
     stride = int(calls.gpu_rank.max(initial=0)) + 1
@@ -258,10 +257,11 @@ def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
 
 def _pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
     """Give equal patterns equal numbers from 0 on."""
-    ids = np.zeros(counts.size, dtype=np.int64)
     launches = counts > 0
-    ids[launches] = _sequence_ids(kernels, counts[launches]) + 1
-    return _renamed(ids * (int(operators.max(initial=0)) + 1) + operators)
+    ids = np.zeros(counts.size, dtype=np.int64)
+    ids[launches] = _sequence_ids(kernels, counts[launches]) + (not launches.all())
+    least, most = int(operators.min(initial=0)), int(operators.max(initial=0))
+    return ids if least == most else _renamed(ids * (most + 1) + operators)
 
 
 def _sequence_ids(words: Rows, lengths: Rows) -> Rows:

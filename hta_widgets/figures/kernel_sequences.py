@@ -66,11 +66,10 @@ def readable_patterns(result: KernelSequences) -> pd.DataFrame:
         ``sequence`` (short names of the kernels), the columns of ``result.patterns`` but the
         pattern, and last the ``pattern``, cut in the middle when longer than 2,000 characters.
     """
-    table = result.patterns.drop(columns="pattern")
-    table.insert(0, "sequence", [sequence_words(names) for names in result.sequences])
-    return table.assign(
-        pattern=[cut_in_the_middle(each, TABLE_WIDTH) for each in result.patterns["pattern"]]
-    )
+    columns = dict(result.patterns.items())
+    patterns = [cut_in_the_middle(each, TABLE_WIDTH) for each in columns.pop("pattern")]
+    sequences = [sequence_words(names) for names in result.sequences]
+    return pd.DataFrame({"sequence": sequences, **columns, "pattern": patterns})
 
 
 def _on_axis(names: tuple[str, ...]) -> str:

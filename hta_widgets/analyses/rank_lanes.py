@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time_slices import Timeline, slice_edges, time_in_slices
+from hta_widgets.analyses.time_slices import Timeline, at_edges, slice_edges, time_in_slices
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Kind
 from hta_widgets.trace.gpu_work import NO_DEVICE
@@ -80,6 +80,13 @@ class Lanes:
                 extents[lane.rank] = min(start_ns, own[0]), max(end_ns, own[1])
         return extents
 
+    @cached_property
+    def extent_of_lanes(self) -> tuple[Times, Times]:
+        """First kernel start and last kernel end of each lane, in ns since the job's origin."""
+        own = np.array([(lane.start_ns, lane.end_ns) for lane in self.lanes], dtype=np.int64)
+        starts, ends = own.T + self.offset_ns
+        return starts, ends
+
     @property
     def window(self) -> tuple[int, int]:
         """First kernel start and last kernel end of all, in ns since the job's origin."""
@@ -96,30 +103,31 @@ def source_label(job: Job, rank: int) -> str:
 
 
 def lane_slices(
-    job: Job, ranks: Iterable[int], by: str, window_ns: tuple[int, int], slices: int
+    job: Job, ranks: Iterable[int], by: str, source: Lanes, slices: int
 ) -> NDArray[np.int64]:
-    """Cut all lanes, in their order, into equal slices of a window on the job's clock.
+    """Cut all lanes of some ranks, in their order, into equal slices of their window.
 
     Returns
     -------
     ndarray of int64, shape (4, lanes, slices)
         Time (ns) of each of the `ACTIVITIES`.
     """
-    window = (*window_ns, slices, job.origin_ns)
-    by_rank = job.reduce("lane slices", _slices_of, ranks, by, *window)
-    return np.concatenate(list(by_rank.values()), axis=1)
+    window = (*source.window, slices)
+    by_rank = job.reduce("lanes at edges", _at_edges, ranks, by, *window, job.origin_ns)
+    at = np.concatenate(list(by_rank.values()))
+    return time_in_slices(at, slice_edges(*window), *source.extent_of_lanes)
 
 
 def _lanes_of(rank: Rank, by: str) -> list[Lane]:
     return [lane for lane, _ in _timed_lanes(rank, by)]
 
 
-def _slices_of(  # noqa: PLR0917  # arguments of a task have their places
+def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
     rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, origin_ns: int
 ) -> NDArray[np.int64]:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
-    edges = slice_edges(start_ns, end_ns, slices) - (rank.trace.origin_ns - origin_ns)
-    return time_in_slices(timelines, np.broadcast_to(edges, (len(timelines), edges.size)))
+    offset_ns = rank.trace.origin_ns - origin_ns
+    return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 
 def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:

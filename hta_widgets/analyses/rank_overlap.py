@@ -133,7 +133,7 @@ def rank_overlap(
         job.remember(("rank_overlap", by, common_window), compare) if whole_job else compare()
     )
     window_ns = compared.source.window
-    spent = lane_slices(job, chosen, by, window_ns, slices)
+    spent = lane_slices(job, chosen, by, compared.source, slices)
     return RankOverlap(
         by=by,
         lanes=compared.lanes,

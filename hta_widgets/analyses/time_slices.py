@@ -70,14 +70,42 @@ def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
     return start_ns + places * whole + places * rest // slices
 
 
-def time_in_slices(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
-    """Cut timelines at edges.
+def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
+    """Look up timelines at edges.
 
     Parameters
     ----------
     timelines : sequence of Timeline
-    edges : ndarray of int64, shape (timelines, slices + 1)
-        Edges (ns) on the clock of each timeline, ascending.
+    edges : ndarray of int64, shape (slices + 1,)
+        Edges (ns) on the clock of the timelines, ascending.
+
+    Returns
+    -------
+    ndarray of int64, shape (timelines, 5, slices + 1)
+        How long (ns) the edge is after the last change; what goes on then; and the time (ns) of
+        compute, communicate and overlap before that change.
+    """
+    at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
+    for timeline, found in zip(timelines, at, strict=True):
+        latest = timeline.changes[_TIME].searchsorted(edges, "right") - 1
+        timeline.changes.take(latest, axis=1, out=found, mode="clip")
+    at[:, _TIME] = edges - at[:, _TIME]
+    return at
+
+
+def time_in_slices(
+    at: NDArray[np.int64], edges: Times, start_ns: Times, end_ns: Times
+) -> NDArray[np.int64]:
+    """Cut timelines at edges at which they were looked up.
+
+    Parameters
+    ----------
+    at : ndarray of int64, shape (timelines, 5, slices + 1)
+        From `at_edges`.
+    edges : ndarray of int64, shape (slices + 1,)
+        The edges (ns) on one clock.
+    start_ns, end_ns : ndarray of int64, shape (timelines,)
+        Start and end of the timelines on that clock.
 
     Returns
     -------
@@ -85,17 +113,10 @@ def time_in_slices(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.in
         Time (ns) of each of the `ACTIVITIES`; before the start and after the end of a timeline
         there is none.
     """
-    lanes, count = edges.shape
-    at = np.empty((lanes, _BEFORE + _BUSY, count), dtype=np.int64)
-    for timeline, times, found in zip(timelines, edges, at, strict=True):
-        latest = timeline.changes[_TIME].searchsorted(times, "right") - 1
-        timeline.changes.take(latest, axis=1, out=found, mode="clip")
-    since = np.maximum(edges - at[:, _TIME], 0)
-    before = np.empty((len(ACTIVITIES), lanes, count), dtype=np.int64)
+    since = np.maximum(at[:, _TIME], 0)
+    before = np.empty((len(ACTIVITIES), len(at), edges.size), dtype=np.int64)
     for place in range(_BUSY):
         before[place] = at[:, _BEFORE + place] + since * (at[:, _ACTIVITY] == place + 1)
-    starts = np.array([[timeline.start_ns] for timeline in timelines], dtype=np.int64)
-    ends = np.array([[timeline.end_ns] for timeline in timelines], dtype=np.int64)
-    inside = np.clip(edges, starts.reshape(-1, 1), ends.reshape(-1, 1)) - starts.reshape(-1, 1)
-    before[_BUSY] = inside - before[:_BUSY].sum(axis=0)
+    starts, ends = start_ns[:, np.newaxis], end_ns[:, np.newaxis]
+    before[_BUSY] = np.clip(edges, starts, ends) - starts - before[:_BUSY].sum(axis=0)
     return np.diff(before, axis=2)

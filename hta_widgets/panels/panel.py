@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
@@ -19,6 +19,7 @@ from hta_widgets.panels.actions import answer, reason
 from hta_widgets.panels.assets import shared_assets
 from hta_widgets.panels.controls import Control
 from hta_widgets.panels.front_end import static_file
+from hta_widgets.panels.latest import Latest
 from hta_widgets.panels.selection import Selection, ascending
 from hta_widgets.panels.summary import html_summary
 from hta_widgets.panels.view import as_text, figure_view, table_view
@@ -59,15 +60,18 @@ class Outcome:
         """The drawings as plotly's figures."""
         return {name: drawing.figure() for name, drawing in self.drawings.items()}
 
-    def view(self) -> dict[str, Any]:
+    def view(self, latest: Latest) -> dict[str, Any]:
         """Everything that the browser shows of it."""
         return {
             "finding": self.result.finding,
             "notices": self.notices,
             "empty": self.empty,
             "error": None,
-            "figures": [figure_view(name, drawing) for name, drawing in self.drawings.items()],
-            "table": table_view(self.table),
+            "figures": [
+                latest.get(place, partial(figure_view, *named), *named)
+                for place, named in enumerate(self.drawings.items())
+            ],
+            "table": latest.get("table", partial(table_view, self.table), self.table),
         }
 
 
@@ -143,6 +147,7 @@ class Panel(anywidget.AnyWidget):
         for name in self._mirrored():
             setattr(selection, name, parameters.pop(name, getattr(selection, name)))
         self._holding = 0
+        self._latest = Latest()
         self._stale = True
         self._refusal: str | None = None
         self._outcome: Outcome | None = None
@@ -313,7 +318,7 @@ class Panel(anywidget.AnyWidget):
             self._publish({**self._view, "error": self._error()})
         else:
             self._failure = None
-            self._publish({**self._outcome.view(), "error": self._error()})
+            self._publish({**self._outcome.view(self._latest), "error": self._error()})
 
     def _analyse_and_draw(self) -> Outcome:
         self._refuse_too_many_ranks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -77,7 +78,9 @@ class RankOverlapPanel(Panel):
         shown = self._analyse([]) if self.linked and self.ranks else result
         chosen = self.ranks if self.linked else []
         name = f"Time by {self.by} (▲ higher, ▼ lower than the others)"
-        figures = {name: time_by_lane(shown, selected=chosen, as_percent=self.as_percent)}
+        columns = partial(time_by_lane, shown, selected=chosen, as_percent=self.as_percent)
+        basis = (shown.lanes, shown.outliers, tuple(chosen), self.as_percent)
+        figures = {name: self._latest.get("time by lane", columns, *basis)}
         many = len(shown.lanes) > STRIPS_AT_MOST
         if many:
             name = f"Share of each slice of time, by {self.by} (pale 0 %, full colour 100 %)"

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.panels import ComparePanel, RankOverlapPanel, panel
+from hta_widgets.panels.latest import Latest
+from hta_widgets.trace.job import Job
+
+TABLE = pd.DataFrame({"n": [1]})
+
+
+def test_the_same_sources_are_not_used_again():
+    latest, made = Latest(), []
+    for sources in [(TABLE, 1, (2,)), (TABLE, 1, (2,)), (TABLE, 1, (3,)), (TABLE.copy(), 1, (3,))]:
+        latest.get("table", lambda: made.append(None), *sources)
+    assert len(made) == 3
+    latest.get("other", lambda: made.append(None), TABLE)
+    assert len(made) == 4
+
+
+def test_a_step_turns_into_json_what_it_changed(loaded: Job, monkeypatch):
+    shown = []
+    for name in ("figure_view", "table_view"):
+        make = getattr(panel, name)
+        monkeypatch.setattr(
+            panel, name, lambda *given, make=make, name=name: shown.append(name) or make(*given)
+        )
+    lanes = RankOverlapPanel(loaded)
+    before = lanes._view
+    shown.clear()
+    lanes.slices = 7
+    assert shown == ["figure_view"]
+    assert lanes._view["figures"][0] == before["figures"][0]
+    assert lanes._view["figures"][1] != before["figures"][1]
+    compared = ComparePanel(loaded, loaded)
+    shown.clear()
+    compared.listed = "times"
+    assert shown == ["table_view"]

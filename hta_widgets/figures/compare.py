@@ -98,19 +98,30 @@ def kernel_changes(
     table = changed_kernels(result, sort_by=sort_by).head(num_kernels)
     unit = time_unit(float(table[column].abs().max()) if len(table) else 0)
     scale, symbol = (1, "") if sort_by == "count" else (unit.ns, f" ({unit.symbol})")
-    changes = table[column] / scale
     looks = {
         BOTH: ("In both", NEUTRAL, ""),
         FIRST: (f"Only in {_legend_name(result.first)}", FIRST_COLOR, "/"),
         SECOND: (f"Only in {_legend_name(result.second)}", SECOND_COLOR, "\\"),
     }
-    emphasise = bool(selected) and bool((table["name_first"] == selected).any())
+    rows = cast("list[_Row]", table.to_dict("records"))
+    names = [None if pd.isna(row["name_first"]) else row["name_first"] for row in rows]
     bars = [
-        _kernel_bars(
-            table[table["in"] == side], changes, look, selected if emphasise else "", result
+        trace(
+            "bar",
+            x=np.array([rows[place][column] / scale for place in places]),
+            y=np.array(places),
+            width=_BAR_WIDTH,
+            orientation="h",
+            name=name,
+            marker={"color": color, "pattern": {"shape": pattern}},
+            customdata=[[names[place]] for place in places],
+            meta=SELECT_KERNEL,
+            hovertext=[_kernel_hover(rows[place], result) for place in places],
+            hovertemplate="%{hovertext}<extra></extra>",
+            **_emphasis([names[place] for place in places], selected if selected in names else ""),
         )
-        for side, look in looks.items()
-        if (table["in"] == side).any()
+        for side, (name, color, pattern) in looks.items()
+        if (places := [place for place, row in enumerate(rows) if row["in"] == side])
     ]
     per = f" {result.unit}" if result.unit and sort_by != "mean" else ""
     return drawing(
@@ -119,38 +130,16 @@ def kernel_changes(
         height=height_for_rows(len(table)),
         showlegend=True,
         xaxis=axis(f"Change of {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
-        yaxis=names_axis(plot_names(table["kernel"].tolist())),
+        yaxis=names_axis(plot_names([row["kernel"] for row in rows])),
     )
 
 
-def _kernel_bars(
-    table: pd.DataFrame,
-    changes: pd.Series[float],
-    look: tuple[str, str, str],
-    selected: str,
-    result: Compare,
-) -> Trace:
-    name, color, pattern = look
-    rows = cast("list[_Row]", table.to_dict("records"))
-    emphasis: dict[str, Any] = {}
-    if selected:
-        points = np.flatnonzero(table["name_first"] == selected).tolist()
-        faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
-        emphasis = {"selectedpoints": points, "unselected": faded}
-    return trace(
-        "bar",
-        x=changes.loc[table.index].to_numpy(dtype=float),
-        y=table.index.to_numpy(),
-        width=_BAR_WIDTH,
-        orientation="h",
-        name=name,
-        marker={"color": color, "pattern": {"shape": pattern}},
-        customdata=[[None if pd.isna(row["name_first"]) else row["name_first"]] for row in rows],
-        meta=SELECT_KERNEL,
-        hovertext=[_kernel_hover(row, result) for row in rows],
-        hovertemplate="%{hovertext}<extra></extra>",
-        **emphasis,
-    )
+def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
+    """Fade all but the selected kernel, also where it is not among them."""
+    if not selected:
+        return {}
+    points = [place for place, name in enumerate(names) if name == selected]
+    return {"selectedpoints": points, "unselected": {"marker": {"opacity": NOT_SELECTED_OPACITY}}}
 
 
 def _kernel_hover(row: _Row, result: Compare) -> str:

@@ -12,7 +12,6 @@ from hta_widgets.analyses.compare import Compare, compare, job_names, steps_diff
 from hta_widgets.analyses.compared_kernels import by_change
 from hta_widgets.figures.compare import (
     SORT_COLUMNS,
-    changed_kernels,
     kernel_changes,
     tails,
     times,
@@ -124,7 +123,8 @@ class ComparePanel(Panel):
         return f"{type(self).__name__}({', '.join([*jobs, *values])})"
 
     def _changes(self, result: Compare) -> dict[str, Drawing]:
-        if changed_kernels(result, sort_by=self.sort_by).empty:
+        change = result.kernels[SORT_COLUMNS[self.sort_by]]
+        if not (change.notna() & (change != 0)).any():
             return {}
         figure = kernel_changes(
             result,

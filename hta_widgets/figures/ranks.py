@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.figures.drawing import Drawing, Trace, trace
+from hta_widgets.figures.drawing import Drawing, Trace, objects, trace
 from hta_widgets.figures.style import axis, drawing, emphasis
 from hta_widgets.quantities import duration, percent, time_unit
 
@@ -26,10 +26,11 @@ class TimeSeries(NamedTuple):
 
 def rank_labels(table: pd.DataFrame) -> list[str]:
     """Label of each row: the rank, and its device where a rank has several."""
-    several = table["rank"].duplicated().any()
+    ranks, devices = table["rank"].tolist(), table["device"].tolist()
+    several = len(set(ranks)) < len(ranks)
     return [
         f"{rank} · GPU {device}" if several and device >= 0 else f"{rank}"
-        for rank, device in zip(table["rank"], table["device"], strict=True)
+        for rank, device in zip(ranks, devices, strict=True)
     ]
 
 
@@ -79,15 +80,10 @@ def stacked_time_bars(
     """
     unit = time_unit(float(table[whole].max()))
     scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
+    hover = _hover(table, series, whole, whole_name)
     bars = [
-        _bars(
-            table,
-            each,
-            table[each.column] / scale,
-            _hover(table, each, whole, whole_name),
-            selected,
-        )
-        for each in series
+        _bars(table, each, table[each.column] / scale, texts, selected)
+        for each, texts in zip(series, hover, strict=True)
     ]
     title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
@@ -100,14 +96,23 @@ def stacked_time_bars(
     )
 
 
-def _hover(table: pd.DataFrame, series: TimeSeries, whole: str, whole_name: str) -> list[str]:
-    rows = zip(rank_labels(table), table[series.column], table[whole], strict=True)
+def _hover(
+    table: pd.DataFrame, series: Sequence[TimeSeries], whole: str, whole_name: str
+) -> list[list[str]]:
+    """Texts of each bar of each part."""
+    totals = table[whole].tolist()
+    ends = [f"{duration(total)} {whole_name}" for total in totals]
+    labels = rank_labels(table)
     return [
-        f"Rank {label}<br>{series.name}: {duration(ns)}, "
-        f"{percent(100 * ns / total)} of {duration(total)} {whole_name}"
-        if total
-        else f"Rank {label}: no {whole_name}"
-        for label, ns, total in rows
+        [
+            f"Rank {label}<br>{each.name}: {duration(ns)}, {percent(100 * ns / total)} of {end}"
+            if total
+            else f"Rank {label}: no {whole_name}"
+            for label, ns, total, end in zip(
+                labels, table[each.column].tolist(), totals, ends, strict=True
+            )
+        ]
+        for each in series
     ]
 
 
@@ -115,7 +120,7 @@ def _bars(
     table: pd.DataFrame,
     series: TimeSeries,
     heights: pd.Series[float],
-    hover: Sequence[str],
+    hover: list[str],
     selected: Collection[int],
 ) -> Trace:
     return trace(
@@ -124,9 +129,9 @@ def _bars(
         y=heights.to_numpy(dtype=float),
         name=series.name,
         marker={"color": series.color},
-        customdata=[[rank] for rank in table["rank"].tolist()],
+        customdata=objects([[rank] for rank in table["rank"].tolist()]),
         meta=SELECT_RANKS,
-        hovertext=list(hover),
+        hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
         **rank_emphasis(table, selected),
     )

@@ -24,15 +24,11 @@ class Timeline:
 
     Attributes
     ----------
-    start_ns, end_ns : int
-        Times between which there is one of the four activities at any time.
     changes : ndarray of int64, shape (5, changes)
         Times of the changes (ns, ascending); what goes on from then on (bit 0: computation, bit 1:
         communication); and the time (ns) of compute, communicate and overlap before.
     """
 
-    start_ns: int
-    end_ns: int
     changes: Times
 
     @classmethod
@@ -49,7 +45,7 @@ class Timeline:
         length = np.diff(times)
         for place in range(_BUSY):
             np.cumsum(length * (activity[:-1] == place + 1), out=changes[_BEFORE + place, 1:])
-        return cls(start_ns, end_ns, changes)
+        return cls(changes)
 
     @property
     def busy_ns(self) -> Times:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections import Counter
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
+from benchmarks.big_job import with_kernels
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
@@ -22,6 +24,8 @@ from tests.kineto_text import call, host, kernel, step, write
 LAUNCHES = 3000
 BLOCK_BYTES = 65_536
 OBJECTS_PER_EVENT = 7
+BYTES_PER_ROW = 2
+"""Less than any column of numbers takes, but for one or two of single bytes."""
 
 
 def events(rank):
@@ -205,6 +209,39 @@ def test_a_step_touches_few_rows(job, rows_touched, name, control):
     panel.close()
     assert panel._view["error"] is None
     assert rows_touched.total() < LAUNCHES, rows_touched
+
+
+@pytest.fixture(scope="module")
+def two_sizes(files):
+    """Two jobs of one rank, the second with four times the GPU operations."""
+    job = open_trace(files / "rank-0.json.gz", progress=False)
+    return [with_kernels(job, times * 16 * LAUNCHES) for times in (1, 4)]
+
+
+@pytest.mark.parametrize(("name", "control"), [*moves()])
+def test_a_step_needs_no_more_memory_where_there_are_more_rows(two_sizes, name, control):
+    small, large = two_sizes
+    if not PANELS[name].concerns(small):
+        pytest.skip("nothing for this panel in the job")
+    more_rows = len(large.gpu_work(0)) - len(small.gpu_work(0))
+    assert more_rows > 32 * LAUNCHES
+    more_bytes = peak_of_step(large, name, control) - peak_of_step(small, name, control)
+    assert more_bytes < BYTES_PER_ROW * more_rows
+
+
+def peak_of_step(job, name, control):
+    """Bytes allocated at a time during a step that was made before."""
+    panel = PANELS[name](job)
+    value, before = other_value(panel, control, job), getattr(panel, control.name)
+    peaks = []
+    for _ in range(3):
+        setattr(panel, control.name, before)
+        tracemalloc.start()
+        setattr(panel, control.name, value)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    panel.close()
+    return min(peaks)
 
 
 def other_value(panel, control, job):

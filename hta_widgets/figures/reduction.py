@@ -43,7 +43,7 @@ def steps_to_draw(
     if last - first <= points:
         return np.arange(first, last)
     intervals = max(points // _KEPT_PER_INTERVAL, 1)
-    inner = np.linspace(start_ns, end_ns, intervals + 1)[1:-1]
+    inner = np.ceil(np.linspace(start_ns, end_ns, intervals + 1)[1:-1]).astype(np.int64)
     cuts = first + np.searchsorted(time_ns[first:last], inner)
     edges = np.unique(np.concatenate(([first], cuts, [last])))
     kept = {first}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from mmap import mmap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,8 @@ Columns = dict[str, NDArray[Any]]
 Text = TypeVar("Text", str, bytes)
 
 ABSENT = -1
-_PIECES_PER_BLOCK = 64
+_PIECES_PER_BLOCK = 32
+_INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 _NO_STREAM = 2**32 - 1
 """How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
 
@@ -20,11 +22,13 @@ _NO_STREAM = 2**32 - 1
 class GrowingColumns:
     """Equally long columns that grow piece by piece.
 
-    Small pieces are put together into blocks large enough that the allocator gives their memory
-    back when they go: reading a trace then never holds its columns twice.
+    Small pieces are put together into blocks, which hold integers in the narrowest type that they
+    fit, in pages that go back to the system with the column: a trace's columns are never held
+    twice.
     """
 
     def __init__(self) -> None:
+        self._types: dict[str, np.dtype[Any]] = {}
         self._pieces: list[Columns] = []
         self._blocks: list[Columns] = []
 
@@ -35,19 +39,69 @@ class GrowingColumns:
             self._close_block()
 
     def names(self) -> list[str]:
-        """Names of the columns; none before the first piece."""
-        return list((self._blocks + self._pieces)[0]) if self._blocks or self._pieces else []
+        """Names of the columns that have not been taken; none before the first piece."""
+        self._close_block()
+        return list(self._types)
 
-    def pop(self, key: str) -> NDArray[Any]:
-        """Return a whole column and forget it."""
-        if self._pieces:
-            self._close_block()
-        return np.concatenate([block.pop(key) for block in self._blocks])
+    def pop(self, key: str, places: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return a whole column and forget it.
+
+        Parameters
+        ----------
+        key : str
+        places : ndarray of int64, optional
+            Where each value goes; they stay as they were appended when not given.
+        """
+        self._close_block()
+        blocks = [block.pop(key) for block in self._blocks]
+        column = np.empty(sum(block.size for block in blocks), self._types.pop(key))
+        begin = 0
+        for block in blocks:
+            span = slice(begin, begin + block.size)
+            column[span if places is None else places[span]] = block
+            begin = span.stop
+        return column
 
     def _close_block(self) -> None:
-        keys = self._pieces[0]
-        self._blocks.append({key: np.concatenate([p[key] for p in self._pieces]) for key in keys})
+        if not self._pieces:
+            return
+        block: Columns = {}
+        for key in self._pieces[0]:
+            pieces = [piece[key] for piece in self._pieces]
+            dtype = np.result_type(*{piece.dtype for piece in pieces})
+            self._types[key] = np.promote_types(self._types.get(key, dtype), dtype)
+            block[key] = _packed(pieces, dtype)
+        self._blocks.append(block)
         self._pieces = []
+
+
+def places_in(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place that each value has once all are put into `order`."""
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return places
+
+
+def _packed(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Join pieces, integers in the narrowest type that holds them.
+
+    Freed blocks of the allocator's heap leave holes between those in use; pages that a block has
+    for itself do not.
+    """
+    if dtype.kind == "i":
+        dtype = _narrowest([piece for piece in pieces if piece.size])
+    size = sum(piece.size for piece in pieces)
+    pages = mmap(-1, max(size * dtype.itemsize, 1))
+    packed = np.frombuffer(pages, dtype, size)
+    return np.concatenate(pieces, out=packed, casting="same_kind")
+
+
+def _narrowest(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
+    """Narrowest type that holds all of the integers."""
+    least = min((piece.min() for piece in pieces), default=0)
+    most = max((piece.max() for piece in pieces), default=0)
+    holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
+    return np.dtype(next(holding))
 
 
 class Vocabulary(dict[Text, int]):

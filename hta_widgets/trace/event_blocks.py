@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
-from hta_widgets.trace.columns import ABSENT, Columns, GrowingColumns, Vocabulary
+from hta_widgets.trace.columns import ABSENT, Columns, GrowingColumns, Vocabulary, places_in
 from hta_widgets.trace.events import Events, Kind, SideTable, TextColumn
 
 _IDENTITY = ("pid", "tid", "device", "stream", "correlation")
@@ -77,16 +77,16 @@ class EventBlocks:
         """Return the table in order of start, and the first start on the blocks' clock (ns)."""
         self.add(Kind.OTHER, np.empty(0, np.int64), np.empty(0, np.int64), [])
         starts = self._columns.pop("start_ns")
-        order = np.argsort(starts, kind="stable")
-        first_ns = int(starts[order[0]]) if order.size else 0
+        first_ns = int(starts.min()) if starts.size else 0
+        starts -= first_ns
+        places = places_in(np.argsort(starts, kind="stable"))
+        starts[places] = starts.copy()
         columns: dict[str, Any] = {
-            key: self._columns.pop(key)[order] for key in self._columns.names()
+            key: self._columns.pop(key, places) for key in self._columns.names()
         }
         name = TextColumn(columns.pop("name"), tuple(self._names))
-        new_row = np.empty_like(order)
-        new_row[order] = np.arange(order.size)
-        side = {table: self._finished(table, new_row) for table in self._side}
-        return Events(start_ns=starts[order] - first_ns, name=name, side=side, **columns), first_ns
+        side = {table: self._finished(table, places) for table in self._side}
+        return Events(start_ns=starts, name=name, side=side, **columns), first_ns
 
     def _add_side(self, table: str, fields: Mapping[str, Values], size: int) -> None:
         columns: Columns = {"rows": np.arange(self._count, self._count + size)}
@@ -98,13 +98,14 @@ class EventBlocks:
                 columns[column] = vocabulary.codes(values, size)
         self._side.setdefault(table, GrowingColumns()).append(columns)
 
-    def _finished(self, table: str, new_row: NDArray[np.int64]) -> SideTable:
+    def _finished(self, table: str, event_places: NDArray[np.int64]) -> SideTable:
         grown = self._side[table]
-        rows = new_row[grown.pop("rows")]
-        order = np.argsort(rows, kind="stable")
+        rows = event_places[grown.pop("rows")]
+        places = places_in(np.argsort(rows, kind="stable"))
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
-            values = grown.pop(column)[order]
+            values = grown.pop(column, places)
             texts = self._texts.get((table, column))
             columns[column] = values if texts is None else TextColumn(values, tuple(texts))
-        return SideTable(rows[order], columns)
+        rows.sort()
+        return SideTable(rows, columns)

@@ -18,6 +18,7 @@ from hta_widgets.trace.columns import (
     Labels,
     Vocabulary,
     integers,
+    places_in,
     streams,
 )
 from hta_widgets.trace.event_json import NO_ARGS, Event, decode_counters
@@ -92,13 +93,18 @@ class EventsBuilder:
         """Return the table in order of start, and the first start on the trace's own clock (ns)."""
         self.add([], 0, b"")
         starts = self._columns.pop("start_ns")
-        order = np.argsort(starts, kind="stable")
-        first_ns = int(starts[order[0]]) if order.size else 0
-        columns = {"start_ns": starts[order] - first_ns}
-        columns |= {key: self._columns.pop(key)[order] for key in self._columns.names()}
+        first_ns = int(starts.min()) if starts.size else 0
+        starts -= first_ns
+        places = places_in(np.argsort(starts, kind="stable"))
+        starts[places] = starts.copy()
+        columns = {key: self._columns.pop(key, places) for key in self._columns.names()}
         name = TextColumn(columns.pop("name"), tuple(self._names))
         events = Events(
-            name=name, labels=tuple(self._labels), side=self._side.finish(order), **columns
+            start_ns=starts,
+            name=name,
+            labels=tuple(self._labels),
+            side=self._side.finish(places),
+            **columns,
         )
         return events, first_ns
 

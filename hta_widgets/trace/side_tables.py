@@ -15,6 +15,7 @@ from hta_widgets.trace.columns import (
     Vocabulary,
     floats,
     integers,
+    places_in,
 )
 from hta_widgets.trace.event_json import NO_ARGS, Event
 from hta_widgets.trace.events import Kind, SideTable, TextColumn
@@ -103,11 +104,9 @@ class SideTablesBuilder:
         }
         self._tables.setdefault("counters", GrowingColumns()).append(columns)
 
-    def finish(self, order: NDArray[np.int64]) -> dict[str, SideTable]:
-        """Return the tables after the main table was put into `order`."""
-        new_row = np.empty_like(order)
-        new_row[order] = np.arange(order.size)
-        return {table: self._finished(table, new_row) for table in self._tables}
+    def finish(self, places: NDArray[np.int64]) -> dict[str, SideTable]:
+        """Return the tables after each event of the main table was put into its place."""
+        return {table: self._finished(table, places) for table in self._tables}
 
     def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Columns:
         def values(attribute: str) -> list[Any]:
@@ -142,16 +141,17 @@ class SideTablesBuilder:
         vocabulary = self._vocabularies.get((table, column))
         return None if vocabulary is None else tuple(vocabulary)
 
-    def _finished(self, table: str, new_row: NDArray[np.int64]) -> SideTable:
+    def _finished(self, table: str, event_places: NDArray[np.int64]) -> SideTable:
         grown = self._tables[table]
-        rows = new_row[grown.pop("rows")]
-        order = np.argsort(rows, kind="stable")
+        rows = event_places[grown.pop("rows")]
+        places = places_in(np.argsort(rows, kind="stable"))
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
-            values = grown.pop(column)[order]
+            values = grown.pop(column, places)
             texts = self._texts(table, column)
             columns[column] = values if texts is None else TextColumn(values, texts)
-        return SideTable(rows[order], columns)
+        rows.sort()
+        return SideTable(rows, columns)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

@@ -14,7 +14,7 @@ from benchmarks.big_job import with_kernels
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.trace import cache, cache_files, event_text
+from hta_widgets.trace import cache, cache_files, event_text, nesting
 from hta_widgets.trace.events import TextColumn
 from hta_widgets.trace.events_builder import EventsBuilder
 from hta_widgets.trace.kineto import load_kineto
@@ -26,6 +26,9 @@ BLOCK_BYTES = 65_536
 OBJECTS_PER_EVENT = 7
 BYTES_PER_ROW = 2
 """Less than any column of numbers takes, but for one or two of single bytes."""
+WAITING_BYTES_PER_EVENT = 40
+PARENTS_BYTES_PER_EVENT = 16
+"""The parents, and the calls in their order: two columns."""
 
 
 def events(rank):
@@ -119,6 +122,33 @@ def test_only_the_events_of_one_piece_are_objects(files, monkeypatch):
     most_objects = max(now for _, now in pieces) - before
     assert most_objects < OBJECTS_PER_EVENT * largest
     assert kept < 0.05 * len(trace.events)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_events_wait_in_few_bytes(files, monkeypatch):
+    finish = EventsBuilder.finish
+    waiting = []
+
+    def counting(self):
+        assert self._columns.names()  # closes the last block
+        blocks = self._columns._blocks
+        waiting.append(sum(column.nbytes for block in blocks for column in block.values()))
+        return finish(self)
+
+    monkeypatch.setattr(EventsBuilder, "finish", counting)
+    trace = load_kineto(files / "rank-0.json.gz", 0)
+    assert waiting[0] < WAITING_BYTES_PER_EVENT * len(trace.events)
+
+
+def test_finding_parents_takes_little_beside_them(files, monkeypatch):
+    table = load_kineto(files / "rank-0.json.gz", 0).events
+    monkeypatch.setattr(nesting, "_CALLS_AT_ONCE", 512)
+    tracemalloc.start()
+    parents = nesting.parent_rows(table)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * PARENTS_BYTES_PER_EVENT * len(table)
+    assert (parents >= 0).any()
 
 
 def test_opening_again_copies_no_column(files, tmp_path, monkeypatch):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.intervals import Times
 from hta_widgets.trace.events import Events, Kind
 
 NO_PARENT = -1
-_EVER = np.iinfo(np.int64).max
+_NO_THREAD = -1
+_CALLS_AT_ONCE = 1 << 16
+"""As many as the processor's cache holds what is looked up for."""
+
 CPU_CALLS = (
     Kind.CPU_OP,
     Kind.RUNTIME,
@@ -34,22 +37,26 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
     ndarray of int64, one per event
         Row of the parent; `NO_PARENT` for outermost calls and for all other events.
     """
-    parents = np.full(len(events), NO_PARENT, dtype=np.int64)
     rows = calls_outside_in(events)
-    thread = np.stack([events.pid[rows], events.tid[rows]])
-    begins_thread = np.ones(rows.size, dtype=bool)
-    begins_thread[1:] = np.any(thread[:, 1:] != thread[:, :-1], axis=0)
-    place = _last_still_running(events.start_ns[rows], events.end_ns[rows], begins_thread)
-    inside = place != NO_PARENT
-    parents[rows[inside]] = rows[place[inside]]
+    parents = np.full(len(events), NO_PARENT, dtype=np.int64)
+    for first in range(1, rows.size, _CALLS_AT_ONCE):
+        calls = rows[first : first + _CALLS_AT_ONCE]
+        before = rows[first - 1 :][: calls.size]
+        same_thread = events.pid[calls] == events.pid[before]
+        same_thread &= events.tid[calls] == events.tid[before]
+        parents[calls] = np.where(same_thread, before, NO_PARENT)
+        _move_outwards(events, parents, calls)
     return parents
 
 
 def calls_outside_in(events: Events) -> NDArray[np.int64]:
     """Rows of the calls of the CPU, thread by thread, each before the calls inside it."""
-    rows = events.rows_of(*CPU_CALLS)
-    keys = (-events.duration_ns[rows], events.start_ns[rows], events.tid[rows], events.pid[rows])
-    return np.asarray(rows[np.lexsort(keys)])
+    threads = _thread_codes(events)
+    threads[~np.isin(events.kind, CPU_CALLS)] = _NO_THREAD
+    rows = np.argsort(threads, kind="stable")
+    rows = rows[np.searchsorted(threads, _NO_THREAD, side="right", sorter=rows) :]
+    _put_longest_first(events, rows, threads)
+    return rows
 
 
 def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
@@ -60,21 +67,42 @@ def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
         parent = int(parents[parent])
 
 
-def _last_still_running(
-    starts: Times, ends: Times, begins_thread: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """For each call, the last one before it on its thread that ends after it starts.
+def _thread_codes(events: Events) -> NDArray[np.signedinteger[Any]]:
+    """Number the threads by process and thread, in a type so narrow that numpy sorts by radix."""
+    processes, threads = np.unique(events.pid), np.unique(events.tid)
+    narrow = np.min_scalar_type(-processes.size * threads.size - 1)
+    codes = np.searchsorted(processes, events.pid).astype(narrow)
+    codes *= threads.size
+    codes += np.searchsorted(threads, events.tid).astype(narrow)
+    return codes
 
-    Where one has ended, all calls between it and its own candidate have, too: calls go on to the
-    candidate of their candidate, all at once, until none has to.
+
+def _put_longest_first(
+    events: Events, rows: NDArray[np.int64], threads: NDArray[np.signedinteger[Any]]
+) -> None:
+    """Reorder calls that start at once on a thread; `rows` ascend by thread and start."""
+    starts = events.start_ns[rows]
+    follows = starts[1:] == starts[:-1]
+    codes = threads[rows]
+    follows &= codes[1:] == codes[:-1]
+    at_once = np.zeros(rows.size, dtype=bool)
+    at_once[1:] = follows
+    at_once[:-1] |= follows
+    places = np.flatnonzero(at_once)
+    calls = rows[places]
+    order = np.lexsort((-events.duration_ns[calls], starts[places], codes[places]))
+    rows[places] = calls[order]
+
+
+def _move_outwards(events: Events, parents: NDArray[np.int64], waiting: NDArray[np.int64]) -> None:
+    """Replace parents that have ended when their call starts.
+
+    Where one has ended, all calls between it and its own parent have, too: calls go on to the
+    parent of their parent, all at once, until none has to. Calls that come before are settled.
     """
-    outside = np.int64(0)
-    candidate = np.where(begins_thread, outside, np.arange(starts.size))
-    candidate = np.concatenate(([outside], candidate))
-    starts = np.concatenate(([_EVER], starts))
-    ends = np.concatenate(([_EVER], ends))
-    waiting = np.arange(1, starts.size)
     while waiting.size:
-        waiting = waiting[ends[candidate[waiting]] <= starts[waiting]]
-        candidate[waiting] = candidate[candidate[waiting]]
-    return candidate[1:] - 1
+        above = parents[waiting]
+        ended = events.start_ns[above] + events.duration_ns[above] <= events.start_ns[waiting]
+        ended &= above != NO_PARENT
+        waiting = waiting[ended]
+        parents[waiting] = parents[above[ended]]

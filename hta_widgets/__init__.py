@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,11 +10,7 @@ if TYPE_CHECKING:
     from hta_widgets.trace.open import open_trace
     from hta_widgets.trace.rank_sample import RankSample
     from hta_widgets.trace_analysis import TraceAnalysis
-
-try:
-    __version__ = version("hta_widgets")
-except PackageNotFoundError:
-    __version__ = "0+unknown"
+    from hta_widgets.version import __version__
 
 __all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "open_trace"]
 
@@ -23,6 +18,7 @@ _WHERE = {
     "Dashboard": "hta_widgets.panels.dashboard",
     "RankSample": "hta_widgets.trace.rank_sample",
     "TraceAnalysis": "hta_widgets.trace_analysis",
+    "__version__": "hta_widgets.version",
     "open_trace": "hta_widgets.trace.open",
 }
 """Imported when first used: processes that only load ranks do without widgets and figures."""

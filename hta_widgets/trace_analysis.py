@@ -7,44 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from hta_widgets.analyses.cupti_counters import cupti_counters
-from hta_widgets.analyses.idle_time import idle_time
-from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
-from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
-from hta_widgets.analyses.launched_work import work_of
-from hta_widgets.analyses.memory_bandwidth import bandwidth_changes, memory_bandwidth
-from hta_widgets.analyses.overlap import overlap
-from hta_widgets.analyses.queue_length import queue_changes, queue_length
-from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
-from hta_widgets.export.trace_with_counters import (
-    DEFAULT_SUFFIX,
-    TimeSeriesTypes,
-    write_traces_with_counters,
-)
-from hta_widgets.figures import kernel_breakdown as kernel_figures
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.idle_time import idle_time_of_streams
-from hta_widgets.figures.kernel_sequences import kernel_sequences as sequences_figure
-from hta_widgets.figures.launch_stats import launch_histogram
-from hta_widgets.figures.overlap import overlap as overlap_figure
-from hta_widgets.figures.style import titled
-from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
-from hta_widgets.figures.text import plot_name
-from hta_widgets.hta_tables.cupti_counters import cupti_counters as cupti_tables
-from hta_widgets.hta_tables.idle_time import idle_interval_statistics
-from hta_widgets.hta_tables.idle_time import idle_time as idle_table
-from hta_widgets.hta_tables.kernel_breakdown import kernel_breakdown as kernel_tables
-from hta_widgets.hta_tables.kernel_sequences import kernel_sequences as sequences_table
-from hta_widgets.hta_tables.launch_stats import launch_stats as launch_tables
-from hta_widgets.hta_tables.memory_bandwidth import memory_bw_summary, memory_bw_time_series
-from hta_widgets.hta_tables.overlap import overlap as overlap_table
-from hta_widgets.hta_tables.queue_length import queue_length_summary, queue_length_time_series
-from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as temporal_table
+from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.open import open_trace
@@ -52,6 +17,12 @@ from hta_widgets.trace.rank import Rank
 from hta_widgets.trace.rank_sample import RankSample
 from hta_widgets.trace.steps import analysed_steps
 from hta_widgets.trace.urls import PathLike, is_url, joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
+    from hta_widgets.figures.drawing import Drawing
 
 __all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
@@ -128,10 +99,14 @@ class TraceAnalysis:
             ``non_compute_time_pctg`` (percent of the kernel time, two decimals; NaN without GPU
             work). Where a rank has several devices: one row per device, and a column ``device``.
         """
+        from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+        from hta_widgets.figures.temporal_breakdown import temporal_breakdown as figure
+        from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as table
+
         result = temporal_breakdown(self.job)
         if visualize:
-            _show(temporal_figure(result), "Temporal breakdown")
-        return temporal_table(result)
+            _show(figure(result), "Temporal breakdown")
+        return table(result)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:  # noqa: FBT001, FBT002
         """Share of each rank's communication time that computation overlaps.
@@ -148,10 +123,14 @@ class TraceAnalysis:
             NaN without communication). Where a rank has several devices: one row per device, and
             a column ``device``.
         """
+        from hta_widgets.analyses.overlap import overlap
+        from hta_widgets.figures.overlap import overlap as figure
+        from hta_widgets.hta_tables.overlap import overlap as table
+
         result = overlap(self.job)
         if visualize:
-            _show(overlap_figure(result), "Communication-computation overlap")
-        return overlap_table(result)
+            _show(figure(result), "Communication-computation overlap")
+        return table(result)
 
     def get_gpu_kernel_breakdown(
         self,
@@ -186,6 +165,9 @@ class TraceAnalysis:
             the launches), ``kernel_type``, ``rank``, ``count`` (launches), ordered by type, name,
             rank. The rest of each type is one row ``others`` per rank.
         """
+        from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+        from hta_widgets.hta_tables.kernel_breakdown import kernel_breakdown as tables
+
         result = kernel_breakdown(
             self.job,
             duration_ratio=duration_ratio,
@@ -195,7 +177,7 @@ class TraceAnalysis:
         if visualize:
             for title, figure in _kernel_figures(result):
                 _show(figure, title, image_renderer)
-        return kernel_tables(result)
+        return tables(result)
 
     def get_idle_time_breakdown(  # noqa: PLR0917
         self,
@@ -236,6 +218,11 @@ class TraceAnalysis:
             ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max`` (µs, two decimals). None unless
             asked for.
         """
+        from hta_widgets.analyses.idle_time import idle_time
+        from hta_widgets.figures.idle_time import idle_time_of_streams
+        from hta_widgets.hta_tables.idle_time import idle_interval_statistics
+        from hta_widgets.hta_tables.idle_time import idle_time as table
+
         chosen = self._ranks_or_first(ranks)
         analyse = partial(
             idle_time,
@@ -249,7 +236,7 @@ class TraceAnalysis:
                 figure = idle_time_of_streams(analyse([rank]), as_percent=visualize_pctg)
                 _show(figure, f"Idle time of the streams of rank {rank}")
         statistics = idle_interval_statistics(result) if show_idle_interval_stats else None
-        return idle_table(result), statistics
+        return table(result), statistics
 
     def get_cuda_kernel_launch_stats(
         self,
@@ -283,6 +270,11 @@ class TraceAnalysis:
             call to start of the operation, 0 when it starts before), in µs. A call that launches a
             graph has a row for each of its operations.
         """
+        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
+        from hta_widgets.analyses.launched_work import work_of
+        from hta_widgets.figures.launch_stats import launch_histogram
+        from hta_widgets.hta_tables.launch_stats import launch_stats as tables
+
         chosen = self._ranks_or_first(ranks)
         analyse = partial(
             launch_stats,
@@ -297,7 +289,7 @@ class TraceAnalysis:
                 for distribution in DISTRIBUTIONS:
                     title = f"{distribution.replace('_', ' ').capitalize()} of rank {rank}"
                     _show(launch_histogram(of_rank, distribution), title)
-        return launch_tables(
+        return tables(
             {
                 rank: work_of(self.job, rank, include_memory_events=include_memory_events)
                 for rank in chosen
@@ -322,6 +314,9 @@ class TraceAnalysis:
             the position in the file of the launch or of the operation that begins. Where a rank has
             several devices: by device first, with a column ``device``.
         """
+        from hta_widgets.analyses.queue_length import queue_changes
+        from hta_widgets.hta_tables.queue_length import queue_length_time_series
+
         return queue_length_time_series(queue_changes(self.job, self._ranks_or_first(ranks)))
 
     def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
@@ -339,6 +334,9 @@ class TraceAnalysis:
             ``("queue_length", s)`` with s ``count`` (changes), ``mean``, ``std``, ``min``,
             ``25%``, ``50%``, ``75%``, ``max``. None without launches.
         """
+        from hta_widgets.analyses.queue_length import queue_length
+        from hta_widgets.hta_tables.queue_length import queue_length_summary
+
         return queue_length_summary(queue_length(self.job, self._ranks_or_first(ranks)))
 
     def get_memory_bw_time_series(
@@ -358,6 +356,9 @@ class TraceAnalysis:
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
+        from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
+        from hta_widgets.hta_tables.memory_bandwidth import memory_bw_time_series
+
         return memory_bw_time_series(bandwidth_changes(self.job, self._ranks_or_first(ranks)))
 
     def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
@@ -375,6 +376,9 @@ class TraceAnalysis:
             ``count`` (changes), ``mean``, ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max``.
             Without rows when no bandwidth is known; None without copies and fills.
         """
+        from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+        from hta_widgets.hta_tables.memory_bandwidth import memory_bw_summary
+
         return memory_bw_summary(memory_bandwidth(self.job, self._ranks_or_first(ranks)))
 
     def generate_trace_with_counters(
@@ -403,6 +407,8 @@ class TraceAnalysis:
             If `output_suffix` is no part of a file name, or a file of that name exists that is no
             such copy.
         """
+        from hta_widgets.export.trace_with_counters import write_traces_with_counters
+
         chosen = self._ranks_or_first(ranks)
         write_traces_with_counters(self.job, time_series, chosen, output_suffix)
 
@@ -455,6 +461,12 @@ class TraceAnalysis:
         UnknownRankError
             If the job lacks the rank.
         """
+        from hta_widgets.analyses.kernel_sequences import kernel_sequences
+        from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
+        from hta_widgets.figures.kernel_sequences import kernel_sequences as figure
+        from hta_widgets.figures.text import plot_name
+        from hta_widgets.hta_tables.kernel_sequences import kernel_sequences as table
+
         folder = existing_folder(output_dir)
         result = kernel_sequences(
             self.job,
@@ -473,8 +485,8 @@ class TraceAnalysis:
             )
         if visualize:
             title = f"Most frequent kernel sequences of {plot_name(operator_name)}"
-            _show(sequences_figure(result, top_k=top_k), title)
-        return sequences_table(result)
+            _show(figure(result, top_k=top_k), title)
+        return table(result)
 
     def get_cupti_counter_data_with_operators(
         self, ranks: Iterable[int] | None = None
@@ -496,7 +508,10 @@ class TraceAnalysis:
             the operators around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None
             where there is none).
         """
-        return cupti_tables(cupti_counters(self.job, self._ranks_or_first(ranks)))
+        from hta_widgets.analyses.cupti_counters import cupti_counters
+        from hta_widgets.hta_tables.cupti_counters import cupti_counters as tables
+
+        return tables(cupti_counters(self.job, self._ranks_or_first(ranks)))
 
     def get_profiler_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps that take part in the analyses, of all ranks together."""
@@ -534,10 +549,15 @@ def _in_folder(
 
 
 def _show(drawn: Drawing, title: str, renderer: str = "") -> None:
+    from hta_widgets.figures.style import titled
+
     titled(drawn, title).figure().show(renderer=renderer or None)
 
 
 def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
+    from hta_widgets.figures import kernel_breakdown as kernel_figures
+    from hta_widgets.figures.text import plot_name
+
     yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()
     for kernel_type in result.kernels["kernel_type"].unique().tolist():

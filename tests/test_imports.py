@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 import hta_widgets
+from hta_widgets.trace import cache_files
+from tests.kineto_text import call, kernel, step, write
 
 
 def test_loading_needs_no_widgets_and_no_figures():
@@ -23,6 +26,22 @@ def test_panels_draw_without_plotly():
     code = "import sys, hta_widgets.panels; print('plotly' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_opening_a_trace_needs_only_what_reads_it(tmp_path):
+    trace = write(tmp_path / "rank-0.json.gz", [step(0, 0, 10), call(1, 2, 1), kernel(4, 5)])
+    code = (
+        "import sys; from hta_widgets import TraceAnalysis;"
+        f"rank = TraceAnalysis({str(trace)!r}, progress=False).job.rank(0);"
+        "_ = rank.gpu_work, rank.parents, rank.steps, rank.notices;"
+        "not_needed = {'pandas', 'pyarrow', 'plotly', 'ipywidgets', 'loky', 'tqdm', 'fsspec'};"
+        "print(sorted(not_needed & sys.modules.keys()))"
+    )
+    environment = {**os.environ, cache_files.VARIABLE: cache_files.OFF}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_everything_public_is_there():

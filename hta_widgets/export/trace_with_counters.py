@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from enum import Flag, auto
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,12 +14,14 @@ from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import ParameterError, TraceFormatError
 from hta_widgets.export.extended_trace import BETWEEN, path_beside, write_extended
+from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.trace.derived import is_derived
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kineto import base_ns
 
-DEFAULT_SUFFIX = "_with_counters"
+__all__ = ["DEFAULT_SUFFIX", "TimeSeriesTypes", "write_traces_with_counters"]
+
 QUEUE_COUNTER = "Queue Length"
 BANDWIDTH_COUNTER = "Memcpy BW"
 
@@ -30,13 +31,6 @@ _NS_PER_US = 1000
 _log = logging.getLogger(__name__)
 
 _AsText: TypeAlias = Callable[[pd.DataFrame, list[str], list[str]], Iterator[str]]
-
-
-class TimeSeriesTypes(Flag):
-    """What can be written into a trace."""
-
-    QUEUE_LENGTH = auto()
-    MEMCPY_BANDWIDTH = auto()
 
 
 def write_traces_with_counters(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from hta_widgets.trace.column_file import UNREADABLE, read_columns, read_header, write_columns
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.trace.column_file import read_columns, read_header, unreadable, write_columns
 from hta_widgets.trace.events import Events, SideTable, TextColumn, Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.shelf import Shelf
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LazyModule("pyarrow")
 
 Column = NDArray[Any] | TextColumn
 
@@ -65,7 +70,7 @@ def read_trace(path: Path, key: str) -> StoredTrace | None:
     try:
         header, arrays = read_columns(path)
         return _opened(arrays, header["trace"]) if header["key"] == key else None
-    except UNREADABLE:
+    except unreadable():
         return None
 
 
@@ -73,7 +78,7 @@ def read_key(path: Path) -> str:
     """Key that a file was written under, read without its columns; empty for any other."""
     try:
         return str(read_header(path)["key"])
-    except UNREADABLE:
+    except unreadable():
         return ""
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
+from hta_widgets.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LazyModule("pyarrow")
 
 _HEADER: Final = b"hta_widgets"
 
-UNREADABLE: Final = (
-    OSError,
-    pa.ArrowException,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-)
-"""What reading a file raises that was cut off, or that something else wrote."""
+
+def unreadable() -> tuple[type[Exception], ...]:
+    """What reading a file raises that was cut off, or that something else wrote."""
+    ours = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+    return (*ours, pa.ArrowException)
 
 
 def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], path: Path) -> None:
@@ -41,7 +41,7 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
     Raises
     ------
     Exception
-        One of `UNREADABLE`.
+        One of `unreadable`.
     """
     batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     batch.validate(full=True)
@@ -55,7 +55,7 @@ def read_header(path: Path) -> Any:  # noqa: ANN401
     Raises
     ------
     Exception
-        One of `UNREADABLE`.
+        One of `unreadable`.
     """
     return _header(pa.ipc.open_file(pa.memory_map(str(path))).schema)
 

@@ -7,26 +7,33 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names import cut_in_the_middle
 from hta_widgets.trace.columns import integers
 from hta_widgets.trace.timestamps import decimal_text_to_ns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+else:
+    pa = LazyModule("pyarrow")
+    pc = LazyModule("pyarrow.compute")
+    pacsv = LazyModule("pyarrow.csv")
 
 BLOCK_BYTES = 4 * 2**20
 """A longer row cannot be read."""
 
 _HEADER_BYTES = 2**16
 _REASON_WIDTH = 200
-_NANOSECONDS = pa.decimal128(38, 3)
-_WITHOUT_POINT = pa.decimal128(38, 0)
+_DIGITS = 38
 
 
 class CsvTable:
@@ -122,9 +129,9 @@ class _ValidText(io.RawIOBase):
 def nanoseconds(column: pa.Array) -> Times:
     """Convert µs in decimal text to ns, exactly; `UNREADABLE` where the text is no time."""
     try:
-        decimals = column.cast(pa.string()).cast(_NANOSECONDS)
+        decimals = column.cast(pa.string()).cast(pa.decimal128(_DIGITS, 3))
         size, buffers, offset = len(decimals), decimals.buffers(), decimals.offset
-        whole = pa.Array.from_buffers(_WITHOUT_POINT, size, buffers, offset=offset)
+        whole = pa.Array.from_buffers(pa.decimal128(_DIGITS, 0), size, buffers, offset=offset)
         return np.asarray(whole.cast(pa.int64()).to_numpy(), np.int64)
     except pa.ArrowException:
         return decimal_text_to_ns(column.to_pylist())

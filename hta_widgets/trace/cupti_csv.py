@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hta_widgets.demangling import demangled, is_mangled
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.columns import ABSENT
 from hta_widgets.trace.csv_table import (
@@ -29,6 +30,11 @@ from hta_widgets.trace.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Tra
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.timestamps import UNREADABLE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LazyModule("pyarrow")
 
 CONCURRENT_KERNELS = "conc_kernel.csv"
 SERIAL_KERNELS = "kernel.csv"

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 Codes = NDArray[np.int32]
 

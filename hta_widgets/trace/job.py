@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from typing import Any, NoReturn, TypeVar, cast
-
-from tqdm.auto import tqdm
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.arrow_file import StoredTrace
 from hta_widgets.trace.events import Trace
 from hta_widgets.trace.formats import Recorded
@@ -18,9 +18,14 @@ from hta_widgets.trace.notices import summed_over_ranks
 from hta_widgets.trace.rank import Rank, RankSettings
 from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_of
 from hta_widgets.trace.rank_loader import RankLoader
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.rank_source import OnRead, RankSource
 from hta_widgets.trace.rank_tasks import Question
 from hta_widgets.trace.remembered import Remembered
+
+if TYPE_CHECKING:
+    import tqdm.auto as bars
+else:
+    bars = LazyModule("tqdm.auto")
 
 Built = TypeVar("Built")
 _Key = tuple[Hashable, ...]
@@ -147,8 +152,8 @@ class Job:
         }
         if missing:
             total = sum(source.size for source in missing.values())
-            with progress_bar(total, self.name, show=progress) as bar:
-                for _, loaded in self._loader.load(missing, bar.update):
+            with progress_bar(total, self.name, show=progress) as advance:
+                for _, loaded in self._loader.load(missing, advance):
                     self._hold(loaded)
         return self
 
@@ -231,8 +236,8 @@ class Job:
         }
         questions = {rank: tuple(of_rank.values()) for rank, of_rank in asked.items()}
         total = sum(self.sources[rank].size for rank in ranks)
-        with progress_bar(total, self.name, show=self._progress) as bar:
-            for rank, answers in self._loader.ask(self.sources, questions, bar.update):
+        with progress_bar(total, self.name, show=self._progress) as advance:
+            for rank, answers in self._loader.ask(self.sources, questions, advance):
                 for each, answer in zip(asked[rank], answers, strict=True):
                     self._reduced.setdefault(each, {})[rank] = answer
 
@@ -276,9 +281,13 @@ class Job:
         return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
 
-def progress_bar(total_bytes: int, name: str, *, show: bool) -> tqdm[NoReturn]:
-    """Progress over the bytes of the files that are read."""
-    return tqdm(
+@contextmanager
+def progress_bar(total_bytes: int, name: str, *, show: bool) -> Iterator[OnRead]:
+    """Progress over the bytes of the files that are read: yields what is told of them."""
+    if not show:
+        yield lambda _: None
+        return
+    with bars.tqdm(
         total=total_bytes,
         desc=f"Loading {name}",
         unit="B",
@@ -286,5 +295,5 @@ def progress_bar(total_bytes: int, name: str, *, show: bool) -> tqdm[NoReturn]:
         unit_divisor=1024,
         leave=False,
         delay=PROGRESS_DELAY_S,
-        disable=not show,
-    )
+    ) as bar:
+        yield bar.update

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.columns import Columns
 from hta_widgets.trace.nsys_tables import (
     MISSING,
@@ -24,6 +23,13 @@ from hta_widgets.trace.nsys_tables import (
     owner_column,
     process_of,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = LazyModule("pyarrow")
+    pq = LazyModule("pyarrow.parquet")
 
 _ROWS_AT_ONCE = 65536
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names import cut_in_the_middle
 from hta_widgets.trace.event_blocks import EventBlocks
 from hta_widgets.trace.events import Kind, Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pa = LazyModule("pyarrow")
+    pc = LazyModule("pyarrow.compute")
+    pq = LazyModule("pyarrow.parquet")
 
 FILES = "files.parquet"
 MOST_ROWS = 50_000_000

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final, NamedTuple, TypeVar, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.errors import number_ranges
@@ -23,7 +22,7 @@ from hta_widgets.trace.loading import LAUNCHES, PARENTS
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.shelf import Columns
-from hta_widgets.trace.steps import profiler_steps, rows_to_analyse
+from hta_widgets.trace.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
 
@@ -103,8 +102,8 @@ class Rank:
         return parent_rows(self.trace.events) if known is None else known
 
     @cached_property
-    def steps(self) -> pd.DataFrame:
-        """ProfilerSteps: ``step``, ``start_ns``, ``end_ns``."""
+    def steps(self) -> ProfilerSteps:
+        """ProfilerSteps that the CPU recorded."""
         return profiler_steps(self.trace.events)
 
     @cached_property
@@ -186,7 +185,7 @@ class Rank:
         if self.lacking([Recorded.PROFILER_STEPS]):
             words = f"{self.trace.format.value} holds no ProfilerSteps; the whole recording is used"
             return [Notice(words)]
-        distinct = sorted(set(self.steps["step"].tolist()))
+        distinct = self.steps.distinct
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
             return []
         words = (

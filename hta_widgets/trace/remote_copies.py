@@ -12,14 +12,18 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple, NoReturn
-
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from hta_widgets.errors import HtaWidgetsError, RemoteError
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.cache_files import REMOTE, URL_FILE, cache_folder
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles, is_current
 from hta_widgets.trace.urls import folder_of, name_in, shown
+
+if TYPE_CHECKING:
+    import tqdm.auto as bars
+else:
+    bars = LazyModule("tqdm.auto")
 
 _PROGRESS_DELAY_S = 0.5
 
@@ -176,10 +180,10 @@ def relative(path: Path, copy: Path) -> str:
     return "" if path == copy else path.relative_to(copy).as_posix()
 
 
-def progress_bar(sizes: Collection[int | None], url: str, *, show: bool) -> tqdm[NoReturn]:
+def progress_bar(sizes: Collection[int | None], url: str, *, show: bool) -> bars.tqdm[NoReturn]:
     """Progress over the bytes that are fetched; without an end where a size is not known."""
     known = [size for size in sizes if size is not None]
-    return tqdm(
+    return bars.tqdm(
         total=sum(known) if len(known) == len(sizes) else None,
         desc=f"Fetching {name_in(url)}",
         unit="B",

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, NoReturn, TypeVar
-
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
 from hta_widgets.trace.cache_files import appearing_when_whole
 from hta_widgets.trace.urls import shown
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -7,14 +7,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.cache_files import SUFFIX, appearing_when_whole, stem_of
-from hta_widgets.trace.column_file import UNREADABLE, read_columns, write_columns
+from hta_widgets.trace.column_file import read_columns, unreadable, write_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LazyModule("pyarrow")
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -46,7 +51,7 @@ class Shelf(NamedTuple):
             if header["key"] != self._key(name):
                 return None
             return {name: values.to_numpy(zero_copy_only=True) for name, values in columns.items()}
-        except UNREADABLE:
+        except unreadable():
             return None
 
     def write(self, name: str, columns: Columns) -> None:

@@ -3,25 +3,55 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.events import GPU_SIDE, Events, Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 _STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 
 
-def profiler_steps(events: Events) -> pd.DataFrame:
-    """List the ProfilerSteps that the CPU recorded.
+@dataclass(frozen=True, eq=False)
+class ProfilerSteps:
+    """ProfilerSteps of one rank, ascending by start.
 
-    Returns
-    -------
-    DataFrame
-        ``step`` (number), ``start_ns``, ``end_ns`` (int64, ns since the trace's origin), ascending
-        by start.
+    Attributes
+    ----------
+    number : ndarray of int64
+    start_ns, end_ns : ndarray of int64
+        Nanoseconds since the trace's origin.
     """
+
+    number: NDArray[np.int64]
+    start_ns: Times
+    end_ns: Times
+
+    def __len__(self) -> int:
+        """Number of steps, as often as they are in the trace."""
+        return int(self.number.size)
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """Numbers of the steps, ascending, each once."""
+        return tuple(np.unique(self.number).tolist())
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return them as pandas: ``step``, ``start_ns``, ``end_ns``."""
+        return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
+
+
+def profiler_steps(events: Events) -> ProfilerSteps:
+    """List the ProfilerSteps that the CPU recorded."""
     numbers = {
         code: int(found[1])
         for code, name in enumerate(events.name.values)
@@ -29,26 +59,26 @@ def profiler_steps(events: Events) -> pd.DataFrame:
     }
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     rows = rows[np.isin(events.name.codes[rows], list(numbers))]
-    return pd.DataFrame(
-        {
-            "step": np.array([numbers[code] for code in events.name.codes[rows]], dtype=np.int64),
-            "start_ns": events.start_ns[rows],
-            "end_ns": events.end_ns[rows],
-        }
+    codes = events.name.codes[rows].tolist()
+    start_ns = events.start_ns[rows]
+    return ProfilerSteps(
+        number=np.array([numbers[code] for code in codes], dtype=np.int64),
+        start_ns=start_ns,
+        end_ns=start_ns + events.duration_ns[rows],
     )
 
 
-def analysed_steps(steps: pd.DataFrame, *, include_last_profiler_step: bool) -> tuple[int, ...]:
+def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) -> tuple[int, ...]:
     """Numbers of the ProfilerSteps that take part in the analyses (see `rows_to_analyse`)."""
-    if steps["step"].nunique() >= 2 and not include_last_profiler_step:  # noqa: PLR2004
-        steps = steps[steps["start_ns"] < steps["start_ns"].max()]
-    return tuple(sorted(set(steps["step"].tolist())))
+    if len(steps.distinct) < 2 or include_last_profiler_step:  # noqa: PLR2004
+        return steps.distinct
+    return tuple(np.unique(steps.number[steps.start_ns < steps.start_ns.max()]).tolist())
 
 
 def rows_to_analyse(
     events: Events,
     launches: NDArray[np.int64],
-    steps: pd.DataFrame,
+    steps: ProfilerSteps,
     *,
     include_last_profiler_step: bool,
 ) -> NDArray[np.bool_]:
@@ -65,19 +95,20 @@ def rows_to_analyse(
     events : Events
     launches : ndarray of int64
         Row of the launching call per event, -1 for none (see `links.launch_rows`).
-    steps : DataFrame
-        As `profiler_steps` gives them.
+    steps : ProfilerSteps
     include_last_profiler_step : bool
 
     Returns
     -------
     ndarray of bool, one per event
     """
-    if steps["step"].nunique() < 2:  # noqa: PLR2004
+    if len(steps.distinct) < 2:  # noqa: PLR2004
         return np.ones(len(events), dtype=bool)
     if include_last_profiler_step:
-        in_time = events.start_ns <= int(steps["end_ns"].max())
+        in_time = events.start_ns <= int(steps.end_ns.max())
     else:
-        in_time = events.start_ns < int(steps["start_ns"].max())
-    launched = np.isin(events.kind, GPU_SIDE) & (launches >= 0)
-    return np.where(launched, in_time[launches], in_time)
+        in_time = events.start_ns < int(steps.start_ns.max())
+    launched = np.flatnonzero(np.isin(events.kind, GPU_SIDE) & (launches >= 0))
+    analysed = in_time.copy()
+    analysed[launched] = in_time[launches[launched]]
+    return analysed

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 PathLike: TypeAlias = str | os.PathLike[str]
 """A path, or the text of a URL."""
@@ -82,6 +81,8 @@ def local_path(url: str) -> Path | None:
     """Return the path that a ``file://`` URL names, as it stands or with its escapes resolved."""
     if not _FILE.match(url):
         return None
+    from urllib.request import url2pathname  # noqa: PLC0415  # brings all of HTTP along
+
     literal = Path(_FILE.sub("", url))
     return literal if literal.exists() else Path(url2pathname(urlsplit(url).path))
 

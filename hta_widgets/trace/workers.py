@@ -6,9 +6,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import loky
+from hta_widgets.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    import loky
+else:
+    loky = LazyModule("loky")
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")

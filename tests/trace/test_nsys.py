@@ -198,7 +198,7 @@ def test_ranges(write):
 def test_ranges_named_after_steps_are_steps(write):
     rows = [nvtx(0, 10, "ProfilerStep#7"), nvtx(10, 20, "ProfilerStep#8, op_id = 4")]
     steps = profiler_steps(load(write({NVTX: rows})).events)
-    assert steps.to_numpy().tolist() == [[7, 0, 10], [8, 10, 20]]
+    assert steps.to_frame().to_numpy().tolist() == [[7, 0, 10], [8, 10, 20]]
 
 
 def test_a_graph_is_busy_time_where_its_nodes_are_not_recorded(write):

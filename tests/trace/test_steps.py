@@ -70,13 +70,13 @@ def test_gpu_annotations_and_look_alikes_are_no_steps(tmp_path):
         host(90, 1, "anywhere"),
     ]
     job, names = analysed_names(tmp_path, events)
-    assert job.rank(0).steps["step"].tolist() == [1]
+    assert job.rank(0).steps.number.tolist() == [1]
     assert "anywhere" in names
 
 
 def test_steps_table(tmp_path):
     job, _ = analysed_names(tmp_path, THREE_STEPS)
-    assert job.rank(0).steps.to_dict("list") == {
+    assert job.rank(0).steps.to_frame().to_dict("list") == {
         "step": [4, 5, 6],
         "start_ns": [0, 100_000, 200_000],
         "end_ns": [100_000, 200_000, 300_000],

@@ -132,11 +132,12 @@ def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.
     Text that is no number becomes a label's code, or `ABSENT` without `labels`; so does a missing
     value.
     """
-    there = [ABSENT if value is None else value for value in values]
     try:
-        return np.fromiter(there, dtype=np.int64, count=len(there))
+        return np.fromiter(values, dtype=np.int64, count=len(values))
     except (TypeError, ValueError, OverflowError):
-        return np.array([_integer(value, labels) for value in there], dtype=np.int64)
+        if None in values:
+            return integers([ABSENT if value is None else value for value in values], labels)
+        return np.array([_integer(value, labels) for value in values], dtype=np.int64)
 
 
 def streams(values: Sequence[Any]) -> NDArray[np.int64]:

@@ -115,7 +115,7 @@ def decode_events(text: bytes, separator: bytes) -> tuple[list[Event], int]:
         Events that could not be read even after mending.
     """
     try:
-        return _EVENTS.decode(b"[" + text + b"]"), 0
+        return _EVENTS.decode(b"[%b]" % text), 0
     except _UNREADABLE:
         return _mended(text, separator, _EVENTS, _EVENT)
 

@@ -7,7 +7,7 @@ side tables, so that the main table stays narrow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -54,6 +54,17 @@ class Kind(IntEnum):
     OTHER = 15
     BUSY = 16
     """Time in which some kernels ran, where a source does not say which."""
+
+
+class KindSet:
+    """Some kinds, looked up for many events at once."""
+
+    def __init__(self, kinds: Collection[Kind]) -> None:
+        self._table = bytes(code in kinds for code in range(256))
+
+    def among(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """Tell which events are of these kinds."""
+        return np.frombuffer(kind.tobytes().translate(self._table), np.bool_)
 
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH, Kind.BUSY)
@@ -147,7 +158,7 @@ class Events:
 
     def rows_of(self, *kinds: Kind) -> NDArray[np.int64]:
         """Rows of the events of the given kinds."""
-        return np.flatnonzero(np.isin(self.kind, kinds))
+        return np.flatnonzero(KindSet(kinds).among(self.kind))
 
     def names_at(self, rows: NDArray[np.int64]) -> list[str]:
         """Names of the events in the given rows."""

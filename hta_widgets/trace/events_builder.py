@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import attrgetter
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +22,29 @@ from hta_widgets.trace.columns import (
     places_in,
     streams,
 )
-from hta_widgets.trace.event_json import NO_ARGS, Event, decode_counters
-from hta_widgets.trace.events import GPU_SIDE, GPU_WORK, LAUNCH_CALLS, Events, Kind, TextColumn
+from hta_widgets.trace.event_json import NO_ARGS, Args, Event, decode_counters
+from hta_widgets.trace.events import (
+    GPU_SIDE,
+    GPU_WORK,
+    LAUNCH_CALLS,
+    Events,
+    Kind,
+    KindSet,
+    TextColumn,
+)
 from hta_widgets.trace.notices import Notice
 from hta_widgets.trace.side_tables import SideTablesBuilder
 from hta_widgets.trace.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 
-_COUNTED = (Kind.PROFILER_RANGE, Kind.COUNTER)
-_WITHOUT_DURATION = (Kind.INSTANT, Kind.COUNTER)
+Item = TypeVar("Item")
+
+_COUNTED = KindSet((Kind.PROFILER_RANGE, Kind.COUNTER))
+_WITHOUT_DURATION = KindSet((Kind.INSTANT, Kind.COUNTER))
+_LINKED = KindSet(GPU_SIDE + LAUNCH_CALLS)
+_ON_GPU = KindSet(GPU_SIDE)
+_GPU_WORK = KindSet(GPU_WORK)
 _NOT_AN_EVENT = -1
 _HALF_AN_EVENT = -2
-
-_PHASE_AND_CATEGORY = attrgetter("ph", "cat")
-_NAME = attrgetter("name")
 
 _HALVES_NOTICE = (
     "{} begin or end marks (phases B and E) are left out; only complete events are read"
@@ -51,7 +62,7 @@ class EventsBuilder:
         self._names = Vocabulary[str]()
         self._labels = Labels()
         self._side = SideTablesBuilder()
-        self._kinds = _KindCodes()
+        self._kinds = _KindsByPhase()
         self._left_out: Counter[str] = Counter()
         self._seen = 0
         self._kept = 0
@@ -67,25 +78,27 @@ class EventsBuilder:
         text : bytes
             The piece itself, read again where arguments are counters.
         """
-        kinds = np.fromiter(
-            map(self._kinds.__getitem__, map(_PHASE_AND_CATEGORY, events)), np.int8, len(events)
-        )
+        codes = self._kinds
+        kinds = np.array([codes[event.ph][event.cat] for event in events], np.int8)
         self._left_out[_MENDED_NOTICE] += unreadable
         self._left_out[_HALVES_NOTICE] += int((kinds == _HALF_AN_EVENT).sum())
-        positions = np.flatnonzero(kinds >= 0)
-        start, duration = _times([events[i] for i in positions.tolist()], kinds[positions])
+        known = kinds >= 0
+        kept, kind, positions = _where(events, known), kinds[known], np.flatnonzero(known)
+        start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
-        self._left_out[_TIMELESS_NOTICE] += int((~readable).sum())
-        positions = positions[readable]
-        kept = [events[i] for i in positions.tolist()]
-        kind = kinds[positions]
-        columns = {"start_ns": start[readable], "duration_ns": duration[readable], "kind": kind}
-        columns |= self._identity(kept) | _placement(kept, kind)
+        if not readable.all():
+            self._left_out[_TIMELESS_NOTICE] += int((~readable).sum())
+            kept, kind, positions = _where(kept, readable), kind[readable], positions[readable]
+            start, duration = start[readable], duration[readable]
+        arguments = [event.args or NO_ARGS for event in kept]
+        columns: Columns = {"start_ns": start, "duration_ns": duration, "kind": kind}
+        columns |= self._identity(kept) | _placement(kept, arguments, kind)
         columns["index"] = positions + self._seen
         self._columns.append(columns)
-        self._side.add(kept, kind, self._kept)
-        if np.isin(kind, _COUNTED).any():
-            self._add_counters(text, positions, kind, len(events))
+        self._side.add(arguments, kind, self._kept)
+        counted = np.flatnonzero(_COUNTED.among(kind))
+        if counted.size:
+            self._add_counters(text, positions, counted, len(events))
         self._seen += len(events) + unreadable
         self._kept += len(kept)
 
@@ -114,61 +127,69 @@ class EventsBuilder:
 
     def _identity(self, events: Sequence[Event]) -> Columns:
         return {
-            "name": self._names.codes(_names(events), len(events)),
+            "name": self._names.codes([event.name or "" for event in events], len(events)),
             "pid": integers([event.pid for event in events], self._labels),
             "tid": integers([event.tid for event in events], self._labels),
         }
 
     def _add_counters(
-        self, text: bytes, positions: NDArray[np.int64], kind: NDArray[np.int8], count: int
+        self, text: bytes, positions: NDArray[np.int64], rows: NDArray[np.int64], count: int
     ) -> None:
-        counted = decode_counters(text)
-        if len(counted) != count:
+        events = decode_counters(text)
+        if len(events) != count:
             self._left_out[_UNCOUNTED_NOTICE] += 1
             return
-        rows = np.flatnonzero(np.isin(kind, _COUNTED))
-        arguments = [counted[i].args for i in positions[rows].tolist()]
+        arguments = [events[i].args for i in positions[rows].tolist()]
         self._side.add_counters(arguments, rows + self._kept)
 
 
-class _KindCodes(dict[tuple[str | None, str | None], int]):
-    """Kind of each (phase, category) met, looked up once."""
+class _KindsByPhase(dict[str | None, "_KindsByCategory"]):
+    """Kinds of the events of each phase met."""
 
-    def __missing__(self, key: tuple[str | None, str | None]) -> int:
-        kind = kind_of(*key)
-        halves = _HALF_AN_EVENT if key[0] in ("B", "E") else _NOT_AN_EVENT
-        code = self[key] = halves if kind is None else int(kind)
+    def __missing__(self, phase: str | None) -> _KindsByCategory:
+        kinds = self[phase] = _KindsByCategory(phase)
+        return kinds
+
+
+class _KindsByCategory(dict[str | None, int]):
+    """Kind of each category met in one phase, looked up once."""
+
+    def __init__(self, phase: str | None) -> None:
+        self._phase = phase
+
+    def __missing__(self, category: str | None) -> int:
+        kind = kind_of(self._phase, category)
+        halves = _HALF_AN_EVENT if self._phase in ("B", "E") else _NOT_AN_EVENT
+        code = self[category] = halves if kind is None else int(kind)
         return code
 
 
-def _names(events: Sequence[Event]) -> list[str]:
-    names = list(map(_NAME, events))
-    return [name or "" for name in names] if None in names else names
+def _where(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
+    return items if wanted.all() else list(compress(items, wanted.tobytes()))
 
 
 def _times(events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[Times, Times]:
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
-    lasting = np.flatnonzero(~np.isin(kind, _WITHOUT_DURATION))
-    duration[lasting] = durations_to_ns([events[i].dur for i in lasting.tolist()])
+    lasting = ~_WITHOUT_DURATION.among(kind)
+    duration[lasting] = durations_to_ns([event.dur for event in _where(events, lasting)])
     return start, duration
 
 
-def _placement(events: Sequence[Event], kind: NDArray[np.int8]) -> Columns:
+def _placement(
+    events: Sequence[Event], arguments: Sequence[Args], kind: NDArray[np.int8]
+) -> Columns:
     """Device, stream and correlation; Kineto gives GPU work its device as pid, stream as tid."""
-    columns = {
-        key: np.full(len(events), ABSENT, np.int64) for key in ("device", "stream", "correlation")
-    }
-    linked = np.flatnonzero(np.isin(kind, GPU_SIDE + LAUNCH_CALLS))
-    arguments = [events[i].args or NO_ARGS for i in linked.tolist()]
-    columns["correlation"][linked] = integers([args.correlation for args in arguments])
-    on_gpu = np.flatnonzero(np.isin(kind, GPU_SIDE))
-    arguments = [events[i].args or NO_ARGS for i in on_gpu.tolist()]
-    columns["device"][on_gpu] = integers([args.device for args in arguments])
-    columns["stream"][on_gpu] = streams([args.stream for args in arguments])
-    work = np.isin(kind, GPU_WORK)
-    elsewhere = np.flatnonzero(work & (columns["device"] == ABSENT))
-    columns["device"][elsewhere] = integers([events[i].pid for i in elsewhere.tolist()])
-    elsewhere = np.flatnonzero(work & (columns["stream"] == ABSENT))
-    columns["stream"][elsewhere] = streams([events[i].tid for i in elsewhere.tolist()])
-    return columns
+    device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))
+    linked = _LINKED.among(kind)
+    correlation[linked] = integers([args.correlation for args in _where(arguments, linked)])
+    on_gpu = _ON_GPU.among(kind)
+    of_gpu = _where(arguments, on_gpu)
+    device[on_gpu] = integers([args.device for args in of_gpu])
+    stream[on_gpu] = streams([args.stream for args in of_gpu])
+    work = _GPU_WORK.among(kind)
+    elsewhere = work & (device == ABSENT)
+    device[elsewhere] = integers([event.pid for event in _where(events, elsewhere)])
+    elsewhere = work & (stream == ABSENT)
+    stream[elsewhere] = streams([event.tid for event in _where(events, elsewhere)])
+    return {"device": device, "stream": stream, "correlation": correlation}

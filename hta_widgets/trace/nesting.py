@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.events import Events, Kind
+from hta_widgets.trace.events import Events, Kind, KindSet
 
 NO_PARENT = -1
 _NO_THREAD = -1
@@ -52,7 +52,7 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
 def calls_outside_in(events: Events) -> NDArray[np.int64]:
     """Rows of the calls of the CPU, thread by thread, each before the calls inside it."""
     threads = _thread_codes(events)
-    threads[~np.isin(events.kind, CPU_CALLS)] = _NO_THREAD
+    threads[~KindSet(CPU_CALLS).among(events.kind)] = _NO_THREAD
     rows = np.argsort(threads, kind="stable")
     rows = rows[np.searchsorted(threads, _NO_THREAD, side="right", sorter=rows) :]
     _put_longest_first(events, rows, threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,14 +18,14 @@ from hta_widgets.trace.columns import (
     integers,
     places_in,
 )
-from hta_widgets.trace.event_json import NO_ARGS, Event
-from hta_widgets.trace.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.event_json import MISSING_TEXT, Args
+from hta_widgets.trace.events import Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
     """A side table: whose fields, which field must be present, and the columns."""
 
-    kinds: tuple[Kind, ...]
+    kinds: KindSet
     required: str | None
     integers: Mapping[str, str] = {}
     floats: Mapping[str, str] = {}
@@ -34,13 +35,13 @@ class _Table(NamedTuple):
 
 _TABLES = {
     "transfers": _Table(
-        (Kind.MEMCPY, Kind.MEMSET),
+        KindSet((Kind.MEMCPY, Kind.MEMSET)),
         None,
         integers={"bytes": "transferred"},
         floats={"bandwidth_gb_per_s": "bandwidth"},
     ),
     "collectives": _Table(
-        (Kind.KERNEL, Kind.CPU_OP),
+        KindSet((Kind.KERNEL, Kind.CPU_OP)),
         "collective",
         integers={
             "in_elements": "in_elements",
@@ -50,7 +51,7 @@ _TABLES = {
         texts={"collective": "collective", "dtype": "dtype", "group": "group_name"},
     ),
     "operators": _Table(
-        (Kind.CPU_OP,),
+        KindSet((Kind.CPU_OP,)),
         None,
         integers={
             "external_id": "external_id",
@@ -76,17 +77,18 @@ class SideTablesBuilder:
         self._vocabularies: dict[tuple[str, str], Vocabulary[str]] = {}
         self._raw: dict[tuple[str, str], Vocabulary[bytes]] = {}
 
-    def add(self, events: Sequence[Event], kind: NDArray[np.int8], offset: int) -> None:
+    def add(self, arguments: Sequence[Args], kind: NDArray[np.int8], offset: int) -> None:
         """Add the fields of events that stand in rows `offset` and following."""
         for table, spec in _TABLES.items():
-            rows = np.flatnonzero(np.isin(kind, spec.kinds))
-            arguments = [events[row].args or NO_ARGS for row in rows.tolist()]
+            wanted = spec.kinds.among(kind)
+            of_table = list(compress(arguments, wanted.tobytes()))
+            rows = np.flatnonzero(wanted)
             if spec.required:
-                has = np.array([getattr(a, spec.required) is not None for a in arguments], bool)
-                rows = rows[has] if rows.size else rows
-                arguments = [args for args, wanted in zip(arguments, has, strict=True) if wanted]
+                values = list(map(attrgetter(spec.required), of_table))
+                has = [value is not None for value in values]
+                rows, of_table = rows[has], list(compress(of_table, has))
             if rows.size:
-                columns = {"rows": rows + offset} | self._columns(table, spec, arguments)
+                columns = {"rows": rows + offset} | self._columns(table, spec, of_table)
                 self._tables.setdefault(table, GrowingColumns()).append(columns)
 
     def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
@@ -108,25 +110,28 @@ class SideTablesBuilder:
         """Return the tables after each event of the main table was put into its place."""
         return {table: self._finished(table, places) for table in self._tables}
 
-    def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> Columns:
-        def values(attribute: str) -> list[Any]:
-            return list(map(attrgetter(attribute), arguments))
-
+    def _columns(self, table: str, spec: _Table, arguments: Sequence[Args]) -> Columns:
+        sources = (*spec.integers.values(), *spec.floats.values())
+        sources += (*spec.texts.values(), *spec.raws.values())
+        fields = zip(*map(attrgetter(*sources), arguments), strict=True)
+        values = dict(zip(sources, fields, strict=True))
         return (
-            {column: integers(values(source)) for column, source in spec.integers.items()}
-            | {column: floats(values(source)) for column, source in spec.floats.items()}
+            {column: integers(values[source]) for column, source in spec.integers.items()}
+            | {column: floats(values[source]) for column, source in spec.floats.items()}
             | {
-                column: self._codes(table, column, [_text(value) for value in values(source)])
+                column: self._codes(table, column, [_text(value) for value in values[source]])
                 for column, source in spec.texts.items()
             }
             | {
-                column: self._raw_codes(table, column, values(source))
+                column: self._raw_codes(table, column, values[source])
                 for column, source in spec.raws.items()
             }
         )
 
     def _raw_codes(self, table: str, column: str, raws: Sequence[Any]) -> NDArray[np.int32]:
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
+        if raws[0] is MISSING_TEXT and raws.count(MISSING_TEXT) == len(raws):
+            return np.full(len(raws), vocabulary[bytes(MISSING_TEXT)], np.int32)
         return vocabulary.codes(map(bytes, raws), len(raws))
 
     def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
-from hta_widgets.trace.events import GPU_SIDE, Events, Kind
+from hta_widgets.trace.events import GPU_SIDE, Events, Kind, KindSet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,7 @@ def rows_to_analyse(
         in_time = events.start_ns <= int(steps.end_ns.max())
     else:
         in_time = events.start_ns < int(steps.start_ns.max())
-    launched = np.flatnonzero(np.isin(events.kind, GPU_SIDE) & (launches >= 0))
+    launched = np.flatnonzero(KindSet(GPU_SIDE).among(events.kind) & (launches >= 0))
     analysed = in_time.copy()
     analysed[launched] = in_time[launches[launched]]
     return analysed

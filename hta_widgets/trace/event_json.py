@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -61,10 +62,9 @@ class Args(
 NO_ARGS = Args()
 
 
-class Event(msgspec.Struct, gc=False):
-    """One element of ``traceEvents``; times stay text until they become integers."""
+class Timed(msgspec.Struct, gc=False):
+    """What is read of an event; times stay text until they become integers."""
 
-    ph: str | None = None
     cat: str | None = None
     name: str | None = None
     pid: Any = None
@@ -72,6 +72,57 @@ class Event(msgspec.Struct, gc=False):
     ts: msgspec.Raw = MISSING_TEXT
     dur: Any = None
     args: Args | None = None
+
+
+class OfAnyPhase(Timed, gc=False):
+    """An element of ``traceEvents``."""
+
+    ph: str | None = None
+
+
+class Complete(Timed, gc=False, tag_field="ph", tag="X"):
+    """A span of time."""
+
+    ph: ClassVar[str] = "X"
+
+
+class Instant(Timed, gc=False, tag_field="ph", tag="i"):
+    """A moment."""
+
+    ph: ClassVar[str] = "i"
+
+
+class CounterSample(Timed, gc=False, tag_field="ph", tag="C"):
+    """Values at a moment."""
+
+    ph: ClassVar[str] = "C"
+
+
+class FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+    """Where a flow arrow begins; nothing of it is read."""
+
+    ph: ClassVar[str] = "s"
+    cat: ClassVar[None] = None
+
+
+class FlowEnd(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
+    """Where a flow arrow ends; nothing of it is read."""
+
+    ph: ClassVar[str] = "f"
+    cat: ClassVar[None] = None
+
+
+class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """What a process or thread is called; nothing of it is read."""
+
+    ph: ClassVar[str] = "M"
+    cat: ClassVar[None] = None
+
+
+OfUsualPhase = Complete | Instant | CounterSample | FlowStart | FlowEnd | Metadata
+"""An element of ``traceEvents`` as nearly all are: what is not used is not made an object of."""
+
+Event = OfUsualPhase | OfAnyPhase
 
 
 class CountedEvent(msgspec.Struct, gc=False):
@@ -85,8 +136,9 @@ class CountedEvent(msgspec.Struct, gc=False):
 Fields = dict[str, msgspec.Raw]
 """An event by its keys, the values as they are written."""
 
-_EVENTS = msgspec.json.Decoder(list[Event])
-_EVENT = msgspec.json.Decoder(Event)
+_OF_USUAL_PHASES = msgspec.json.Decoder(list[OfUsualPhase])
+_OF_ANY_PHASE = msgspec.json.Decoder(list[OfAnyPhase])
+_ONE_OF_ANY_PHASE = msgspec.json.Decoder(OfAnyPhase)
 _ALL_FIELDS = msgspec.json.Decoder(list[Fields])
 _FIELDS = msgspec.json.Decoder(Fields)
 _COUNTED = msgspec.json.Decoder(list[CountedEvent])
@@ -98,7 +150,7 @@ _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-def decode_events(text: bytes, separator: bytes) -> tuple[list[Event], int]:
+def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
     """Decode events separated by commas.
 
     Parameters
@@ -110,14 +162,17 @@ def decode_events(text: bytes, separator: bytes) -> tuple[list[Event], int]:
 
     Returns
     -------
-    events : list of Event
+    events : sequence of Event
+        Of the usual phases, if all of them are.
     dropped : int
         Events that could not be read even after mending.
     """
-    try:
-        return _EVENTS.decode(b"[%b]" % text), 0
-    except _UNREADABLE:
-        return _mended(text, separator, _EVENTS, _EVENT)
+    whole = b"[%b]" % text
+    with suppress(*_UNREADABLE):
+        return _OF_USUAL_PHASES.decode(whole), 0
+    with suppress(*_UNREADABLE):
+        return _OF_ANY_PHASE.decode(whole), 0
+    return _mended(text, separator, _OF_ANY_PHASE, _ONE_OF_ANY_PHASE)
 
 
 def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from hta_widgets.trace.columns import (
     places_in,
     streams,
 )
-from hta_widgets.trace.event_json import NO_ARGS, Args, Event, decode_counters
+from hta_widgets.trace.event_json import NO_ARGS, Args, Event, Timed, decode_counters
 from hta_widgets.trace.events import (
     GPU_SIDE,
     GPU_WORK,
@@ -67,12 +67,12 @@ class EventsBuilder:
         self._seen = 0
         self._kept = 0
 
-    def add(self, events: list[Event], unreadable: int, text: bytes) -> None:
+    def add(self, events: Sequence[Event], unreadable: int, text: bytes) -> None:
         """Add the events of one piece of text.
 
         Parameters
         ----------
-        events : list of Event
+        events : sequence of Event
         unreadable : int
             Events of this piece that could not be decoded.
         text : bytes
@@ -81,13 +81,14 @@ class EventsBuilder:
         codes = self._kinds
         kinds = np.array([codes[event.ph][event.cat] for event in events], np.int8)
         self._left_out[_MENDED_NOTICE] += unreadable
-        self._left_out[_HALVES_NOTICE] += int((kinds == _HALF_AN_EVENT).sum())
+        self._left_out[_HALVES_NOTICE] += int(np.count_nonzero(kinds == _HALF_AN_EVENT))
         known = kinds >= 0
-        kept, kind, positions = _where(events, known), kinds[known], np.flatnonzero(known)
+        kept = cast("Sequence[Timed]", _where(events, known))
+        kind, positions = kinds[known], np.flatnonzero(known)
         start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
         if not readable.all():
-            self._left_out[_TIMELESS_NOTICE] += int((~readable).sum())
+            self._left_out[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
             kept, kind, positions = _where(kept, readable), kind[readable], positions[readable]
             start, duration = start[readable], duration[readable]
         arguments = [event.args or NO_ARGS for event in kept]
@@ -125,7 +126,7 @@ class EventsBuilder:
         """Say what was left out, and how often."""
         return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
 
-    def _identity(self, events: Sequence[Event]) -> Columns:
+    def _identity(self, events: Sequence[Timed]) -> Columns:
         return {
             "name": self._names.codes([event.name or "" for event in events], len(events)),
             "pid": integers([event.pid for event in events], self._labels),
@@ -168,7 +169,7 @@ def _where(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
     return items if wanted.all() else list(compress(items, wanted.tobytes()))
 
 
-def _times(events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[Times, Times]:
+def _times(events: Sequence[Timed], kind: NDArray[np.int8]) -> tuple[Times, Times]:
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
     lasting = ~_WITHOUT_DURATION.among(kind)
@@ -177,7 +178,7 @@ def _times(events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[Times, Time
 
 
 def _placement(
-    events: Sequence[Event], arguments: Sequence[Args], kind: NDArray[np.int8]
+    events: Sequence[Timed], arguments: Sequence[Args], kind: NDArray[np.int8]
 ) -> Columns:
     """Device, stream and correlation; Kineto gives GPU work its device as pid, stream as tid."""
     device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))

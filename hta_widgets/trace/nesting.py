@@ -69,12 +69,20 @@ def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
 
 def _thread_codes(events: Events) -> NDArray[np.signedinteger[Any]]:
     """Number the threads by process and thread, in a type so narrow that numpy sorts by radix."""
-    processes, threads = np.unique(events.pid), np.unique(events.tid)
+    processes, threads = _distinct(events.pid), _distinct(events.tid)
     narrow = np.min_scalar_type(-processes.size * threads.size - 1)
     codes = np.searchsorted(processes, events.pid).astype(narrow)
     codes *= threads.size
     codes += np.searchsorted(threads, events.tid).astype(narrow)
     return codes
+
+
+def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what `numpy.unique` does, which imports all of `numpy.ma` to do so."""
+    ids = np.sort(ids)
+    is_first = np.ones(ids.size, dtype=bool)
+    is_first[1:] = ids[1:] != ids[:-1]
+    return ids[is_first]
 
 
 def _put_longest_first(

@@ -84,9 +84,7 @@ class SideTablesBuilder:
             of_table = list(compress(arguments, wanted.tobytes()))
             rows = np.flatnonzero(wanted)
             if spec.required:
-                values = list(map(attrgetter(spec.required), of_table))
-                has = [value is not None for value in values]
-                rows, of_table = rows[has], list(compress(of_table, has))
+                rows, of_table = _having(spec.required, rows, of_table)
             if rows.size:
                 columns = {"rows": rows + offset} | self._columns(table, spec, of_table)
                 self._tables.setdefault(table, GrowingColumns()).append(columns)
@@ -157,6 +155,17 @@ class SideTablesBuilder:
             columns[column] = values if texts is None else TextColumn(values, texts)
         rows.sort()
         return SideTable(rows, columns)
+
+
+def _having(
+    required: str, rows: NDArray[np.int64], arguments: list[Args]
+) -> tuple[NDArray[np.int64], list[Args]]:
+    """Keep those that have a field."""
+    values = list(map(attrgetter(required), arguments))
+    if values.count(None) == len(values):
+        return rows[:0], []
+    has = [value is not None for value in values]
+    return rows[has], list(compress(arguments, has))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

@@ -43,7 +43,7 @@ class ProfilerSteps:
     @property
     def distinct(self) -> tuple[int, ...]:
         """Numbers of the steps, ascending, each once."""
-        return tuple(np.unique(self.number).tolist())
+        return tuple(sorted(set(self.number.tolist())))
 
     def to_frame(self) -> pd.DataFrame:
         """Return them as pandas: ``step``, ``start_ns``, ``end_ns``."""
@@ -72,7 +72,7 @@ def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) ->
     """Numbers of the ProfilerSteps that take part in the analyses (see `rows_to_analyse`)."""
     if len(steps.distinct) < 2 or include_last_profiler_step:  # noqa: PLR2004
         return steps.distinct
-    return tuple(np.unique(steps.number[steps.start_ns < steps.start_ns.max()]).tolist())
+    return tuple(sorted(set(steps.number[steps.start_ns < steps.start_ns.max()].tolist())))
 
 
 def rows_to_analyse(

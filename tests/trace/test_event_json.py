@@ -54,6 +54,31 @@ def test_dropped_and_counted(bad):
     assert dropped == 1
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"ph": "B", "name": "odd", "ts": 1}',
+        b'{"ph": "I", "name": "odd", "ts": 1}',
+        b'{"ph": null, "name": "odd", "ts": 1}',
+        b'{"name": "odd", "ts": 1}',
+        b'{"name": "odd", "ts": 1, "ph": "i"}',
+    ],
+)
+def test_events_of_any_phase_are_read(odd):
+    events, dropped = decode(GOOD, odd, GOOD)
+    assert [event.name for event in events] == ["good", "odd", "good"]
+    assert [bytes(event.ts) for event in events] == [b"1.5", b"1", b"1.5"]
+    assert [event.ph for event in events] == ["X", json.loads(odd).get("ph"), "X"]
+    assert dropped == 0
+
+
+@pytest.mark.parametrize("phase", ["s", "f", "M"])
+def test_what_is_no_event_in_time_has_its_place(phase):
+    events, dropped = decode(GOOD, b'{"ph": "%b", "id": 1, "name": 3}' % phase.encode(), GOOD)
+    assert [event.ph for event in events] == ["X", phase, "X"]
+    assert dropped == 0
+
+
 def test_counters_are_read_with_all_arguments():
     text = b'{"ph": "C", "name": "n", "args": {"any name": 3}}'
     assert decode_counters(text)[0].args == {"any name": 3}

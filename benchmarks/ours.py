@@ -22,8 +22,10 @@ IMPORTS = WATCH.lap()
 Files = dict[int, str]
 
 
-def load(files: Files, **_: object) -> dict[str, Any]:
-    """From the files to everything that the analyses begin with."""
+def load(files: Files, *, again: bool = False, **_: object) -> dict[str, Any]:
+    """From the files to everything that the analyses begin with; `again` in the same session."""
+    if again:
+        TraceAnalysis(files, progress=False)
     watch = Stopwatch()
     analysis = TraceAnalysis(files, progress=False)
     opened = watch.lap()

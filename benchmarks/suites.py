@@ -128,7 +128,7 @@ def reopen(bench: Bench) -> Iterator[Row]:
     for _ in range(bench.repeats):
         with tempfile.TemporaryDirectory(dir=bench.traces.work) as cache:
             filling += _done(bench.ours.run("load", files=files, cache=cache))
-            opening += _done(bench.ours.run("load", files=files, cache=cache))
+            opening += _done(bench.ours.run("load", files=files, cache=cache, again=True))
             dashboards += _done(bench.ours.run("dashboard", files=files, cache=cache))
             once_more += _done(bench.ours.run("dashboard", files=files, cache=cache))
     what = f"{_count(bench.large)} events"

@@ -10,6 +10,8 @@ import pytest
 
 import hta_widgets
 from hta_widgets.trace import cache_files
+from hta_widgets.trace.arrow_file import StoredTrace, write_trace
+from hta_widgets.trace.kineto import load_kineto
 from tests.kineto_text import call, kernel, step, write
 
 
@@ -42,6 +44,18 @@ def test_opening_a_trace_needs_only_what_reads_it(tmp_path):
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_opening_a_kept_trace_needs_no_pandas(tmp_path):
+    trace = load_kineto(write(tmp_path / "rank-0.json", [call(1, 2, 1), kernel(4, 5)]), 0)
+    kept = tmp_path / "kept.arrow"
+    write_trace(StoredTrace(trace, {}), "key", kept)
+    code = (
+        "import sys; from pathlib import Path; from hta_widgets.trace.arrow_file import read_trace;"
+        f"print(len(read_trace(Path({str(kept)!r}), 'key').trace.events), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["2", "False"]
 
 
 def test_everything_public_is_there():

@@ -150,10 +150,22 @@ def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
     for name, values in arrays.items():
         if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
             continue
-        numbers = values.to_numpy(zero_copy_only=True)
+        numbers = _in_place(values)
         texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
         columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
     return columns
+
+
+def _in_place(values: pa.Array) -> NDArray[Any]:
+    """Return the numbers of an array where they lie, without pandas, which `to_numpy` imports."""
+    if values.null_count:
+        msg = "a column with missing values"
+        raise ValueError(msg)
+    dtype = np.dtype(values.type.to_pandas_dtype())
+    if not len(values):
+        return np.frombuffer(b"\0" * dtype.itemsize, dtype)[:0]
+    start = values.offset * dtype.itemsize
+    return np.frombuffer(values.buffers()[1], dtype, len(values), start)
 
 
 def _decoded(texts: pa.Array) -> tuple[str, ...]:

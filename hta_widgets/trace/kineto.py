@@ -40,6 +40,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
         for piece in text:
             events, unreadable = decode_events(piece, text.separator)
             builder.add(events, unreadable, piece)
+            del events  # or they stay until the next ones are there
     metadata = text.metadata()
     table, first_ns = builder.finish()
     return Trace(

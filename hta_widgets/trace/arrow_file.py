@@ -38,6 +38,11 @@ _MAIN = (
 _SIDE = "side"
 _LINKS = "links"
 _SEPARATOR = "\t"
+_NUMBERS: Mapping[str, np.dtype[Any]] = {
+    "double": np.dtype(np.float64),
+    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint32", "uint64")},
+}
+"""Types that columns may have, by what Arrow calls them."""
 
 
 class StoredTrace(NamedTuple):
@@ -158,10 +163,10 @@ def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
 
 def _in_place(values: pa.Array) -> NDArray[Any]:
     """Return the numbers of an array where they lie, without pandas, which `to_numpy` imports."""
-    if values.null_count:
-        msg = "a column with missing values"
+    if values.null_count or str(values.type) not in _NUMBERS:
+        msg = f"a column of {values.type} with {values.null_count} missing values"
         raise ValueError(msg)
-    dtype = np.dtype(values.type.to_pandas_dtype())
+    dtype = _NUMBERS[str(values.type)]
     if not len(values):
         return np.frombuffer(b"\0" * dtype.itemsize, dtype)[:0]
     start = values.offset * dtype.itemsize

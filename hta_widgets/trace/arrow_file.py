@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.lazy_modules import LazyModule
-from hta_widgets.trace.column_file import read_columns, read_header, unreadable, write_columns
+from hta_widgets.trace.column_file import (
+    array_of,
+    array_of_texts,
+    numbers_of,
+    read_columns,
+    read_header,
+    unreadable,
+    write_columns,
+)
 from hta_widgets.trace.events import Events, SideTable, TextColumn, Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.notices import Notice
@@ -18,8 +25,6 @@ from hta_widgets.trace.shelf import Shelf
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = LazyModule("pyarrow")
 
 Column = NDArray[Any] | TextColumn
 
@@ -38,11 +43,6 @@ _MAIN = (
 _SIDE = "side"
 _LINKS = "links"
 _SEPARATOR = "\t"
-_NUMBERS: Mapping[str, np.dtype[Any]] = {
-    "double": np.dtype(np.float64),
-    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint32", "uint64")},
-}
-"""Types that columns may have, by what Arrow calls them."""
 
 
 class StoredTrace(NamedTuple):
@@ -112,10 +112,10 @@ def _about(trace: Trace) -> dict[str, Any]:
 
 def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
     if not isinstance(column, TextColumn):
-        return {name: pa.array(column)}
+        return {name: array_of(column)}
     texts = [text.encode("utf-8", _TEXT_ERRORS) for text in column.values]
     texts_name = _SEPARATOR.join((name, "", "texts"))
-    return {name: pa.array(column.codes), texts_name: pa.array(texts, pa.large_binary())}
+    return {name: array_of(column.codes), texts_name: array_of_texts(texts)}
 
 
 def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredTrace:
@@ -155,22 +155,10 @@ def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
     for name, values in arrays.items():
         if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
             continue
-        numbers = _in_place(values)
+        numbers = numbers_of(values)
         texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
         columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
     return columns
-
-
-def _in_place(values: pa.Array) -> NDArray[Any]:
-    """Return the numbers of an array where they lie, without pandas, which `to_numpy` imports."""
-    if values.null_count or str(values.type) not in _NUMBERS:
-        msg = f"a column of {values.type} with {values.null_count} missing values"
-        raise ValueError(msg)
-    dtype = _NUMBERS[str(values.type)]
-    if not len(values):
-        return np.frombuffer(b"\0" * dtype.itemsize, dtype)[:0]
-    start = values.offset * dtype.itemsize
-    return np.frombuffer(values.buffers()[1], dtype, len(values), start)
 
 
 def _decoded(texts: pa.Array) -> tuple[str, ...]:

@@ -7,9 +7,12 @@ them lies in one piece.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.lazy_modules import LazyModule
 
@@ -19,6 +22,15 @@ else:
     pa = LazyModule("pyarrow")
 
 _HEADER: Final = b"hta_widgets"
+_NUMBERS: Mapping[str, np.dtype[Any]] = {
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    **{
+        name: np.dtype(name)
+        for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    },
+}
+"""Types that columns may have, by what Arrow calls them."""
 
 
 def unreadable() -> tuple[type[Exception], ...]:
@@ -29,8 +41,10 @@ def unreadable() -> tuple[type[Exception], ...]:
 
 def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], path: Path) -> None:
     """Write columns, and what is to be said of them."""
-    table = pa.table({name: _as_list(values) for name, values in columns.items()})
-    table = table.replace_schema_metadata({_HEADER: json.dumps(header).encode()})
+    lists = [_as_list(values) for values in columns.values()]
+    table = pa.Table.from_arrays(
+        lists, names=list(columns), metadata={_HEADER: json.dumps(header).encode()}
+    )
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -60,9 +74,41 @@ def read_header(path: Path) -> Any:  # noqa: ANN401
     return _header(pa.ipc.open_file(pa.memory_map(str(path))).schema)
 
 
+def array_of(numbers: NDArray[Any]) -> pa.Array:
+    """Return numbers as Arrow's array, without pandas, which `pyarrow.array` imports."""
+    content = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), numbers.size, [None, content])
+
+
+def array_of_texts(texts: Sequence[bytes]) -> pa.Array:
+    """Return texts as Arrow's array, without pandas."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(pa.large_binary(), len(texts), buffers)
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """Return the numbers of an array where they lie, without pandas, which `to_numpy` imports.
+
+    Raises
+    ------
+    ValueError
+        If it is no array of numbers, or one with missing values.
+    """
+    if values.null_count or str(values.type) not in _NUMBERS:
+        msg = f"a column of {values.type} with {values.null_count} missing values"
+        raise ValueError(msg)
+    dtype = _NUMBERS[str(values.type)]
+    if not len(values):
+        return np.frombuffer(b"\0" * dtype.itemsize, dtype)[:0]
+    start = values.offset * dtype.itemsize
+    return np.frombuffer(values.buffers()[1], dtype, len(values), start)
+
+
 def _header(schema: pa.Schema) -> Any:  # noqa: ANN401
     return json.loads((schema.metadata or {})[_HEADER])
 
 
 def _as_list(values: pa.Array) -> pa.Array:
-    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+    edges = array_of(np.array([0, len(values)], dtype=np.int64))
+    return pa.LargeListArray.from_arrays(edges, values)

@@ -145,7 +145,7 @@ def _type_by_code(
 ) -> NDArray[np.int8]:
     """Type by name, -1 where no rule applies; each distinct name is looked at once."""
     by_code = np.full(len(names), -1, dtype=np.int8)
-    for code in np.unique(codes).tolist():
+    for code in np.flatnonzero(np.bincount(codes, minlength=1)).tolist():
         applying = (each for each, pattern in rules if pattern.search(names[code]))
         by_code[code] = next(applying, -1)
     return by_code[codes]

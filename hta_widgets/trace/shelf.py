@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.cache_files import SUFFIX, appearing_when_whole, stem_of
-from hta_widgets.trace.column_file import read_columns, unreadable, write_columns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = LazyModule("pyarrow")
+from hta_widgets.trace.column_file import (
+    array_of,
+    numbers_of,
+    read_columns,
+    unreadable,
+    write_columns,
+)
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -50,7 +50,7 @@ class Shelf(NamedTuple):
             header, columns = read_columns(file)
             if header["key"] != self._key(name):
                 return None
-            return {name: values.to_numpy(zero_copy_only=True) for name, values in columns.items()}
+            return {name: numbers_of(values) for name, values in columns.items()}
         except unreadable():
             return None
 
@@ -60,7 +60,7 @@ class Shelf(NamedTuple):
             return
         if any(column.dtype == np.object_ for column in columns.values()):
             return
-        arrays = {name: pa.array(column) for name, column in columns.items()}
+        arrays = {name: array_of(column) for name, column in columns.items()}
         with suppress(OSError), appearing_when_whole(self._file(name)) as partial:
             write_columns(arrays, {"key": self._key(name)}, partial)
 

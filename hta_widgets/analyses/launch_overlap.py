@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_launches import KernelLaunches
 from hta_widgets.analyses.result import Result
+from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.api_names import api_name
 from hta_widgets.trace.events import Codes
@@ -192,30 +193,39 @@ def _kernels(launches: KernelLaunches) -> pd.DataFrame:
 
 def _texts(
     codes: Codes, values: Sequence[str], write: Callable[[str], str] = str
-) -> NDArray[np.object_]:
-    """Decode names, each distinct one once."""
-    found, place = np.unique(codes, return_inverse=True)
-    texts = np.array([write(values[code]) for code in found.tolist()], dtype=object)
-    return np.asarray(texts[place.reshape(-1)])
+) -> pd.Categorical:
+    """Names in words, each distinct one written once."""
+    names = grouped(codes)
+    texts = [write(values[code]) for code in codes[names.first].tolist()]
+    distinct = sorted(set(texts))
+    places = np.array([distinct.index(text) for text in texts], dtype=np.int64)
+    return pd.Categorical.from_codes(places[names.number], pd.Index(distinct, dtype=object))
 
 
 def _launch_apis(rank: int, kernels: pd.DataFrame) -> pd.DataFrame:
-    table = kernels.groupby("launch_api", as_index=False).agg(
+    table = kernels.groupby("launch_api", as_index=False, observed=True).agg(
         launches=("call", "nunique"),
         kernels=("call", "size"),
         kernel_time_ns=("kernel_time_ns", "sum"),
         mean_launch_delay_ns=("launch_delay_ns", "mean"),
         started_before_return=("started_before_return", "sum"),
     )
+    table = _in_words(table, "launch_api")
     table.insert(0, "rank", rank)
     return _longest_first(table, "launch_api")
 
 
 def _apis_by_kernel(kernels: pd.DataFrame) -> pd.DataFrame:
     keys = ["kernel", "launch_api"]
-    return kernels.groupby(keys, as_index=False).agg(
+    table = kernels.groupby(keys, as_index=False, observed=True).agg(
         kernels=("call", "size"), kernel_time_ns=("kernel_time_ns", "sum")
     )
+    return _in_words(table, *keys)
+
+
+def _in_words(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Write categories as texts."""
+    return table.assign(**{name: table[name].tolist() for name in columns})
 
 
 def _over_ranks(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

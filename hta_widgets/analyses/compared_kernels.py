@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.demangling import demangled, is_mangled
+from hta_widgets.grouping import grouped
 from hta_widgets.kernel_names import normalised_kernel_name
 from hta_widgets.trace.events import Events, Kind, TextColumn
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.rank import Rank
 
 BOTH, FIRST, SECOND = "both", "first", "second"
 
@@ -113,7 +114,8 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
 
 
 def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
-    found = [named for rank in ranks for named in _of_rank(job, rank)]
+    by_rank = job.reduce("kernel totals", _of_rank, ranks)
+    found = [named for of_rank in by_rank.values() for named in of_rank]
     table = pd.DataFrame(found, columns=list(_Named._fields))
     by_name = table.groupby(["key", "name", "kernel_type"], as_index=False).sum()
     by_name = by_name.sort_values(["total_ns", "name"], ascending=[False, True])
@@ -122,19 +124,25 @@ def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     return totals.astype(dict.fromkeys(_SUMS, np.int64))
 
 
-def _of_rank(job: Job, rank: int) -> Iterator[_Named]:
-    work, events = job.gpu_work(rank), job.rank(rank).trace.events
-    has_name = events.kind[work.rows] != Kind.BUSY
-    groups = work.name[has_name].astype(np.int64) * len(KernelType) + work.type[has_name]
-    distinct, place, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    totals_ns = np.zeros(distinct.size, dtype=np.int64)
-    np.add.at(totals_ns, place, work.duration_ns[has_name])
+def _of_rank(rank: Rank) -> list[_Named]:
+    work, events = rank.gpu_work, rank.trace.events
+    work = work.take(np.flatnonzero(events.kind[work.rows] != Kind.BUSY))
+    kernels = grouped(work.name, work.type)
+    names, types = work.name[kernels.first].tolist(), work.type[kernels.first].tolist()
+    totals_ns = kernels.reduce(np.add, work.duration_ns).tolist()
     mangled = _mangled_names(events)
-    for group, count, total_ns in zip(distinct, counts, totals_ns, strict=True):
-        code, kernel_type = divmod(int(group), len(KernelType))
-        name = work.names[code]
-        key = normalised_kernel_name(mangled.get(code, name))
-        yield _Named(key, name, KernelType(kernel_type).name, int(count), int(total_ns))
+    return [
+        _Named(
+            key=normalised_kernel_name(mangled.get(code, work.names[code])),
+            name=work.names[code],
+            kernel_type=KernelType(kernel_type).name,
+            launches=count,
+            total_ns=total_ns,
+        )
+        for code, kernel_type, count, total_ns in zip(
+            names, types, kernels.sizes.tolist(), totals_ns, strict=True
+        )
+    ]
 
 
 def _mangled_names(events: Events) -> dict[int, str]:

@@ -16,6 +16,7 @@ from hta_widgets.analyses.duration_categories import (
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.rank import Rank
 from hta_widgets.trace.steps import analysed_steps
 
 PERCENTAGES = (1, 5, 10)
@@ -147,7 +148,7 @@ def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
         "overlap": communication["overlap_time_ns"],
         "exposed_communication": communication["exposed_communication_ns"],
     }
-    steps = [_number_of_steps(job, rank) for rank in ranks]
+    steps = job.reduce("number of steps", _number_of_steps, ranks).values()
     return Recording(
         ranks=len(ranks),
         steps=sum(steps),
@@ -156,10 +157,9 @@ def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
     )
 
 
-def _number_of_steps(job: Job, rank: int) -> int:
-    steps = job.rank(rank).steps
-    included = job.include_last_profiler_step
-    return len(analysed_steps(steps, include_last_profiler_step=included))
+def _number_of_steps(rank: Rank) -> int:
+    included = rank.settings.include_last_profiler_step
+    return len(analysed_steps(rank.steps, include_last_profiler_step=included))
 
 
 def _tail(category: DurationCategory | None, percent: int, side: str) -> dict[str, float]:

@@ -54,14 +54,14 @@ def side_of(category: str) -> str:
 
 def categories_of_rank(job: Job, rank: int) -> Categories:
     """Categories that occur on a rank, after the step filter, sorted once per job."""
-    return job.remember(("duration categories", rank), lambda: _of_rank(job.rank(rank)))
+    return job.reduce("duration categories", _of_rank, [rank])[rank]
 
 
 def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
     """Categories of the events of several ranks together, put together once per choice."""
     return job.remember(
         ("duration categories", ranks),
-        lambda: _together([categories_of_rank(job, rank) for rank in ranks]),
+        lambda: _together(job.reduce("duration categories", _of_rank, ranks).values()),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.rank import Rank
 
 CATEGORIES = ("host_wait", "kernel_wait", "other")
 _QUARTILES = {"q25_ns": 0.25, "median_ns": 0.5, "q75_ns": 0.75}
@@ -26,6 +27,7 @@ _UNKNOWN_LAUNCHES = (
     "they count as kernel_wait or other by length, never as host_wait"
 )
 _NO_NUMBER = float("nan")
+_Columns = dict[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +51,13 @@ class IdleTime(Result):
 
     streams: pd.DataFrame
     devices: pd.DataFrame
+
+
+class _OfRank(NamedTuple):
+    """Rows of one rank."""
+
+    streams: _Columns
+    devices: _Columns
 
 
 def idle_time(
@@ -90,8 +99,11 @@ def idle_time(
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     chosen = job.select_ranks(ranks)
     wanted = frozenset(streams or ())
-    of_streams = _table(job, chosen, delay_ns, by_stream=True, streams=wanted)
-    of_devices = _table(job, chosen, delay_ns, by_stream=False).drop(columns="stream")
+    by_rank = job.reduce("idle time", _of_rank, chosen, delay_ns).values()
+    of_streams = _table([of_rank.streams for of_rank in by_rank])
+    of_devices = _table([of_rank.devices for of_rank in by_rank]).drop(columns="stream")
+    if wanted:
+        of_streams = of_streams[of_streams["stream"].isin(wanted)].reset_index(drop=True)
     return IdleTime(
         streams=of_streams,
         devices=of_devices,
@@ -104,41 +116,29 @@ def idle_time(
     )
 
 
-def _table(
-    job: Job,
-    ranks: Sequence[int],
-    delay_ns: int,
-    *,
-    by_stream: bool,
-    streams: Collection[int] = (),
-) -> pd.DataFrame:
-    parts = [_rows(rank, _gaps(job, rank, by_stream=by_stream), delay_ns) for rank in ranks]
+def _of_rank(rank: Rank, delay_ns: int) -> _OfRank:
+    streams = _gaps(rank, "stream gaps", stream_gaps)
+    devices = _gaps(rank, "device gaps", device_gaps)
+    return _OfRank(*(_rows(rank.trace.rank, gaps, delay_ns) for gaps in (streams, devices)))
+
+
+def _gaps(rank: Rank, name: str, find: Callable[[Rank], Gaps]) -> Gaps:
+    """Intervals of one rank, which no parameter changes."""
+    return rank.remember(name, lambda: Gaps(**rank.derived(name, lambda: vars(find(rank)))))
+
+
+def _table(parts: Sequence[_Columns]) -> pd.DataFrame:
     columns: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
     codes = columns["idle_category"].astype(np.int8)
     names = pd.Index(CATEGORIES, dtype=object)
     columns["idle_category"] = pd.Categorical.from_codes(codes, names, ordered=True)
-    table = pd.DataFrame(columns)
-    if streams:
-        table = table[table["stream"].isin(list(streams))].reset_index(drop=True)
-    return table
+    return pd.DataFrame(columns)
 
 
-def _gaps(job: Job, rank: int, *, by_stream: bool) -> Gaps:
-    """Intervals of one rank, which no parameter changes."""
-    find, name = (stream_gaps, "stream gaps") if by_stream else (device_gaps, "device gaps")
-
-    def build() -> Gaps:
-        of_rank = job.rank(rank)
-        gaps = of_rank.derived(name, lambda: vars(find(of_rank)))
-        return Gaps(**gaps)
-
-    return job.remember((name, rank), build)
-
-
-def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]]:
-    """One row per stream and cause."""
+def _rows(rank: int, gaps: Gaps, delay_ns: int) -> _Columns:
+    """One row per stream, or device, and cause."""
     edges = gaps.category_edges(delay_ns)
     idle_ns = np.diff(gaps.total_ns[edges])
     whole_ns = np.repeat(idle_ns.reshape(-1, len(CATEGORIES)).sum(axis=1), len(CATEGORIES))
@@ -156,9 +156,7 @@ def _rows(rank: int, gaps: Gaps, delay_ns: int) -> dict[str, NDArray[np.generic]
     }
 
 
-def _statistics(
-    gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64]
-) -> dict[str, NDArray[np.generic]]:
+def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64]) -> _Columns:
     """Statistics of runs of intervals that each ascend in length."""
     count, length_ns = np.diff(edges), gaps.length_ns
     filled = np.flatnonzero(count)

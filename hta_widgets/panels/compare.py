@@ -51,6 +51,7 @@ class ComparePanel(Panel):
     """
 
     wide = True
+    any_number_of_ranks = True
     follows = ("kernel",)
     controls: ClassVar[tuple[Control, ...]] = (
         Slider("num_kernels", "Kernels", min=1, max=100, open_ended=True),

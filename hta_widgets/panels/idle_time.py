@@ -23,6 +23,7 @@ class IdleTimePanel(Panel):
 
     title = "Idle time"
     wide = True
+    any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
     controls: ClassVar[tuple[Control, ...]] = (
         RankPicker(),

@@ -197,6 +197,7 @@ class Job:
         dict of rank to result
         """
         chosen = self.select_ranks(tuple(ranks))
+        self._remembered.touch(*chosen)
         key, question = (name, *arguments), Question(function, arguments)
         known = self._known(key)
         missing = [rank for rank in chosen if rank not in known]

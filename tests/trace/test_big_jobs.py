@@ -8,6 +8,9 @@ import pandas as pd
 import pytest
 
 from hta_widgets import Dashboard, RankSample, TraceAnalysis, open_trace
+from hta_widgets.analyses.compare import compare
+from hta_widgets.analyses.duration_tails import duration_tails
+from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
@@ -19,9 +22,17 @@ from hta_widgets.trace import cache, cache_files, rank_loader, workers
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.remembered import Remembered
 
+
+def compared_with_itself(job):
+    return compare(job, job)
+
+
 RANKS = 6
 HELD = 2
-ANALYSES = (temporal_breakdown, overlap, rank_overlap, kernel_breakdown)
+ANALYSES = (
+    *(temporal_breakdown, overlap, rank_overlap, kernel_breakdown),
+    *(idle_time, duration_tails, compared_with_itself),
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +121,10 @@ def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001
     assert len(dashboard.job._loaded) <= HELD
     assert len(dashboard.panels["temporal_breakdown"].result.ranks) == RANKS
     with pytest.raises(ParameterError, match=r"6 ranks of a job this big .* at most 2"):
-        _ = dashboard.panels["idle_time"].result
+        _ = dashboard.panels["queue_length"].result
+    assert set(dashboard.panels["idle_time"].result.streams["rank"]) == set(range(RANKS))
     dashboard.selection.ranks = [0, 5]
-    assert set(dashboard.panels["idle_time"].result.streams["rank"]) == {0, 5}
+    assert set(dashboard.panels["queue_length"].result.streams["rank"]) == {0, 5}
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["cache", "no cache"])

@@ -141,7 +141,7 @@ def _measured(rank: Rank, origin_ns: int) -> _OfRank:
 
 def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
     """Row of the launch of each measured kernel, -1 where it is not known."""
-    launches = rank.launches[rows]
+    launches = rank.launches[rows].astype(np.int64)
     without = np.flatnonzero(launches == NO_LAUNCH)
     if not without.size:
         return launches, []

@@ -51,14 +51,14 @@ class StoredTrace(NamedTuple):
     Attributes
     ----------
     trace : Trace
-    links : mapping of str to ndarray of int64
+    links : mapping of str to ndarray of int32
         One value per event each.
     shelf : Shelf, optional
         Where more of what is derived from it can be kept.
     """
 
     trace: Trace
-    links: Mapping[str, NDArray[np.int64]]
+    links: Mapping[str, NDArray[np.int32]]
     shelf: Shelf | None = None
 
 
@@ -122,7 +122,7 @@ def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredT
     columns = _stored_columns(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
-    links: dict[str, NDArray[np.int64]] = {}
+    links: dict[str, NDArray[np.int32]] = {}
     for name, column in columns.items():
         where, table, *rest = name.split(_SEPARATOR)
         if where == _LINKS:

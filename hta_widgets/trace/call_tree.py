@@ -40,7 +40,7 @@ class CallTree:
     place: Rows
 
     @classmethod
-    def of(cls, events: Events, parents: Rows) -> CallTree:
+    def of(cls, events: Events, parents: NDArray[np.int32]) -> CallTree:
         """Build the tree from the parent of each call (see `nesting.parent_rows`)."""
         rows = calls_outside_in(events)
         tree = cls._from_order(rows, parents)
@@ -52,7 +52,7 @@ class CallTree:
         return cls._from_order(tree.with_moved(calls, ranges), parents)
 
     @classmethod
-    def _from_order(cls, rows: Rows, parents: Rows) -> CallTree:
+    def _from_order(cls, rows: Rows, parents: NDArray[np.int32]) -> CallTree:
         place = np.full(parents.size, NO_PARENT, dtype=np.int64)
         place[rows] = np.arange(rows.size)
         above = parents[rows]
@@ -91,7 +91,7 @@ def _ends(parents: Rows) -> Rows:
     return np.asarray(ends[ends_with])
 
 
-def _backward_calls(events: Events, rows: Rows, parents: Rows) -> tuple[Rows, Rows]:
+def _backward_calls(events: Events, rows: Rows, parents: NDArray[np.int32]) -> tuple[Rows, Rows]:
     """Outermost calls of backward threads, and the annotation in which each begins."""
     outermost = np.sort(rows[parents[rows] < 0])
     begins_backward = _begins(events, outermost, BACKWARD_CALL)

@@ -63,7 +63,7 @@ class EventBlocks:
             "duration_ns": duration_ns.astype(np.int64),
             "kind": np.broadcast_to(np.asarray(kind, np.int8), size),
             "name": self._names.codes(names, size),
-            "index": np.arange(self._count, self._count + size),
+            "index": np.arange(self._count, self._count + size, dtype=np.int32),
         }
         for key in _IDENTITY:
             value = np.asarray(identity.get(key, ABSENT), np.int64)

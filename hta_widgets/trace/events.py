@@ -126,7 +126,7 @@ class Events:
         As in the trace; a label (old traces write ``"stream 7"``) is ``-2 - position`` in `labels`.
     device, stream, correlation : ndarray of int64
         -1 where the event has none.
-    index : ndarray of int64
+    index : ndarray of int32
         Position of the event in the source.
     labels : tuple of str
     side : mapping of str to SideTable
@@ -143,7 +143,7 @@ class Events:
     device: NDArray[np.int64]
     stream: NDArray[np.int64]
     correlation: NDArray[np.int64]
-    index: NDArray[np.int64]
+    index: NDArray[np.int32]
     labels: tuple[str, ...] = ()
     side: Mapping[str, SideTable] = field(default_factory=dict)
 

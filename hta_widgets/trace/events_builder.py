@@ -94,7 +94,7 @@ class EventsBuilder:
         arguments = [event.args or NO_ARGS for event in kept]
         columns: Columns = {"start_ns": start, "duration_ns": duration, "kind": kind}
         columns |= self._identity(kept) | _placement(kept, arguments, kind)
-        columns["index"] = positions + self._seen
+        columns["index"] = (positions + self._seen).astype(np.int32)
         self._columns.append(columns)
         self._side.add(arguments, kind, self._kept)
         counted = np.flatnonzero(_COUNTED.among(kind))

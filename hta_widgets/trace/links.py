@@ -13,7 +13,7 @@ NO_LAUNCH = -1
 Rows = NDArray[np.int64]
 
 
-def launch_rows(events: Events) -> Rows:
+def launch_rows(events: Events) -> NDArray[np.int32]:
     """Find the launching call of each GPU event.
 
     Correlation ids are unique within a process. Where several calls of a process carry one id (a
@@ -24,11 +24,11 @@ def launch_rows(events: Events) -> Rows:
 
     Returns
     -------
-    ndarray of int64, one per event
+    ndarray of int32, one per event
         Row of the runtime or driver call; `NO_LAUNCH` for CPU events and for GPU events whose
         launch is not in the trace.
     """
-    found = np.full(len(events), NO_LAUNCH, dtype=np.int64)
+    found = np.full(len(events), NO_LAUNCH, dtype=np.int32)
     gpu = events.rows_of(*GPU_SIDE)
     gpu = gpu[events.correlation[gpu] >= 0]
     calls = _outermost_calls(events)
@@ -67,16 +67,27 @@ def _outermost_calls(events: Events) -> Rows:
     """One call per correlation id and process, in order of the id, then of start."""
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[events.correlation[calls] >= 0]
-    start, correlation = events.start_ns[calls], events.correlation[calls]
-    calls = calls[np.lexsort((-events.duration_ns[calls], start, events.pid[calls], correlation))]
-    key = np.stack([events.correlation[calls], events.pid[calls]])
-    is_first = np.ones(calls.size, dtype=bool)
-    is_first[1:] = np.any(key[:, 1:] != key[:, :-1], axis=0)
-    calls = calls[is_first]
-    return calls[np.lexsort((events.start_ns[calls], events.correlation[calls]))]
+    calls = calls[np.argsort(events.correlation[calls], kind="stable")]
+    ids = events.correlation[calls]
+    same = np.flatnonzero(ids[1:] == ids[:-1])
+    if not same.size:
+        return calls
+    several = np.union1d(same, same + 1)
+    outermost = np.ones(calls.size, dtype=bool)
+    outermost[several] = np.isin(calls[several], _first_of_each(events, calls[several]))
+    return calls[outermost]
 
 
-def _processes_of_devices(events: Events, launches: Rows, gpu: Rows) -> dict[int, int]:
+def _first_of_each(events: Events, calls: Rows) -> Rows:
+    """The call of each correlation id and process that starts first; if several do, the longest."""
+    correlation, pid = events.correlation[calls], events.pid[calls]
+    order = np.lexsort((-events.duration_ns[calls], events.start_ns[calls], pid, correlation))
+    key = np.stack([correlation[order], pid[order]])
+    is_first = np.any(np.diff(key, axis=1, prepend=-1), axis=0)
+    return np.asarray(calls[order][is_first])
+
+
+def _processes_of_devices(events: Events, launches: NDArray[np.int32], gpu: Rows) -> dict[int, int]:
     """Process that launches most of the work of each device."""
     pairs = np.stack([events.device[gpu], events.pid[launches[gpu]]])
     (devices, processes), count = np.unique(pairs, axis=1, return_counts=True)

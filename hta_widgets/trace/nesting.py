@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from hta_widgets.trace.events import Events, Kind, KindSet
 
 NO_PARENT = -1
-_NO_THREAD = -1
 _CALLS_AT_ONCE = 1 << 16
 """As many as the processor's cache holds what is looked up for."""
 
@@ -25,7 +24,7 @@ CPU_CALLS = (
 )
 
 
-def parent_rows(events: Events) -> NDArray[np.int64]:
+def parent_rows(events: Events) -> NDArray[np.int32]:
     """Find the innermost call around each call of the CPU.
 
     A call's parent is the one begun last, on the same process and thread, of those still running
@@ -34,11 +33,11 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
 
     Returns
     -------
-    ndarray of int64, one per event
+    ndarray of int32, one per event
         Row of the parent; `NO_PARENT` for outermost calls and for all other events.
     """
     rows = calls_outside_in(events)
-    parents = np.full(len(events), NO_PARENT, dtype=np.int64)
+    parents = np.full(len(events), NO_PARENT, dtype=np.int32)
     for first in range(1, rows.size, _CALLS_AT_ONCE):
         calls = rows[first : first + _CALLS_AT_ONCE]
         before = rows[first - 1 :][: calls.size]
@@ -51,15 +50,27 @@ def parent_rows(events: Events) -> NDArray[np.int64]:
 
 def calls_outside_in(events: Events) -> NDArray[np.int64]:
     """Rows of the calls of the CPU, thread by thread, each before the calls inside it."""
-    threads = _thread_codes(events)
-    threads[~KindSet(CPU_CALLS).among(events.kind)] = _NO_THREAD
-    rows = np.argsort(threads, kind="stable")
-    rows = rows[np.searchsorted(threads, _NO_THREAD, side="right", sorter=rows) :]
+    rows, threads = _by_thread(events)
     _put_longest_first(events, rows, threads)
     return rows
 
 
-def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
+def _by_thread(events: Events) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
+    """Rows of the calls of the CPU, thread by thread and by start, and the number of each thread.
+
+    Rows take the place of their order, piece by piece: columns of a large trace are large.
+    """
+    rows = np.flatnonzero(KindSet(CPU_CALLS).among(events.kind))
+    threads = _thread_codes(events, rows)
+    order = np.argsort(threads, kind="stable")
+    for first in range(0, order.size, _CALLS_AT_ONCE):
+        places = order[first : first + _CALLS_AT_ONCE]
+        places[:] = rows[places]
+    threads.sort()
+    return order, threads
+
+
+def ancestors(parents: NDArray[np.int32], row: int) -> Iterator[int]:
     """Yield the calls around a call, innermost first."""
     parent = int(parents[row])
     while parent != NO_PARENT:
@@ -67,14 +78,24 @@ def ancestors(parents: NDArray[np.int64], row: int) -> Iterator[int]:
         parent = int(parents[parent])
 
 
-def _thread_codes(events: Events) -> NDArray[np.signedinteger[Any]]:
+def _thread_codes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.unsignedinteger[Any]]:
     """Number the threads by process and thread, in a type so narrow that numpy sorts by radix."""
-    processes, threads = _distinct(events.pid), _distinct(events.tid)
-    narrow = np.min_scalar_type(-processes.size * threads.size - 1)
-    codes = np.searchsorted(processes, events.pid).astype(narrow)
-    codes *= threads.size
-    codes += np.searchsorted(threads, events.tid).astype(narrow)
+    processes, threads = (_distinct_piecewise(ids, rows) for ids in (events.pid, events.tid))
+    codes = np.empty(rows.size, np.min_scalar_type(processes.size * threads.size))
+    for first in range(0, rows.size, _CALLS_AT_ONCE):
+        calls = rows[first : first + _CALLS_AT_ONCE]
+        process = np.searchsorted(processes, events.pid[calls])
+        thread = np.searchsorted(threads, events.tid[calls])
+        codes[first : first + _CALLS_AT_ONCE] = process * threads.size + thread
     return codes
+
+
+def _distinct_piecewise(ids: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    pieces = [
+        _distinct(ids[rows[first : first + _CALLS_AT_ONCE]])
+        for first in range(0, rows.size, _CALLS_AT_ONCE)
+    ]
+    return _distinct(np.concatenate([ids[:0], *pieces]))
 
 
 def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -86,23 +107,22 @@ def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _put_longest_first(
-    events: Events, rows: NDArray[np.int64], threads: NDArray[np.signedinteger[Any]]
+    events: Events, rows: NDArray[np.int64], threads: NDArray[np.unsignedinteger[Any]]
 ) -> None:
     """Reorder calls that start at once on a thread; `rows` ascend by thread and start."""
     starts = events.start_ns[rows]
     follows = starts[1:] == starts[:-1]
-    codes = threads[rows]
-    follows &= codes[1:] == codes[:-1]
+    follows &= threads[1:] == threads[:-1]
     at_once = np.zeros(rows.size, dtype=bool)
     at_once[1:] = follows
     at_once[:-1] |= follows
     places = np.flatnonzero(at_once)
     calls = rows[places]
-    order = np.lexsort((-events.duration_ns[calls], starts[places], codes[places]))
+    order = np.lexsort((-events.duration_ns[calls], starts[places], threads[places]))
     rows[places] = calls[order]
 
 
-def _move_outwards(events: Events, parents: NDArray[np.int64], waiting: NDArray[np.int64]) -> None:
+def _move_outwards(events: Events, parents: NDArray[np.int32], waiting: NDArray[np.int64]) -> None:
     """Replace parents that have ended when their call starts.
 
     Where one has ended, all calls between it and its own parent have, too: calls go on to the

@@ -90,13 +90,13 @@ class Rank:
         return columns
 
     @cached_property
-    def launches(self) -> NDArray[np.int64]:
+    def launches(self) -> NDArray[np.int32]:
         """Row of the launching call of each event, -1 for none."""
         known = self._links.get(LAUNCHES)
         return launch_rows(self.trace.events) if known is None else known
 
     @cached_property
-    def parents(self) -> NDArray[np.int64]:
+    def parents(self) -> NDArray[np.int32]:
         """Row of the call around each call of the CPU, -1 for none."""
         known = self._links.get(PARENTS)
         return parent_rows(self.trace.events) if known is None else known
@@ -133,7 +133,7 @@ class Rank:
             name=events.name.codes[rows],
             device=events.device[rows],
             stream=events.stream[rows],
-            launch=self.launches[rows],
+            launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
         )
 

@@ -77,7 +77,7 @@ def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) ->
 
 def rows_to_analyse(
     events: Events,
-    launches: NDArray[np.int64],
+    launches: NDArray[np.int32],
     steps: ProfilerSteps,
     *,
     include_last_profiler_step: bool,
@@ -93,7 +93,7 @@ def rows_to_analyse(
     Parameters
     ----------
     events : Events
-    launches : ndarray of int64
+    launches : ndarray of int32
         Row of the launching call per event, -1 for none (see `links.launch_rows`).
     steps : ProfilerSteps
     include_last_profiler_step : bool

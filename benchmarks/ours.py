@@ -9,6 +9,7 @@ WATCH = Stopwatch()
 import json  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from importlib import import_module  # noqa: E402
 from statistics import median  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -22,8 +23,13 @@ IMPORTS = WATCH.lap()
 Files = dict[int, str]
 
 
-def load(files: Files, *, again: bool = False, **_: object) -> dict[str, Any]:
-    """From the files to everything that the analyses begin with; `again` in the same session."""
+def load(
+    files: Files, *, again: bool = False, with_pandas: bool = False, **_: object
+) -> dict[str, Any]:
+    """From the files to everything that the analyses begin with; `again` in the same session.
+
+    Loading needs no pandas, but what comes then does: `with_pandas` counts its memory, too.
+    """
     if again:
         TraceAnalysis(files, progress=False)
     watch = Stopwatch()
@@ -34,6 +40,8 @@ def load(files: Files, *, again: bool = False, **_: object) -> dict[str, Any]:
     loaded = {key: opened[key] + ready[key] for key in opened}
     job = analysis.job
     events = sum(len(job.rank(rank).trace.events) for rank in job.ranks)
+    if with_pandas:
+        import_module("pandas")
     return {"imports": IMPORTS, "open": opened, "load": loaded, "events": events}
 
 

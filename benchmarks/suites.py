@@ -76,7 +76,7 @@ class Bench:
         """
         load = partial(self.theirs.run, "load", files=files)
         runs = {
-            "ours": partial(self.ours.run, "load", files=files),
+            "ours": partial(self.ours.run, "load", files=files, with_pandas=True),
             "theirs": load,
             "without steps": partial(load, without_steps=True),
         }
@@ -108,7 +108,14 @@ def load(bench: Bench) -> Iterator[Row]:
                 f"{what}: CPU, HTA not marking steps", ours, no_steps, _spent("load", "cpu_s")
             )
             memory = 8.0 if size == bench.large else None
-            yield _row(f"{what}: peak memory", ours, theirs, _peak, unit="MB", times_better=memory)
+            yield _row(
+                f"{what}: peak memory, pandas imported",
+                ours,
+                theirs,
+                _peak,
+                unit="MB",
+                times_better=memory,
+            )
             yield _row(f"{what}: CPU with start and imports", ours, theirs, _cpu)
     for name, files in bench.traces.small().items():
         ours, theirs = bench.both("load", files=files)
@@ -124,16 +131,18 @@ def load(bench: Bench) -> Iterator[Row]:
 def reopen(bench: Bench) -> Iterator[Row]:
     """The large trace with the cache on: filling it, opening from it, the dashboard."""
     files = bench.v100()
-    filling, opening, dashboards, once_more = [], [], [], []
+    filling, first, opening, dashboards, once_more = [], [], [], [], []
     for _ in range(bench.repeats):
         with tempfile.TemporaryDirectory(dir=bench.traces.work) as cache:
             filling += _done(bench.ours.run("load", files=files, cache=cache))
+            first += _done(bench.ours.run("load", files=files, cache=cache))
             opening += _done(bench.ours.run("load", files=files, cache=cache, again=True))
             dashboards += _done(bench.ours.run("dashboard", files=files, cache=cache))
             once_more += _done(bench.ours.run("dashboard", files=files, cache=cache))
     what = f"{_count(bench.large)} events"
     yield _row(f"{what}: load and fill the cache", filling, [], _spent("open", "wall_s"))
     yield _row(f"{what}: open again", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
+    yield _row(f"{what}: the first of a session", first, [], _spent("open", "wall_s"))
     yield _row(f"{what}: open again, ready for all analyses", opening, [], _spent("load", "wall_s"))
     yield _row(
         f"{what}: open again, to the first panel's numbers",

@@ -17,6 +17,7 @@ from benchmarks.suites import SUITES, Bench
 from benchmarks.table import markdown
 from benchmarks.traces import SHARED, Traces
 
+_HEADING = "# How fast\n"
 RESULTS = Path(__file__).parent / "results.md"
 
 
@@ -35,19 +36,25 @@ def main() -> None:
         kernels=100_000 if options.quick else 1_000_000,
         sequences_s=0 if options.quick else options.sequences_s,
     )
-    parts = [_heading(bench, quick=options.quick)]
-    print(parts[0], flush=True)
+    print(_HEADING, flush=True)
     for name in options.only or SUITES:
         title, measure = SUITES[name]
-        parts.append(markdown(title, measure(bench), judged=not options.quick))
-        print(parts[-1], flush=True)
+        began = _circumstances(bench, quick=options.quick)
+        section = markdown(title, began, measure(bench), judged=not options.quick)
+        print(section, flush=True)
         if options.save:
-            _save("\n".join(parts))
+            _save(title, section)
 
 
-def _save(text: str) -> None:
+def _save(title: str, section: str) -> None:
+    """Put a section in its place among those of other runs."""
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    found = {part.split("\n")[0]: f"## {part}" for part in text.split("\n## ")[1:]}
+    found[title] = section
+    titles = [each for each, _ in SUITES.values() if each in found]
+    sections = [found[each].rstrip("\n") + "\n" for each in titles]
     partial = RESULTS.with_suffix(".part")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_text("\n".join([_HEADING, *sections]), encoding="utf-8")
     partial.replace(RESULTS)
 
 
@@ -86,11 +93,10 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _heading(bench: Bench, *, quick: bool) -> str:
+def _circumstances(bench: Bench, *, quick: bool) -> str:
     sizes = " A quick run at a tenth of the sizes, which the targets are not for." if quick else ""
     source = "made longer from real ones" if bench.traces.are_real else "of the sample job"
     return (
-        f"# How fast\n\n"
         f"{today()}, {machine()}. Medians of {bench.repeats} runs by turns; traces {source}."
         f"{sizes}\n\n"
         f"- ours: {revision()}, {versions(bench.ours.python)}\n"

@@ -65,12 +65,13 @@ class Row:
         return "" if self.times_better is None else f"≥ {self.times_better:g}×"
 
 
-def markdown(title: str, rows: Iterable[Row], *, judged: bool = True) -> str:
-    """Write a table with a heading; unless judged, without targets."""
+def markdown(title: str, text: str, rows: Iterable[Row], *, judged: bool = True) -> str:
+    """Write a table with a heading and a text; unless judged, without targets."""
     if not judged:
         rows = [replace(row, times_better=None, at_most=None) for row in rows]
     lines = [HEADINGS, ("---", *["---:"] * 4, "---"), *(row.cells() for row in rows)]
-    return f"## {title}\n\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"## {title}\n\n{text}\n{table}\n"
 
 
 def quantity(value: float | None, unit: str) -> str:

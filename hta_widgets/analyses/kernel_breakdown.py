@@ -172,8 +172,8 @@ def _launch_statistics(rank: Rank) -> dict[str, NDArray[Any]]:
 
 def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -> pd.DataFrame:
     """Keep the top kernels of each rank and type; the rest of each becomes one row."""
-    group = statistics.groupby(["rank", "kernel_type"], sort=False).ngroup().to_numpy()
-    first = np.flatnonzero(np.diff(group, prepend=-1))
+    first = _first_of_each_type(statistics)
+    group = np.repeat(np.arange(first.size), np.diff(first, append=len(statistics)))
     sum_ns = statistics["sum_ns"].to_numpy()
     before = np.cumsum(sum_ns) - sum_ns
     needed = _time_to_reach(reduce_runs(np.add, sum_ns, first), duration_ratio)
@@ -181,6 +181,13 @@ def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -
     named &= np.arange(group.size) - first[group] < num_kernels
     parts: list[pd.DataFrame] = [statistics[named], _others(statistics[~named], group[~named])]
     return pd.concat(parts).sort_values(["kernel_type", "name", "rank"], ignore_index=True)
+
+
+def _first_of_each_type(statistics: pd.DataFrame) -> NDArray[np.int64]:
+    """Places at which another rank or type begins."""
+    rank, kernel_type = (statistics[name].to_numpy(object) for name in ("rank", "kernel_type"))
+    changes = (rank[1:] != rank[:-1]) | (kernel_type[1:] != kernel_type[:-1])
+    return np.flatnonzero(np.concatenate((np.ones(min(rank.size, 1), dtype=bool), changes)))
 
 
 def _time_to_reach(totals: Times, ratio: float) -> Times:
@@ -217,11 +224,18 @@ def _others(rest: pd.DataFrame, group: NDArray[np.int64]) -> pd.DataFrame:
     )
 
 
+def _over_ranks(statistics: pd.DataFrame) -> pd.DataFrame:
+    """Time and launches of each kernel, in order of its first row."""
+    if statistics["rank"].iloc[0] == statistics["rank"].iloc[-1]:
+        return statistics
+    keys = ["kernel_type", "name"]
+    return statistics.groupby(keys, sort=False, as_index=False)[["sum_ns", "count"]].sum()
+
+
 def _finding(types: pd.DataFrame, statistics: pd.DataFrame) -> str:
     if statistics.empty:
         return "No kernels were recorded on these ranks."
-    keys = ["kernel_type", "name"]
-    by_kernel = statistics.groupby(keys, sort=False, as_index=False)[["sum_ns", "count"]].sum()
+    by_kernel = _over_ranks(statistics)
     top = by_kernel.iloc[by_kernel["sum_ns"].argmax()]
     if types.empty:
         return f"The {len(by_kernel):,} kernels recorded on these ranks all last 0 ns."

@@ -20,7 +20,7 @@ from hta_widgets.trace.rank import RankSettings
 from hta_widgets.trace.rank_source import OnRead, RankSource
 from hta_widgets.trace.rank_tasks import Question, RankTask, keep_rank, reduce_rank
 
-PARALLEL_BYTES: Final = 300 * 2**20
+PARALLEL_BYTES: Final = 150 * 2**20
 """Bytes to read, inflated, below which starting processes takes longer than they save."""
 
 INFLATED: Final = 12

@@ -127,6 +127,10 @@ def load(bench: Bench) -> Iterator[Row]:
         ours, theirs = bench.both("load", files=files)
         yield _row(f"{name}: wall", ours, theirs, _spent("load", "wall_s"), times_better=1)
         yield _row(f"{name}: wall with start and imports", ours, theirs, _wall, times_better=1)
+
+
+def ranks(bench: Bench) -> Iterator[Row]:
+    """First load of a job of several ranks; the cache is off."""
     ours, theirs = bench.both("load", files=bench.eight_ranks(), sample_tree=True)
     what = f"8 ranks of {_count(bench.medium)} events"
     yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=8)
@@ -233,6 +237,7 @@ def redraws(bench: Bench) -> Iterator[Row]:
 
 SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     "load": ("First load, cache off", load),
+    "ranks": ("First load of eight ranks, cache off", ranks),
     "reopen": ("Cache on, wall", reopen),
     "analyses": ("Analyses, CPU of the first call", analyses),
     "sequences": ("Kernel sequences, CPU", sequences),

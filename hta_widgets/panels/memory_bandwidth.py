@@ -41,7 +41,8 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
 
     def analyse(self) -> MemoryBandwidth:
         """Add up what runs on the selected ranks."""
-        return memory_bandwidth(self.job, self.ranks)
+        ranks = tuple(self.ranks)
+        return self._latest.get("result", lambda: memory_bandwidth(self.job, ranks), ranks)
 
     def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""

@@ -32,7 +32,8 @@ class QueueLengthPanel(TimeSeriesPanel):
 
     def analyse(self) -> QueueLength:
         """Count what waits on the selected ranks."""
-        return queue_length(self.job, self.ranks)
+        ranks = tuple(self.ranks)
+        return self._latest.get("result", lambda: queue_length(self.job, ranks), ranks)
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""

@@ -56,6 +56,7 @@ export class Chart {
   #acts: Acts;
   #zoom: Zoom;
   #drawn = false;
+  #width = 0;
   #stop = -1;
 
   constructor(figure: Figure, plotly: Plotly, acts: Acts, signal: AbortSignal) {
@@ -88,7 +89,8 @@ export class Chart {
 
   async draw(): Promise<void> {
     // An unseen tab has no width; the observer calls when it gets one.
-    if (this.element.clientWidth === 0) return;
+    this.#width = this.element.clientWidth;
+    if (this.#width === 0) return;
     const { name, data, layout } = this.#figure;
     const zoomed = this.#zoom.layout(layout);
     const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };
@@ -117,8 +119,12 @@ export class Chart {
   }
 
   async #resized(): Promise<void> {
+    const width = this.element.clientWidth;
+    // A figure sets its own height, and is drawn with it.
+    if (width === 0 || width === this.#width) return;
+    this.#width = width;
     if (!this.#drawn) await this.draw();
-    else if (this.element.clientWidth > 0) await this.#plotly.Plots.resize(this.#node);
+    else await this.#plotly.Plots.resize(this.#node);
   }
 
   #clicked({ event, points }: PlotlyEvent): void {

@@ -68,6 +68,9 @@ def grouped(*columns: NDArray[Any]) -> Groups:
             number, count = inner, inner_count
         elif inner_count > 1:
             number, count = _numbered(number * inner_count + inner)
+    if count == 1:
+        everything = np.arange(number.size)
+        return Groups(number.astype(np.uint8), everything, np.array([0, number.size]))
     # Few bits sort fast.
     few_bits = number.astype(np.min_scalar_type(count))
     order = np.argsort(few_bits, kind="stable")

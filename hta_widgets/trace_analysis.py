@@ -211,32 +211,27 @@ class TraceAnalysis:
             ``rank``, ``stream``, ``idle_category`` (``host_wait``, ``kernel_wait``, ``other``; the
             first two only where they occur), ``idle_time`` (µs, two decimals),
             ``idle_time_ratio`` (share, 0 to 1, of the stream's idle time, two decimals; NaN when it
-            is never idle). The index begins anew for each rank. Where a rank has several devices: a
-            column ``device``.
+            is never idle). The index begins anew for each rank. Where streams of a rank are on
+            several devices: a column ``device``.
         statistics : DataFrame or None
             Indexed by ``idle_category``: ``rank``, ``stream``, ``count`` (intervals), ``mean``,
             ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max`` (µs, two decimals). None unless
             asked for.
         """
-        from hta_widgets.analyses.idle_time import idle_time
+        from hta_widgets.analyses.idle_time import idle_time, stream_idle_time
         from hta_widgets.figures.idle_time import idle_time_of_streams
-        from hta_widgets.hta_tables.idle_time import idle_interval_statistics
-        from hta_widgets.hta_tables.idle_time import idle_time as table
+        from hta_widgets.hta_tables import idle_time as tables
 
         chosen = self._ranks_or_first(ranks)
-        analyse = partial(
-            idle_time,
-            self.job,
-            streams=streams if streams is None else tuple(streams),
-            consecutive_kernel_delay=consecutive_kernel_delay,
-        )
-        result = analyse(chosen)
-        if visualize:
-            for rank in chosen:
-                figure = idle_time_of_streams(analyse([rank]), as_percent=visualize_pctg)
-                _show(figure, f"Idle time of the streams of rank {rank}")
-        statistics = idle_interval_statistics(result) if show_idle_interval_stats else None
-        return table(result), statistics
+        wanted = streams if streams is None else tuple(streams)
+        delay = consecutive_kernel_delay
+        table = stream_idle_time(self.job, chosen, streams=wanted, consecutive_kernel_delay=delay)
+        for rank in chosen if visualize else ():
+            of_rank = idle_time(self.job, [rank], streams=wanted, consecutive_kernel_delay=delay)
+            figure = idle_time_of_streams(of_rank, as_percent=visualize_pctg)
+            _show(figure, f"Idle time of the streams of rank {rank}")
+        statistics = tables.idle_interval_statistics(table) if show_idle_interval_stats else None
+        return tables.idle_time(table), statistics
 
     def get_cuda_kernel_launch_stats(
         self,
@@ -314,10 +309,11 @@ class TraceAnalysis:
             the position in the file of the launch or of the operation that begins. Where a rank has
             several devices: by device first, with a column ``device``.
         """
-        from hta_widgets.analyses.queue_length import queue_changes
+        from hta_widgets.analyses.queue_changes import queue_changes
         from hta_widgets.hta_tables.queue_length import queue_length_time_series
 
-        return queue_length_time_series(queue_changes(self.job, self._ranks_or_first(ranks)))
+        chosen = self._ranks_or_first(ranks)
+        return queue_length_time_series({rank: queue_changes(self.job, rank) for rank in chosen})
 
     def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the queue length of each stream, over its changes.
@@ -356,10 +352,11 @@ class TraceAnalysis:
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
-        from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
+        from hta_widgets.analyses.bandwidth_changes import bandwidth_changes
         from hta_widgets.hta_tables.memory_bandwidth import memory_bw_time_series
 
-        return memory_bw_time_series(bandwidth_changes(self.job, self._ranks_or_first(ranks)))
+        chosen = self._ranks_or_first(ranks)
+        return memory_bw_time_series({rank: bandwidth_changes(self.job, rank) for rank in chosen})
 
     def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the bandwidth of copies and fills, over its changes to more than 0.

@@ -182,7 +182,9 @@ def _middle(run: Times) -> int:
 
 
 def _squares(run: Times) -> NDArray[np.float64]:
-    return np.cumsum(np.square((run - _middle(run)).astype(np.float64)))
+    squares = np.subtract(run, _middle(run), dtype=np.float64)
+    np.square(squares, out=squares)
+    return np.cumsum(squares, out=squares)
 
 
 def _shorter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,13 +53,6 @@ class IdleTime(Result):
     devices: pd.DataFrame
 
 
-class _OfRank(NamedTuple):
-    """Rows of one rank."""
-
-    streams: _Columns
-    devices: _Columns
-
-
 def idle_time(
     job: Job,
     ranks: Iterable[int] | None = None,
@@ -100,10 +93,8 @@ def idle_time(
     chosen = job.select_ranks(ranks)
     wanted = frozenset(streams or ())
     by_rank = job.reduce("idle time", _of_rank, chosen, delay_ns).values()
-    of_streams = _table([of_rank.streams for of_rank in by_rank])
-    of_devices = _table([of_rank.devices for of_rank in by_rank]).drop(columns="stream")
-    if wanted:
-        of_streams = of_streams[of_streams["stream"].isin(wanted)].reset_index(drop=True)
+    of_streams = _of_wanted(_table([of_rank for of_rank, _ in by_rank]), wanted)
+    of_devices = _table([of_rank for _, of_rank in by_rank]).drop(columns="stream")
     return IdleTime(
         streams=of_streams,
         devices=of_devices,
@@ -116,10 +107,31 @@ def idle_time(
     )
 
 
-def _of_rank(rank: Rank, delay_ns: int) -> _OfRank:
-    streams = _gaps(rank, "stream gaps", stream_gaps)
-    devices = _gaps(rank, "device gaps", device_gaps)
-    return _OfRank(*(_rows(rank.trace.rank, gaps, delay_ns) for gaps in (streams, devices)))
+def stream_idle_time(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    streams: Iterable[int] | None = None,
+    consecutive_kernel_delay: float = 30,
+) -> pd.DataFrame:
+    """Break down as `idle_time` does, without the devices: `IdleTime.streams`."""
+    delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
+    by_rank = job.reduce("idle time of streams", _of_streams, job.select_ranks(ranks), delay_ns)
+    return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
+
+
+def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
+    return table[table["stream"].isin(streams)].reset_index(drop=True) if streams else table
+
+
+def _of_rank(rank: Rank, delay_ns: int) -> tuple[_Columns, _Columns]:
+    """Rows of the streams and of the devices of one rank."""
+    devices = _rows(rank.trace.rank, _gaps(rank, "device gaps", device_gaps), delay_ns)
+    return _of_streams(rank, delay_ns), devices
+
+
+def _of_streams(rank: Rank, delay_ns: int) -> _Columns:
+    return _rows(rank.trace.rank, _gaps(rank, "stream gaps", stream_gaps), delay_ns)
 
 
 def _gaps(rank: Rank, name: str, find: Callable[[Rank], Gaps]) -> Gaps:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.analyses.queue_changes import queue_changes, queue_changes_table
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.rows import table_of
 from hta_widgets.analyses.step_statistics import (
@@ -19,23 +18,17 @@ from hta_widgets.analyses.step_statistics import (
     statistics_over_time,
     statistics_per_change,
 )
-from hta_widgets.grouping import narrow
-from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, number, percent
 from hta_widgets.trace.formats import Recorded
-from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
-from hta_widgets.trace.rank import NEVER, Rank
+from hta_widgets.trace.rank import NEVER
+from hta_widgets.trace.shelf import Columns
 
 FULL_LENGTH = 1022
 """Waiting launches at which a queue counts as full. CUDA takes 1,024 per stream; of these the one
 running and one more do not wait, and traces in which launches block stand at exactly 1,022."""
 
-_CHANGES = (
-    *("device", "stream", "time_ns", "queue_length", "launches"),
-    *("pid", "tid", "event"),
-)
 _WHOLE = {"count", "min", "max"}
 _STREAMS = {
     **dict.fromkeys(("rank", "device", "stream", "operations"), np.int64),
@@ -96,7 +89,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     streams = table_of([row for rank in chosen for row in _rows_of(job, rank)], _STREAMS)
     notices = {rank: _notices_of(job, rank) for rank in chosen}
     return QueueLength(
-        changes=queue_changes(job, chosen),
+        changes={rank: queue_changes_table(job, rank) for rank in chosen},
         streams=streams,
         finding=_finding(streams, any(len(job.gpu_work(rank)) for rank in chosen)),
         notices=(
@@ -107,102 +100,34 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     )
 
 
-def queue_changes(job: Job, ranks: Iterable[int] | None = None) -> dict[int, pd.DataFrame]:
-    """Count by rank, as `QueueLength.changes`."""
-    chosen = job.select_ranks(ranks)
-    return {rank: _changes_of(job, rank).copy(deep=False) for rank in chosen}
-
-
-def _changes_of(job: Job, rank: int) -> pd.DataFrame:
-    """Changes on one rank, which no parameter touches."""
-
-    def build() -> pd.DataFrame:
-        of_rank = job.rank(rank)
-        columns = dict(of_rank.derived("queue changes", lambda: _changes(of_rank)))
-        if offset_ns := job.offset_ns(rank):
-            columns["time_ns"] = columns["time_ns"] + offset_ns
-        return pd.DataFrame(columns, columns=list(_CHANGES), copy=False)
-
-    return job.remember(("queue changes", rank), build)
-
-
 def _rows_of(job: Job, rank: int) -> list[dict[str, float]]:
     """Statistics of one rank, which no parameter touches."""
-    return job.remember(("queues", rank), lambda: _stream_rows(rank, _changes_of(job, rank)))
+    return job.remember(("queues", rank), lambda: _stream_rows(rank, queue_changes(job, rank)))
 
 
 def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
     return job.remember(("queue notices", rank), lambda: tuple(_notices(job, rank)))
 
 
-def _changes(rank: Rank) -> dict[str, NDArray[Any]]:
-    """Columns of the changes, times by the rank's own origin."""
-    events, launched = rank.trace.events, _launched(rank.gpu_work)
-    launched_ns, streams = rank.launched_ns[rank.launched_ns < NEVER], launched.streams
-    parts = [
-        _of_stream(launched, launched_ns, streams.order[first:last])
-        for first, last in pairwise(streams.edges.tolist())
-    ] or [_of_stream(launched, launched_ns, streams.order)]
-    operation, step, launch_step, time_ns = map(np.concatenate, zip(*parts, strict=True))
-    rows, lengths = launched.rows, 2 * streams.sizes
-    launches, operations = narrow(events.index[launched.launch]), narrow(events.index[rows])
-    return {
-        "device": np.repeat(narrow(launched.device[streams.first]), lengths),
-        "stream": np.repeat(narrow(launched.stream[streams.first]), lengths),
-        "time_ns": time_ns,
-        # Each stream ends at 0, so that one running sum serves all.
-        "queue_length": np.cumsum(step, dtype=np.int32),
-        "launches": np.cumsum(launch_step, dtype=np.int32),
-        "pid": narrow(events.ids_in_source(events.pid[rows]))[operation],
-        "tid": narrow(events.ids_in_source(events.tid[rows]))[operation],
-        "event": np.where(step > 0, launches[operation], operations[operation]),
-    }
-
-
-def _launched(work: GpuWork) -> GpuWork:
-    has_launch = work.launch >= 0
-    return work if has_launch.all() else work.take(np.flatnonzero(has_launch))
-
-
-def _of_stream(
-    launched: GpuWork, launched_ns: Times, positions: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8], Times]:
-    """Operation of each change of a queue, change in operations and launches, and time."""
-    called_ns = launched_ns[positions]
-    time_ns = np.concatenate([called_ns, np.maximum(launched.start_ns[positions], called_ns)])
-    # Both halves ascend, or nearly so: a stable sort merges them.
-    order = np.argsort(time_ns, kind="stable")
-    is_launch = order < positions.size
-    operation = np.where(is_launch, order, order - positions.size)
-    step = np.where(is_launch, np.int8(1), np.int8(-1))
-    begins = _begins_launch(launched.launch[positions])
-    return positions[operation], step, step * begins[operation], time_ns[order]
-
-
-def _begins_launch(launch: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which operations of a stream are the first of their launch."""
-    if (launch[1:] > launch[:-1]).all():
-        return np.ones(launch.size, dtype=bool)
-    first = np.zeros(launch.size, dtype=bool)
-    first[np.unique(launch, return_index=True)[1]] = True
-    return first
-
-
-def _stream_rows(rank: int, changes: pd.DataFrame) -> list[dict[str, float]]:
-    device, stream = changes["device"].to_numpy(), changes["stream"].to_numpy()
+def _stream_rows(rank: int, changes: Columns) -> list[dict[str, float]]:
+    device, stream = changes["device"], changes["stream"]
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
-    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(changes)]
-    return [_stream_row(rank, changes.iloc[first:last]) for first, last in pairwise(edges) if last]
+    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
+    return [
+        _stream_row(rank, {name: column[first:last] for name, column in changes.items()})
+        for first, last in pairwise(edges)
+        if last
+    ]
 
 
-def _stream_row(rank: int, changes: pd.DataFrame) -> dict[str, float]:
-    lengths, launches = changes["queue_length"].to_numpy(), changes["launches"].to_numpy()
-    held_ns = np.diff(changes["time_ns"].to_numpy())
+def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
+    lengths, launches = changes["queue_length"], changes["launches"]
+    held_ns = np.diff(changes["time_ns"])
     return {
         "rank": rank,
-        "device": changes["device"].iloc[0],
-        "stream": changes["stream"].iloc[0],
-        "operations": len(changes) // 2,
+        "device": int(changes["device"][0]),
+        "stream": int(changes["stream"][0]),
+        "operations": lengths.size // 2,
         **statistics_per_change(lengths),
         **statistics_over_time(lengths[:-1], held_ns),
         "observed_ns": held_ns.sum(),

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 NS_PER_US = 1000
-_COPIES_ON_WRITE = int(pd.__version__.split(".")[0]) >= 3  # noqa: PLR2004
 _DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
-
-
-def columns_of(columns: Mapping[str, pd.Series]) -> pd.DataFrame:
-    """Put columns together; those of a result are not written through, whatever pandas it is."""
-    return pd.DataFrame(dict(columns), copy=not _COPIES_ON_WRITE)
 
 
 def device_column(table: pd.DataFrame) -> dict[str, pd.Series]:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time import IdleTime
 from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables import NS_PER_US
 
@@ -22,12 +21,12 @@ _STATISTICS = {
 }
 
 
-def idle_time(result: IdleTime) -> pd.DataFrame:
+def idle_time(streams: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of the first table of `TraceAnalysis.get_idle_time_breakdown`."""
-    table = _rows_of_hta(result)
+    table = _rows_of_hta(streams)
     columns = {
         "rank": table["rank"],
-        **_device_column(result, table),
+        **_device_column(table),
         "stream": table["stream"],
         "idle_category": table["idle_category"].astype(str),
         "idle_time": (table["idle_time_ns"] / NS_PER_US).round(2),
@@ -36,12 +35,12 @@ def idle_time(result: IdleTime) -> pd.DataFrame:
     return pd.DataFrame(columns).set_index(_place_on_rank(table["rank"].to_numpy()))
 
 
-def idle_interval_statistics(result: IdleTime) -> pd.DataFrame:
+def idle_interval_statistics(streams: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of the second table of `TraceAnalysis.get_idle_time_breakdown`."""
-    table = _rows_of_hta(result)
+    table = _rows_of_hta(streams)
     columns = {
         "rank": table["rank"],
-        **_device_column(result, table),
+        **_device_column(table),
         "stream": table["stream"],
         "count": table["count"].astype(float),
         **{name: (table[ours] / NS_PER_US).round(2) for ours, name in _STATISTICS.items()},
@@ -50,11 +49,10 @@ def idle_interval_statistics(result: IdleTime) -> pd.DataFrame:
     return pd.DataFrame(columns).set_index(index)
 
 
-def _rows_of_hta(result: IdleTime) -> pd.DataFrame:
+def _rows_of_hta(streams: pd.DataFrame) -> pd.DataFrame:
     """Drop causes that do not occur on a stream, except `other`."""
-    table = result.streams
-    kept = (table["count"] > 0) | (table["idle_category"] == _ALWAYS)
-    return table[kept].reset_index(drop=True)
+    kept = (streams["count"] > 0) | (streams["idle_category"] == _ALWAYS)
+    return streams[kept].reset_index(drop=True)
 
 
 def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -63,9 +61,8 @@ def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
 
 
-def _device_column(result: IdleTime, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Column ``device``, which only jobs with several devices on a rank have."""
-    ranks = grouped(result.devices["rank"].to_numpy())
-    devices = result.devices["device"].to_numpy()
+def _device_column(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Column ``device``, where the streams of a rank are on several devices."""
+    ranks, devices = grouped(table["rank"].to_numpy()), table["device"].to_numpy()
     several = ranks.reduce(np.minimum, devices) != ranks.reduce(np.maximum, devices)
     return {"device": table["device"]} if several.any() else {}

@@ -8,13 +8,14 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import UNIT, MemoryBandwidth
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, columns_of, statistics_table
+from hta_widgets.hta_tables import NS_PER_US, statistics_table
+from hta_widgets.trace.shelf import Columns
 
 
-def memory_bw_time_series(changes: Mapping[int, pd.DataFrame]) -> dict[int, pd.DataFrame]:
+def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_memory_bw_time_series` documents."""
     return {
-        rank: columns_of(
+        rank: pd.DataFrame(
             {
                 "ts": of_rank["time_ns"] / NS_PER_US,
                 "pid": of_rank["pid"],
@@ -23,7 +24,7 @@ def memory_bw_time_series(changes: Mapping[int, pd.DataFrame]) -> dict[int, pd.D
             }
         )
         for rank, of_rank in changes.items()
-        if len(of_rank)
+        if of_rank["pid"].size
     }
 
 

@@ -8,12 +8,13 @@ import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, columns_of, statistics_table
+from hta_widgets.hta_tables import NS_PER_US, statistics_table
+from hta_widgets.trace.shelf import Columns
 
 
-def queue_length_time_series(changes: Mapping[int, pd.DataFrame]) -> dict[int, pd.DataFrame]:
+def queue_length_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_queue_length_time_series` documents."""
-    return {rank: _table(of_rank) for rank, of_rank in changes.items() if len(of_rank)}
+    return {rank: _table(of_rank) for rank, of_rank in changes.items() if of_rank["event"].size}
 
 
 def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
@@ -26,15 +27,12 @@ def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
     return statistics_table(streams.sort_values(keys), keys, PER_CHANGE, "queue_length")
 
 
-def _table(changes: pd.DataFrame) -> pd.DataFrame:
-    device = changes["device"].to_numpy()
+def _table(changes: Columns) -> pd.DataFrame:
+    device = changes["device"]
     several = device.min() != device.max()
-    table = columns_of(
-        {
-            "ts": changes["time_ns"] / NS_PER_US,
-            **{name: changes[name] for name in ("pid", "tid", "stream", "queue_length")},
-            **({"device": changes["device"]} if several else {}),
-        }
-    )
-    table.index = pd.Index(changes["event"], name="index")
-    return table
+    columns = {
+        "ts": changes["time_ns"] / NS_PER_US,
+        **{name: changes[name] for name in ("pid", "tid", "stream", "queue_length")},
+        **({"device": device} if several else {}),
+    }
+    return pd.DataFrame(columns, index=pd.Index(changes["event"], name="index", copy=True))

@@ -55,7 +55,8 @@ export class Chart {
   #figure: Figure;
   #acts: Acts;
   #zoom: Zoom;
-  #drawn = false;
+  #drawn = ""; // the figure as text; none while it is still to be drawn
+  #followed = false;
   #width = 0;
   #stop = -1;
 
@@ -76,27 +77,34 @@ export class Chart {
   show(figure: Figure, captioned: boolean): Promise<void> {
     this.#figure = figure;
     this.#caption.textContent = captioned ? figure.name : "";
+    const zooms = this.#zoom.show(figure);
     const keys = [
       ...(stops(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
-      ...(this.#zoom.show(figure) ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
+      ...(zooms ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
     ];
     this.element.style.minHeight = `${figure.layout.height ?? HEIGHT}px`;
     this.element.setAttribute("aria-label", [figure.name, ...keys].join(": "));
     if (keys.length > 0) this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
-    return this.draw();
+    // The user has moved a chart that zooms.
+    return this.#isDrawn() && !zooms ? Promise.resolve() : this.draw();
+  }
+
+  #isDrawn(): boolean {
+    return this.#drawn === JSON.stringify(this.#figure);
   }
 
   async draw(): Promise<void> {
     // An unseen tab has no width; the observer calls when it gets one.
     this.#width = this.element.clientWidth;
-    if (this.#width === 0) return;
+    this.#drawn = this.#width === 0 ? "" : JSON.stringify(this.#figure);
+    if (!this.#drawn) return;
     const { name, data, layout } = this.#figure;
     const zoomed = this.#zoom.layout(layout);
     const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };
     // Copied: plotly writes into what it is given, and the model's state is saved in the notebook.
     await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);
-    if (!this.#drawn) this.#follow();
+    if (!this.#followed) this.#follow();
     this.#checkTypes();
   }
 
@@ -106,7 +114,7 @@ export class Chart {
   }
 
   #follow(): void {
-    this.#drawn = true;
+    this.#followed = true;
     this.#node.on("plotly_click", (event) => this.#clicked(event));
     this.#zoom.follow();
   }
@@ -123,8 +131,8 @@ export class Chart {
     // A figure sets its own height, and is drawn with it.
     if (width === 0 || width === this.#width) return;
     this.#width = width;
-    if (!this.#drawn) await this.draw();
-    else await this.#plotly.Plots.resize(this.#node);
+    if (this.#isDrawn()) await this.#plotly.Plots.resize(this.#node);
+    else await this.draw();
   }
 
   #clicked({ event, points }: PlotlyEvent): void {

@@ -94,7 +94,7 @@ test("an error is shown over the last picture, and goes away", async () => {
 test("a figure keeps its chart while its name stays", async () => {
   const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();
-  model.answer({ rev: 1, figures: [{ ...BARS }, { ...BARS, name: "Second" }] });
+  model.answer({ rev: 1, figures: [{ ...BARS, layout: {} }, { ...BARS, name: "Second" }] });
   await settle();
   expect(el.querySelectorAll(".hta-figure")).toHaveLength(2);
   expect(plotly.drawings[0]?.node).toBe(plotly.drawings[1]?.node);
@@ -102,6 +102,39 @@ test("a figure keeps its chart while its name stays", async () => {
   await settle();
   expect(el.querySelectorAll(".hta-figure")).toHaveLength(0);
   expect(plotly.purged).toBe(2);
+});
+
+test("of several charts only those that changed are drawn again", async () => {
+  const second = { ...BARS, name: "Second" };
+  const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, second] } });
+  await settle();
+  model.answer({ rev: 1, figures: [structuredClone(BARS), { ...second, layout: { height: 400 } }] });
+  await settle();
+  expect(plotly.drawings.map(({ layout }) => layout["height"])).toEqual([300, 300, 400]);
+  expect(plotly.drawings[2]?.node).toBe(plotly.drawings[1]?.node);
+});
+
+test("what changed while a chart was out of sight is drawn when it is seen again", async () => {
+  const boxes: (() => void)[] = [];
+  const observe = class {
+    constructor(resized: () => void) {
+      boxes.push(resized);
+    }
+    observe(): void {}
+    disconnect(): void {}
+  };
+  vi.stubGlobal("ResizeObserver", observe);
+  const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  giveWidth(0);
+  model.answer({ rev: 1, figures: [{ ...BARS, layout: { height: 400 } }] });
+  await settle();
+  expect(plotly.drawings).toHaveLength(1);
+  giveWidth(800);
+  for (const resized of boxes) resized();
+  await settle();
+  expect(plotly.drawings.map(({ layout }) => layout["height"])).toEqual([300, 400]);
+  vi.unstubAllGlobals();
 });
 
 test("a click on a heatmap selects the rank of the row, and keys go from row to row", async () => {

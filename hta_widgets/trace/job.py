@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
-from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.arrow_file import StoredTrace
 from hta_widgets.trace.events import Trace
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.notices import summed_over_ranks
+from hta_widgets.trace.progress import byte_bar
 from hta_widgets.trace.rank import Rank, RankSettings
 from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_of
 from hta_widgets.trace.rank_loader import RankLoader
-from hta_widgets.trace.rank_source import OnRead, RankSource
+from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.rank_tasks import Question
 from hta_widgets.trace.remembered import Remembered
-
-if TYPE_CHECKING:
-    import tqdm.auto as bars
-else:
-    bars = LazyModule("tqdm.auto")
 
 Built = TypeVar("Built")
 _Key = tuple[Hashable, ...]
 
 QUESTIONS_KEPT = 64
 """Questions about ranks whose answers are remembered, such as slices of another width."""
-
-PROGRESS_DELAY_S = 0.5
-"""Loads that are over sooner show no progress bar."""
 
 
 class Job:
@@ -152,7 +143,7 @@ class Job:
         }
         if missing:
             total = sum(source.size for source in missing.values())
-            with progress_bar(total, self.name, show=progress) as advance:
+            with byte_bar(f"Loading {self.name}", total, show=progress) as advance:
                 for _, loaded in self._loader.load(missing, advance):
                     self._hold(loaded)
         return self
@@ -237,7 +228,7 @@ class Job:
         }
         questions = {rank: tuple(of_rank.values()) for rank, of_rank in asked.items()}
         total = sum(self.sources[rank].size for rank in ranks)
-        with progress_bar(total, self.name, show=self._progress) as advance:
+        with byte_bar(f"Loading {self.name}", total, show=self._progress) as advance:
             for rank, answers in self._loader.ask(self.sources, questions, advance):
                 for each, answer in zip(asked[rank], answers, strict=True):
                     self._reduced.setdefault(each, {})[rank] = answer
@@ -280,21 +271,3 @@ class Job:
         """Notices on the given ranks; one that several ranks share is said once."""
         by_rank = self.reduce("notices", notices_of, ranks)
         return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
-
-
-@contextmanager
-def progress_bar(total_bytes: int, name: str, *, show: bool) -> Iterator[OnRead]:
-    """Progress over the bytes of the files that are read: yields what is told of them."""
-    if not show:
-        yield lambda _: None
-        return
-    with bars.tqdm(
-        total=total_bytes,
-        desc=f"Loading {name}",
-        unit="B",
-        unit_scale=True,
-        unit_divisor=1024,
-        leave=False,
-        delay=PROGRESS_DELAY_S,
-    ) as bar:
-        yield bar.update

@@ -8,7 +8,8 @@ from hta_widgets.trace import cache
 from hta_widgets.trace.arrow_file import StoredTrace
 from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.nesting import parent_rows
-from hta_widgets.trace.rank_source import OnRead, RankSource
+from hta_widgets.trace.progress import OnRead
+from hta_widgets.trace.rank_source import RankSource
 
 LAUNCHES = "launches"
 PARENTS = "parents"

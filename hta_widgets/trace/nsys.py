@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from hta_widgets.trace.nsys_tables import (
     owner_column,
     process_of,
 )
+from hta_widgets.trace.progress import OnRead
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NVPROF = "StringTable"
@@ -34,8 +35,6 @@ _NVPROF = "StringTable"
 _PARQUET = ".parquet"
 _PID_BITS = 0xFFFFFF
 _NO_PID = -1
-
-OnRead = Callable[[int], object]
 
 
 class GpuProcess(NamedTuple):

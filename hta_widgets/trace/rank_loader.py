@@ -16,8 +16,9 @@ from hta_widgets.trace import cache, workers
 from hta_widgets.trace.arrow_file import StoredTrace
 from hta_widgets.trace.cache_files import cache_folder
 from hta_widgets.trace.loading import load_rank
+from hta_widgets.trace.progress import OnRead
 from hta_widgets.trace.rank import RankSettings
-from hta_widgets.trace.rank_source import OnRead, RankSource
+from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.rank_tasks import Question, RankTask, keep_rank, reduce_rank
 
 PARALLEL_BYTES: Final = 150 * 2**20

@@ -14,9 +14,8 @@ from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.kineto import load_kineto
 from hta_widgets.trace.nsys import load_nsys
 from hta_widgets.trace.nsys_recipe import load_nsys_recipe
+from hta_widgets.trace.progress import OnRead
 from hta_widgets.trace.remote_copies import Origin, named_by_url
-
-OnRead = Callable[[int], object]
 
 
 @dataclass(frozen=True)

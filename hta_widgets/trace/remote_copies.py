@@ -6,26 +6,19 @@ import atexit
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple
 
 from hta_widgets.errors import HtaWidgetsError, RemoteError
-from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.cache_files import REMOTE, URL_FILE, cache_folder
+from hta_widgets.trace.progress import OnRead, byte_bar
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles, is_current
 from hta_widgets.trace.urls import folder_of, name_in, shown
-
-if TYPE_CHECKING:
-    import tqdm.auto as bars
-else:
-    bars = LazyModule("tqdm.auto")
-
-_PROGRESS_DELAY_S = 0.5
 
 
 class FileState(NamedTuple):
@@ -147,9 +140,9 @@ def fetch_files(
         for place, file in wanted.items()
         if not is_current(copy / place, file.changed_ns)
     }
-    with progress_bar([file.size for file in missing.values()], url, show=progress) as bar:
+    with fetching(url, [file.size for file in missing.values()], show=progress) as advance:
         for place, file in missing.items():
-            remote.fetch(file, copy / place, bar)
+            remote.fetch(file, copy / place, advance)
 
 
 @contextmanager
@@ -180,19 +173,13 @@ def relative(path: Path, copy: Path) -> str:
     return "" if path == copy else path.relative_to(copy).as_posix()
 
 
-def progress_bar(sizes: Collection[int | None], url: str, *, show: bool) -> bars.tqdm[NoReturn]:
+def fetching(
+    url: str, sizes: Collection[int | None], *, show: bool
+) -> AbstractContextManager[OnRead]:
     """Progress over the bytes that are fetched; without an end where a size is not known."""
     known = [size for size in sizes if size is not None]
-    return bars.tqdm(
-        total=sum(known) if len(known) == len(sizes) else None,
-        desc=f"Fetching {name_in(url)}",
-        unit="B",
-        unit_scale=True,
-        unit_divisor=1024,
-        leave=False,
-        delay=_PROGRESS_DELAY_S,
-        disable=not show,
-    )
+    total = sum(known) if len(known) == len(sizes) else None
+    return byte_bar(f"Fetching {name_in(url)}", total, show=show)
 
 
 def _state(file: Path, copy: Path) -> FileState:

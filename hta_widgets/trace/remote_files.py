@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
 from hta_widgets.trace.cache_files import appearing_when_whole
+from hta_widgets.trace.progress import OnRead
 from hta_widgets.trace.urls import shown
-
-if TYPE_CHECKING:
-    from tqdm.auto import tqdm
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -127,10 +125,10 @@ class RemoteFiles:
         with ThreadPoolExecutor(_AT_ONCE if is_asynchronous else 1) as threads:
             yield from threads.map(ask, about)
 
-    def fetch(self, file: RemoteFile, target: Path, bar: tqdm[NoReturn]) -> None:
+    def fetch(self, file: RemoteFile, target: Path, on_read: OnRead) -> None:
         """Fetch a file."""
         with _copy_of_state(target, file.changed_ns) as partial:
-            callback = _reporting_to(bar)
+            callback = _reporting_to(on_read)
             self._told(lambda: self._system.get_file(file.path, str(partial), callback=callback))
             self._require_whole(file, partial)
 
@@ -233,15 +231,16 @@ def _changed_ns(about: Mapping[str, Any]) -> int | None:
     return (int.from_bytes(digest[:4], "big") >> 1) * 10**9
 
 
-def _reporting_to(bar: tqdm[NoReturn]) -> Any:  # noqa: ANN401  # a class of fsspec, without types
-    before = bar.n
-
+def _reporting_to(on_read: OnRead) -> Any:  # noqa: ANN401  # a class of fsspec, without types
     class Reporting(_fsspec().callbacks.Callback):  # type: ignore[misc]
+        read = 0
+
         def relative_update(self, inc: int = 1) -> None:
-            bar.update(inc)
+            self.read += inc
+            on_read(inc)
 
         def absolute_update(self, value: int) -> None:
-            bar.update(before + value - bar.n)
+            self.relative_update(value - self.read)
 
     return Reporting()
 

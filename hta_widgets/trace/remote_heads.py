@@ -10,7 +10,7 @@ from typing import Final
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.recognise import KINETO_SUFFIXES, SQLITE_SUFFIXES
-from hta_widgets.trace.remote_copies import FileState, copy_of, heads_of, mark_used, progress_bar
+from hta_widgets.trace.remote_copies import FileState, copy_of, fetching, heads_of, mark_used
 from hta_widgets.trace.remote_files import RemoteFile, RemoteFiles, is_current
 
 HEAD_BYTES: Final = (2**16, 2**20, 2**24)
@@ -50,10 +50,10 @@ def fetch_heads(
     sizes = [min(state.size, HEAD_BYTES[0]) for state in kineto]
     seen = remote.each(lambda state: _see(remote, files[state.place], state, heads), kineto)
     traces = 0
-    with progress_bar(sizes, url, show=progress) as bar:
+    with fetching(url, sizes, show=progress) as advance:
         for size, is_trace in zip(sizes, seen, strict=True):
             traces += is_trace
-            bar.update(size)
+            advance(size)
     for state in databases if traces else []:
         _see_database(remote, files[state.place], state, heads)
     return states if traces else {}

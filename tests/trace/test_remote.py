@@ -27,7 +27,7 @@ from hta_widgets.errors import (
 )
 from hta_widgets.export.trace_with_counters import write_traces_with_counters
 from hta_widgets.panels.dashboard import JobPanel
-from hta_widgets.trace import cache, cache_files, remote_copies, remote_heads, workers
+from hta_widgets.trace import cache, cache_files, progress, remote_copies, remote_heads, workers
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
@@ -278,8 +278,8 @@ def test_a_big_job_is_fetched_rank_by_rank(remote, tmp_path, folder):
     for rank in range(3):
         file = write(tmp_path / f"{rank}.json", MANY_EVENTS, distributedInfo={"rank": rank})
         put(remote, file, f"bucket/run/{rank}.json")
-    for progress in (False, True):
-        job = open_trace("counting://bucket/run", progress=progress)
+    for show in (False, True):
+        job = open_trace("counting://bucket/run", progress=show)
         assert job.ranks == (0, 1, 2)
         assert remote.fetches == []
         assert sorted(remote.heads) == [("0.json", 500), ("1.json", 500), ("2.json", 500)]
@@ -312,7 +312,7 @@ def test_as_much_is_fetched_as_shows_a_trace(remote, tmp_path, size):
 
 
 def test_fetching_shows_a_bar_where_it_is_waited_for(run, monkeypatch, capfd):
-    monkeypatch.setattr(remote_copies, "_PROGRESS_DELAY_S", 0)
+    monkeypatch.setattr(progress, "DELAY_S", 0)
     open_trace(run, progress=False)
     assert capfd.readouterr().err == ""
     shutil.rmtree(cache_files.cache_folder())

@@ -266,7 +266,7 @@ class TraceAnalysis:
             graph has a row for each of its operations.
         """
         from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
-        from hta_widgets.analyses.launched_work import work_of
+        from hta_widgets.analyses.launched_work import launched_work
         from hta_widgets.figures.launch_stats import launch_histogram
         from hta_widgets.hta_tables.launch_stats import launch_stats as tables
 
@@ -286,7 +286,9 @@ class TraceAnalysis:
                     _show(launch_histogram(of_rank, distribution), title)
         return tables(
             {
-                rank: work_of(self.job, rank, include_memory_events=include_memory_events)
+                rank: launched_work(
+                    self.job.rank(rank), include_memory_events=include_memory_events
+                )
                 for rank in chosen
             }
         )

@@ -55,9 +55,8 @@ class Transfers(NamedTuple):
 
 def transfers_of(job: Job, rank: int) -> Transfers:
     """Copies and fills of one rank, which no parameter touches."""
-    return job.remember(
-        ("transfers", rank), lambda: _transfers(job.gpu_work(rank), job.rank(rank).trace.events)
-    )
+    of_rank = job.rank(rank)
+    return of_rank.remember("transfers", lambda: _transfers(of_rank.gpu_work, of_rank.trace.events))
 
 
 def bandwidth_changes(job: Job, rank: int) -> Columns:
@@ -68,19 +67,20 @@ def bandwidth_changes(job: Job, rank: int) -> Columns:
     UnknownRankError
         If the job lacks the rank.
     """
-    return job.remember(
-        ("bandwidth changes", rank),
-        lambda: _changes(job.rank(rank).trace.events, transfers_of(job, rank), job.offset_ns(rank)),
+    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
+    return of_rank.remember(
+        ("bandwidth changes", offset_ns),
+        lambda: _changes(of_rank.trace.events, transfers_of(job, rank), offset_ns),
     )
 
 
 def bandwidth_changes_table(job: Job, rank: int) -> pd.DataFrame:
     """`MemoryBandwidth.changes` of one rank."""
-
-    def build() -> pd.DataFrame:
-        return pd.DataFrame(bandwidth_changes(job, rank), copy=False)
-
-    return job.remember(("bandwidth changes table", rank), build).copy(deep=False)
+    table = job.rank(rank).remember(
+        ("bandwidth changes table", job.offset_ns(rank)),
+        lambda: pd.DataFrame(bandwidth_changes(job, rank), copy=False),
+    )
+    return table.copy(deep=False)
 
 
 def transfer_name(name: str) -> str:

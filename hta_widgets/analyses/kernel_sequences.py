@@ -8,30 +8,26 @@ from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.launching_calls import LaunchingCalls, launching_calls, sums_by_group
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.sequence_numbers import Rows, pattern_ids, runs
 from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import Times
 from hta_widgets.names import sequence_words
 from hta_widgets.quantities import duration
-from hta_widgets.trace.events import Codes
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 
 SEPARATOR = "|"
 NO_PATTERN = -1
-_COLUMNS = ("pattern", "operator", "kernels", "count", "gpu_time_ns", "cpu_time_ns")
 _SIMILAR_AMONG = 2_000
 _NAMES_SAID = 3
 _ALIKE = 0.8
-_SMALL_WORDS = 4
 
 Sequences = tuple[tuple[str, ...], ...]
 Counted = tuple[pd.DataFrame, Sequences, pd.DataFrame]
 """Patterns, the names of their kernels, and their occurrences."""
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,8 +99,8 @@ def kernel_sequences(
     _check(operator_name, min_pattern_len)
     (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
-    names, every = job.remember(
-        ("kernel sequences", rank, operator_name, whole_name),
+    names, every = job.rank(rank).remember(
+        ("kernel sequences", operator_name, whole_name),
         lambda: _counted_occurrences(calls, operator_name, whole_name=whole_name),
     )
     found = len(every[-1])
@@ -139,9 +135,9 @@ def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
     patterns = table["pattern"].to_numpy()
     belongs = np.full(len(job.rank(result.rank).trace.events), NO_PATTERN, dtype=np.int64)
     sizes = calls.tree.ends[places] - places
-    belongs[calls.tree.rows[_runs(places, sizes)]] = np.repeat(patterns, sizes)
+    belongs[calls.tree.rows[runs(places, sizes)]] = np.repeat(patterns, sizes)
     first, counts = calls.first_operation[places], calls.operations(places)
-    belongs[calls.work.rows[_runs(first, counts)]] = np.repeat(patterns, counts)
+    belongs[calls.work.rows[runs(first, counts)]] = np.repeat(patterns, counts)
     return belongs
 
 
@@ -203,23 +199,23 @@ def _count(calls: LaunchingCalls, places: Rows) -> Counted:
     counts = end - begin
     kernels = calls.work.name[_in_gpu_order(calls, begin, counts)].astype(np.int64)
     first = np.cumsum(counts) - counts
-    ids = _pattern_ids(calls.names[places], kernels, counts)
+    ids = pattern_ids(calls.names[places], kernels, counts)
     count = np.bincount(ids)
     example = np.empty(count.size, dtype=np.int64)
     example[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal ones the last assigned: the first
     texts = calls.work.names
-    operators = [texts[code] for code in calls.names[places[example]].tolist()]
     sequences = [
         tuple(texts[code] for code in kernels[first[each] : first[each] + counts[each]].tolist())
         for each in example.tolist()
     ]
-    gpu_time_ns = calls.time_before_ns[end] - calls.time_before_ns[begin]
-    cpu_time_ns = calls.cpu_time_ns[places]
+    operators = [texts[code] for code in calls.names[places[example]].tolist()]
     patterns = [
         SEPARATOR.join([operator, *names])
         for operator, names in zip(operators, sequences, strict=True)
     ]
     order = sorted(range(count.size), key=lambda at: (-count[at], patterns[at]))
+    gpu_time_ns = calls.time_before_ns[end] - calls.time_before_ns[begin]
+    cpu_time_ns = calls.cpu_time_ns[places]
     table = pd.DataFrame(
         {
             "pattern": [patterns[each] for each in order],
@@ -228,73 +224,36 @@ def _count(calls: LaunchingCalls, places: Rows) -> Counted:
             "count": count[order],
             "gpu_time_ns": sums_by_group(gpu_time_ns, ids, count.size)[order],
             "cpu_time_ns": sums_by_group(cpu_time_ns, ids, count.size)[order],
-        },
-        columns=list(_COLUMNS),
+        }
     )
-    events = calls.tree.rows[places]
+    pattern = np.argsort(np.array(order, dtype=np.int64))[ids]
+    occurrences = _occurrences(calls.tree.rows[places], pattern, gpu_time_ns, cpu_time_ns)
+    return table, tuple(sequences[each] for each in order), occurrences
+
+
+def _occurrences(
+    events: Rows, pattern: Rows, gpu_time_ns: Times, cpu_time_ns: Times
+) -> pd.DataFrame:
     by_event = np.argsort(events, kind="stable")
-    occurrences = pd.DataFrame(
+    return pd.DataFrame(
         {
             "event": events[by_event],
-            "pattern": np.argsort(np.array(order, dtype=np.int64))[ids[by_event]],
+            "pattern": pattern[by_event],
             "gpu_time_ns": gpu_time_ns[by_event],
             "cpu_time_ns": cpu_time_ns[by_event],
         }
     )
-    return table, tuple(sequences[each] for each in order), occurrences
 
 
 def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
     """Operations of one occurrence after the other, each in order of start on the GPU."""
     if counts.max(initial=0) <= 1:
         return begin[counts > 0]
-    operations = _runs(begin, counts)
+    operations = runs(begin, counts)
     occurrence = np.repeat(np.arange(begin.size), counts)
     stride = int(calls.gpu_rank.max(initial=0)) + 1
     key = occurrence * stride + calls.gpu_rank[operations]
     return np.asarray(operations[np.argsort(key, kind="stable")])
-
-
-def _pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
-    """Give equal patterns equal numbers from 0 on."""
-    launches = counts > 0
-    ids = np.zeros(counts.size, dtype=np.int64)
-    ids[launches] = _sequence_ids(kernels, counts[launches]) + (not launches.all())
-    least, most = int(operators.min(initial=0)), int(operators.max(initial=0))
-    return ids if least == most else _renamed(ids * (most + 1) + operators)
-
-
-def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
-    """Give equal sequences, laid out one after the other, equal numbers from 0 on.
-
-    Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
-    no slower for one long sequence than for many short ones.
-    """
-    words = _renamed(words)
-    while (lengths > 1).any():
-        within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        left = np.flatnonzero(within & 1 == 0)
-        alone = within[left] + 1 == np.repeat(lengths, (lengths + 1) // 2)
-        right = np.where(alone, 0, words[np.minimum(left + 1, words.size - 1)] + 1)
-        words = _renamed(words[left] * (int(words.max()) + 2) + right)
-        lengths = (lengths + 1) // 2
-    return words
-
-
-def _renamed(words: Rows) -> Rows:
-    """Number words by size, from 0 on; where they are small, without sorting them."""
-    most = int(words.max(initial=0))
-    if most > _SMALL_WORDS * words.size:
-        return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)
-    there = np.zeros(most + 1, dtype=bool)
-    there[words] = True
-    return np.asarray((np.cumsum(there) - 1)[words])
-
-
-def _runs(first: Rows, counts: Rows) -> Rows:
-    """Positions ``first[i], first[i] + 1, ...``, so many as counted, one run after the other."""
-    before = np.cumsum(counts) - counts
-    return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))
 
 
 def _notices(names: Sequence[str], found: int, short: int, min_pattern_len: int) -> list[str]:

@@ -109,7 +109,8 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
 
 
 def _remembered(job: Job, rank: int) -> _OfRank:
-    return job.remember(("launch overlap", rank), lambda: _of_rank(rank, job.rank(rank)))
+    of_rank = job.rank(rank)
+    return of_rank.remember("launch overlap", lambda: _of_rank(rank, of_rank))
 
 
 def _of_rank(number: int, rank: Rank) -> _OfRank:

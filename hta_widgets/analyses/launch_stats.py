@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.histogram import histogram
-from hta_widgets.analyses.launched_work import LaunchedWork, work_of
+from hta_widgets.analyses.launched_work import LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
@@ -20,6 +21,7 @@ from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.rank import Rank
 
 SHORT_KERNELS = "short_kernels"
 RUNTIME_OUTLIERS = "runtime_outliers"
@@ -86,6 +88,17 @@ class LaunchStats(Result):
         return {rank: work.table() for rank, work in self.work.items()}
 
 
+class _OfRank(NamedTuple):
+    """Launches of one rank: `beyond` has the times of each distribution, shortest first."""
+
+    work: LaunchedWork
+    beyond: dict[str, Times]
+    summary: dict[str, float]
+    apis: pd.DataFrame
+    launched: pd.DataFrame
+    worst: pd.DataFrame
+
+
 def launch_stats(
     job: Job,
     ranks: Iterable[int] | None = None,
@@ -130,23 +143,23 @@ def launch_stats(
     cutoffs = dict(zip(DISTRIBUTIONS, (runtime_ns, runtime_ns, delay_ns), strict=True))
     _check(worst_by, num_worst)
     chosen = job.select_ranks(ranks)
-    memory = bool(include_memory_events)
-    work = {rank: work_of(job, rank, include_memory_events=memory) for rank in chosen}
-    beyond = {rank: _beyond(each, cutoffs) for rank, each in work.items()}
-    summary = pd.DataFrame([_summary(rank, work[rank], beyond[rank]) for rank in chosen])
-    by_api = [
-        job.remember(("launch apis", rank, memory), partial(_by_api, rank, each))
-        for rank, each in work.items()
-    ]
+    by_rank = {
+        rank: _of_rank(
+            job.rank(rank), cutoffs, worst_by, num_worst, include_memory=include_memory_events
+        )
+        for rank in chosen
+    }
+    parts = [*by_rank.values()]
+    summary = pd.DataFrame([each.summary for each in parts])
     return LaunchStats(
         ranks=summary,
-        apis=pd.concat([apis for apis, _ in by_api], ignore_index=True),
-        launched=pd.concat([launched for _, launched in by_api], ignore_index=True),
-        distributions=_distributions(list(beyond.values()), cutoffs),
-        worst=_worst(job, work, worst_by, num_worst, include_memory=memory),
+        apis=pd.concat([each.apis for each in parts], ignore_index=True),
+        launched=pd.concat([each.launched for each in parts], ignore_index=True),
+        distributions=_distributions([each.beyond for each in parts], cutoffs),
+        worst=_worst([each.worst for each in parts], worst_by, num_worst),
         runtime_cutoff_ns=runtime_ns,
         launch_delay_cutoff_ns=delay_ns,
-        work=work,
+        work={rank: each.work for rank, each in by_rank.items()},
         finding=_finding(summary, runtime_ns, delay_ns),
         notices=(
             *job.notices_for(chosen),
@@ -154,6 +167,25 @@ def launch_stats(
             *_notices(job, summary),
         ),
     )
+
+
+def _of_rank(
+    rank: Rank,
+    cutoffs: Mapping[str, int],
+    worst_by: str,
+    num_worst: int,
+    *,
+    include_memory: bool,
+) -> _OfRank:
+    number = rank.trace.rank
+    work = launched_work(rank, include_memory_events=include_memory)
+    beyond = _beyond(work, cutoffs)
+    apis, launched = rank.remember(("launch apis", include_memory), partial(_by_api, number, work))
+    worst = rank.remember(
+        ("worst launches", include_memory, worst_by, num_worst),
+        partial(_worst_of_rank, number, work, worst_by, num_worst),
+    )
+    return _OfRank(work, beyond, _summary(number, work, beyond), apis, launched, worst)
 
 
 def _check(worst_by: str, num_worst: int) -> None:
@@ -198,7 +230,7 @@ def _median_of_sorted(times: Times) -> float:
 
 def _by_api(rank: int, work: LaunchedWork) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables `apis` and `launched` of one rank."""
-    names = work.rank.trace.events.name.values
+    names = work.events.name.values
     calls = work.calls
     per_call = pd.DataFrame(
         {
@@ -266,23 +298,9 @@ def _distributions(
     return pd.concat(parts, ignore_index=True)
 
 
-def _worst(
-    job: Job,
-    work: Mapping[int, LaunchedWork],
-    worst_by: str,
-    number: int,
-    *,
-    include_memory: bool,
-) -> pd.DataFrame:
+def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
     """The worst calls of all ranks, from the worst of each rank."""
-    parts = [
-        job.remember(
-            ("worst launches", rank, include_memory, worst_by, number),
-            partial(_worst_of_rank, rank, each, worst_by, number),
-        )
-        for rank, each in work.items()
-    ]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(of_ranks, ignore_index=True)
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)
 

@@ -10,9 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
-from hta_widgets.trace.events import Codes, Kind
+from hta_widgets.trace.events import Codes, Events, Kind
 from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.links import launch_delays_ns
 from hta_widgets.trace.rank import Rank
@@ -46,7 +45,9 @@ class LaunchedWork:
 
     Attributes
     ----------
-    rank : Rank
+    events : Events
+    parents : ndarray of int32
+        `Rank.parents`.
     operation, call : ndarray of int64
         Rows of the events table.
     kernel_type : ndarray of int8
@@ -56,7 +57,8 @@ class LaunchedWork:
         Operations left out since their launch is not in the trace.
     """
 
-    rank: Rank
+    events: Events
+    parents: NDArray[np.int32]
     operation: NDArray[np.int64]
     call: NDArray[np.int64]
     kernel_type: NDArray[np.int8]
@@ -66,17 +68,17 @@ class LaunchedWork:
     @property
     def correlation(self) -> NDArray[np.int64]:
         """Correlation id of each operation."""
-        return self.rank.trace.events.correlation[self.operation]
+        return self.events.correlation[self.operation]
 
     @cached_property
     def cpu_duration_ns(self) -> Times:
         """Duration of the call of each operation."""
-        return self.rank.trace.events.duration_ns[self.call]
+        return self.events.duration_ns[self.call]
 
     @cached_property
     def gpu_duration_ns(self) -> Times:
         """Duration of each operation."""
-        return self.rank.trace.events.duration_ns[self.operation]
+        return self.events.duration_ns[self.operation]
 
     @cached_property
     def launch_delay_ns(self) -> Times:
@@ -128,12 +130,12 @@ class LaunchedWork:
     @cached_property
     def call_names(self) -> Codes:
         """Name code of the call of each operation."""
-        return self.rank.trace.events.name.codes[self.call]
+        return self.events.name.codes[self.call]
 
     def table(self, positions: NDArray[np.int64] | None = None) -> pd.DataFrame:
         """Describe some of the operations, or all: see `LaunchStats.launches`."""
         chosen = np.arange(self.call.size) if positions is None else positions
-        events = self.rank.trace.events
+        events = self.events
         types = pd.Index([each.name for each in KernelType], dtype=object)
         texts = pd.Index(events.name.values, dtype=object)
         return pd.DataFrame(
@@ -148,35 +150,41 @@ class LaunchedWork:
                     events.name.codes[self.operation[chosen]], texts
                 ),
                 "kernel_type": pd.Categorical.from_codes(self.kernel_type[chosen], types),
-                "operator": operators(self.rank, self.call[chosen]),
+                "operator": self._operators(self.call[chosen]),
             }
         )
 
-
-def work_of(job: Job, rank: int, *, include_memory_events: bool = True) -> LaunchedWork:
-    """Launched operations of one rank, which no cutoff changes.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
-    """
-    include = bool(include_memory_events)
-    return job.remember(
-        ("launched work", rank, include),
-        lambda: launched_work(job.rank(rank), include_memory_events=include),
-    )
+    def _operators(self, calls: NDArray[np.int64]) -> pd.Categorical:
+        """Name the innermost operator around each call; empty where there is none."""
+        names = self.events.name
+        around = self.parents[calls]
+        while (climbing := (around >= 0) & (self.events.kind[around] != Kind.CPU_OP)).any():
+            around = np.where(climbing, self.parents[around], around)
+        codes = np.where(around >= 0, names.codes[around], len(names.values))
+        found, place = np.unique(codes, return_inverse=True)
+        known = [*names.values, NO_OPERATOR]
+        texts = [known[code] for code in found.tolist()]
+        return pd.Categorical(pd.Index(texts, dtype=object).take(place.reshape(-1)))
 
 
 def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
-    """Pair operations with their launches."""
+    """Pair operations with their launches, which no cutoff changes."""
+    include = bool(include_memory_events)
+    return rank.remember(("launched work", include), lambda: _launched_work(rank, include))
+
+
+def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # noqa: FBT001
     work = rank.gpu_work
     if not include_memory_events:
         work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
     name = f"launched work, memory events {include_memory_events}"
     columns = rank.derived(name, lambda: _paired(rank, work))
-    missing = len(work) - columns["call"].size
-    return LaunchedWork(rank=rank, without_launch=missing, **columns)
+    return LaunchedWork(
+        events=rank.trace.events,
+        parents=rank.parents,
+        without_launch=len(work) - columns["call"].size,
+        **columns,
+    )
 
 
 def _paired(rank: Rank, work: GpuWork) -> Columns:
@@ -189,16 +197,3 @@ def _paired(rank: Rank, work: GpuWork) -> Columns:
         "kernel_type": work.type[order],
         "signed_delay_ns": launch_delays_ns(rank.trace, operation, call),
     }
-
-
-def operators(rank: Rank, calls: NDArray[np.int64]) -> pd.Categorical:
-    """Name the innermost operator around each call; empty where there is none."""
-    events = rank.trace.events
-    around = rank.parents[calls]
-    while (climbing := (around >= 0) & (events.kind[around] != Kind.CPU_OP)).any():
-        around = np.where(climbing, rank.parents[around], around)
-    codes = np.where(around >= 0, events.name.codes[around], len(events.name.values))
-    found, place = np.unique(codes, return_inverse=True)
-    names = [*events.name.values, NO_OPERATOR]
-    texts = [names[code] for code in found.tolist()]
-    return pd.Categorical(pd.Index(texts, dtype=object).take(place.reshape(-1)))

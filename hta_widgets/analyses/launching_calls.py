@@ -96,7 +96,8 @@ class LaunchingCalls:
 
 def launching_calls(job: Job, rank: int) -> LaunchingCalls:
     """Index the calls of a rank, once per job."""
-    return job.remember(("launching calls", rank), lambda: LaunchingCalls.of(job.rank(rank)))
+    of_rank = job.rank(rank)
+    return of_rank.remember("launching calls", lambda: LaunchingCalls.of(of_rank))
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
@@ -122,11 +123,10 @@ def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
         If the job lacks the rank.
     """
     chosen = job.select_ranks(None if rank is None else [rank])[0]
-    table: pd.DataFrame = job.remember(
-        ("operators by GPU time", chosen),
-        lambda: _by_gpu_time(job.rank(chosen), launching_calls(job, chosen)),
+    of_rank = job.rank(chosen)
+    return of_rank.remember(
+        "operators by GPU time", lambda: _by_gpu_time(of_rank, launching_calls(job, chosen))
     )
-    return table
 
 
 def operators_to_offer(job: Job, rank: int | None = None) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -64,6 +65,14 @@ class MemoryBandwidth(Result):
     transfers: pd.DataFrame
 
 
+class _OfRank(NamedTuple):
+    """What no parameter changes on one rank."""
+
+    changes: pd.DataFrame
+    rows: list[dict[str, object]]
+    notices: tuple[Notice, ...]
+
+
 def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
     """Add up the bandwidth of the copies and fills that run at a time.
 
@@ -87,11 +96,11 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    rows = [row for rank in chosen for row in _rows_of(job, rank)]
-    transfers = table_of(rows, _TRANSFERS)
-    notices = {rank: _notices(transfers_of(job, rank)) for rank in chosen}
+    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    transfers = table_of([row for each in by_rank.values() for row in each.rows], _TRANSFERS)
+    notices = {rank: each.notices for rank, each in by_rank.items()}
     return MemoryBandwidth(
-        changes={rank: bandwidth_changes_table(job, rank) for rank in chosen},
+        changes={rank: each.changes for rank, each in by_rank.items()},
         transfers=transfers,
         finding=_finding(transfers),
         notices=(
@@ -102,18 +111,21 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     )
 
 
-def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
-    """Statistics of one rank, which no parameter touches."""
+def _of_rank(job: Job, rank: int) -> _OfRank:
+    transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
+    return _OfRank(
+        changes=bandwidth_changes_table(job, rank),
+        rows=job.rank(rank).remember("bandwidths", lambda: _rows(rank, transfers, changes)),
+        notices=_notices(transfers),
+    )
 
-    def build() -> list[dict[str, object]]:
-        transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
-        last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
-        return [
-            _row(rank, code, transfers, {name: each[first:end] for name, each in changes.items()})
-            for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
-        ]
 
-    return job.remember(("bandwidths", rank), build)
+def _rows(rank: int, transfers: Transfers, changes: Columns) -> list[dict[str, object]]:
+    last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
+    return [
+        _row(rank, code, transfers, {name: each[first:end] for name, each in changes.items()})
+        for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
+    ]
 
 
 def _notices(transfers: Transfers) -> tuple[Notice, ...]:

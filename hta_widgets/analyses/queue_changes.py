@@ -30,24 +30,24 @@ def queue_changes(job: Job, rank: int) -> Columns:
     UnknownRankError
         If the job lacks the rank.
     """
+    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
 
     def build() -> Columns:
-        of_rank = job.rank(rank)
         columns = dict(of_rank.derived("queue changes", lambda: _changes(of_rank)))
-        if offset_ns := job.offset_ns(rank):
+        if offset_ns:
             columns["time_ns"] = columns["time_ns"] + offset_ns
         return {name: columns[name] for name in _COLUMNS}
 
-    return job.remember(("queue changes", rank), build)
+    return of_rank.remember(("queue changes", offset_ns), build)
 
 
 def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
     """`QueueLength.changes` of one rank."""
-
-    def build() -> pd.DataFrame:
-        return pd.DataFrame(queue_changes(job, rank), copy=False)
-
-    return job.remember(("queue changes table", rank), build).copy(deep=False)
+    table = job.rank(rank).remember(
+        ("queue changes table", job.offset_ns(rank)),
+        lambda: pd.DataFrame(queue_changes(job, rank), copy=False),
+    )
+    return table.copy(deep=False)
 
 
 def _changes(rank: Rank) -> dict[str, NDArray[Any]]:

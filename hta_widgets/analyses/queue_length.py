@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from hta_widgets.quantities import duration, number, percent
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.notices import Notice, summed_over_ranks
-from hta_widgets.trace.rank import NEVER
+from hta_widgets.trace.rank import NEVER, Rank
 from hta_widgets.trace.shelf import Columns
 
 FULL_LENGTH = 1022
@@ -62,6 +63,15 @@ class QueueLength(Result):
     streams: pd.DataFrame
 
 
+class _OfRank(NamedTuple):
+    """What no parameter changes on one rank."""
+
+    changes: pd.DataFrame
+    streams: list[dict[str, float]]
+    notices: tuple[Notice, ...]
+    has_work: bool
+
+
 def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     """Count the operations that are launched and not yet begun.
 
@@ -86,12 +96,13 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    streams = table_of([row for rank in chosen for row in _rows_of(job, rank)], _STREAMS)
-    notices = {rank: _notices_of(job, rank) for rank in chosen}
+    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
+    notices = {rank: each.notices for rank, each in by_rank.items()}
     return QueueLength(
-        changes={rank: queue_changes_table(job, rank) for rank in chosen},
+        changes={rank: each.changes for rank, each in by_rank.items()},
         streams=streams,
-        finding=_finding(streams, any(len(job.gpu_work(rank)) for rank in chosen)),
+        finding=_finding(streams, any(each.has_work for each in by_rank.values())),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -100,13 +111,14 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     )
 
 
-def _rows_of(job: Job, rank: int) -> list[dict[str, float]]:
-    """Statistics of one rank, which no parameter touches."""
-    return job.remember(("queues", rank), lambda: _stream_rows(rank, queue_changes(job, rank)))
-
-
-def _notices_of(job: Job, rank: int) -> tuple[Notice, ...]:
-    return job.remember(("queue notices", rank), lambda: tuple(_notices(job, rank)))
+def _of_rank(job: Job, rank: int) -> _OfRank:
+    of_rank, changes = job.rank(rank), queue_changes(job, rank)
+    return _OfRank(
+        changes=queue_changes_table(job, rank),
+        streams=of_rank.remember("queues", lambda: _stream_rows(rank, changes)),
+        notices=of_rank.remember("queue notices", lambda: tuple(_notices(of_rank))),
+        has_work=len(of_rank.gpu_work) > 0,
+    )
 
 
 def _stream_rows(rank: int, changes: Columns) -> list[dict[str, float]]:
@@ -136,8 +148,8 @@ def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
     }
 
 
-def _notices(job: Job, rank: int) -> Iterator[Notice]:
-    work, launched_ns = job.gpu_work(rank), job.rank(rank).launched_ns
+def _notices(rank: Rank) -> Iterator[Notice]:
+    work, launched_ns = rank.gpu_work, rank.launched_ns
     if without := int((launched_ns == NEVER).sum()):
         words = "{} of {} GPU operations are not in the queue lengths: they have no launch"
         yield Notice(words, (without, len(work)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
@@ -20,9 +18,10 @@ from hta_widgets.panels.assets import shared_assets
 from hta_widgets.panels.controls import Control
 from hta_widgets.panels.front_end import static_file
 from hta_widgets.panels.latest import Latest
+from hta_widgets.panels.outcome import Outcome
 from hta_widgets.panels.selection import Selection, ascending
 from hta_widgets.panels.summary import html_summary
-from hta_widgets.panels.view import as_text, figure_view, table_view
+from hta_widgets.panels.view import as_text
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.open import HasJob, as_job
@@ -43,36 +42,6 @@ NOTHING_YET: dict[str, Any] = {
     "figures": [],
     "table": None,
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one computation gave."""
-
-    result: Result
-    notices: list[str]
-    empty: str | None
-    drawings: dict[str, Drawing]
-    table: pd.DataFrame
-
-    @cached_property
-    def figures(self) -> dict[str, go.Figure]:
-        """The drawings as plotly's figures."""
-        return {name: drawing.figure() for name, drawing in self.drawings.items()}
-
-    def view(self, latest: Latest) -> dict[str, Any]:
-        """Everything that the browser shows of it."""
-        return {
-            "finding": self.result.finding,
-            "notices": self.notices,
-            "empty": self.empty,
-            "error": None,
-            "figures": [
-                latest.get(place, partial(figure_view, *named), *named)
-                for place, named in enumerate(self.drawings.items())
-            ],
-            "table": latest.get("table", partial(table_view, self.table), self.table),
-        }
 
 
 class Panel(anywidget.AnyWidget):

@@ -19,13 +19,12 @@ from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_
 from hta_widgets.trace.rank_loader import RankLoader
 from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.rank_tasks import Question
-from hta_widgets.trace.remembered import Remembered
 
 Built = TypeVar("Built")
 _Key = tuple[Hashable, ...]
 
-QUESTIONS_KEPT = 64
-"""Questions about ranks whose answers are remembered, such as slices of another width."""
+ANSWERS_KEPT = 64
+"""Answers to questions that are remembered, such as for slices of another width."""
 
 
 class Job:
@@ -70,7 +69,7 @@ class Job:
         self._loader = RankLoader(self.settings, executor, progress=progress)
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
-        self._remembered = Remembered()
+        self._remembered: dict[Hashable, Any] = {}
         self._reduced: dict[_Key, dict[int, Any]] = {}
 
     def __repr__(self) -> str:
@@ -111,7 +110,6 @@ class Job:
         if rank not in self._loaded:
             self._hold(self._loader.load_here(self.sources[rank], rank))
         self._loaded[rank] = self._loaded.pop(rank)
-        self._remembered.touch(rank)
         return self._loaded[rank]
 
     def add_trace(self, trace: Trace) -> None:
@@ -121,7 +119,7 @@ class Job:
     def add(self, loaded: StoredTrace) -> None:
         """Take over a trace with what was derived from it, for as long as the job lives."""
         self._given.add(loaded.trace.rank)
-        self._remembered.forget(loaded.trace.rank)
+        self._remembered.clear()
         for known in self._reduced.values():
             known.pop(loaded.trace.rank, None)
         self._hold(loaded)
@@ -132,7 +130,6 @@ class Job:
         surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
         for rank in evictable[: max(surplus, 0)]:
             del self._loaded[rank]
-            self._remembered.forget(rank)
 
     def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
         """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
@@ -155,10 +152,14 @@ class Job:
     def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
         """Return what was built under the key before, or build it now.
 
-        For what an analysis derives from a rank and no parameter changes; it goes with the ranks
-        that it was built from.
+        For something small that an analysis puts together from several ranks; what it derives from
+        one rank, the rank remembers (`Rank.remember`).
         """
-        return self._remembered.get(key, build)
+        value = self._remembered.pop(key) if key in self._remembered else build()
+        self._remembered[key] = value
+        for oldest in [*self._remembered][:-ANSWERS_KEPT]:
+            del self._remembered[oldest]
+        return cast("Built", value)
 
     def reduce(
         self,
@@ -188,7 +189,6 @@ class Job:
         dict of rank to result
         """
         chosen = self.select_ranks(tuple(ranks))
-        self._remembered.touch(*chosen)
         key, question = (name, *arguments), Question(function, arguments)
         known = self._known(key)
         missing = [rank for rank in chosen if rank not in known]
@@ -202,7 +202,7 @@ class Job:
     def _known(self, key: _Key) -> dict[int, Any]:
         """Answers to a question so far; those to what was asked longest ago are forgotten."""
         known = self._reduced[key] = self._reduced.pop(key, {})
-        for oldest in [*self._reduced][: max(len(self._reduced) - QUESTIONS_KEPT, 0)]:
+        for oldest in [*self._reduced][: max(len(self._reduced) - ANSWERS_KEPT, 0)]:
             if oldest not in {(name,) for name in STANDING}:
                 del self._reduced[oldest]
         return known

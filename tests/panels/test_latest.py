@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from hta_widgets.panels import ComparePanel, RankOverlapPanel, panel
+from hta_widgets.panels import ComparePanel, RankOverlapPanel, outcome
 from hta_widgets.panels.latest import Latest
 from hta_widgets.trace.job import Job
 
@@ -21,9 +21,9 @@ def test_the_same_sources_are_not_used_again():
 def test_a_step_turns_into_json_what_it_changed(loaded: Job, monkeypatch):
     shown = []
     for name in ("figure_view", "table_view"):
-        make = getattr(panel, name)
+        make = getattr(outcome, name)
         monkeypatch.setattr(
-            panel, name, lambda *given, make=make, name=name: shown.append(name) or make(*given)
+            outcome, name, lambda *given, make=make, name=name: shown.append(name) or make(*given)
         )
     lanes = RankOverlapPanel(loaded)
     before = lanes._view

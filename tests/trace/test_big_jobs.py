@@ -12,6 +12,8 @@ from hta_widgets.analyses.compare import compare
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.launch_stats import launch_stats
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
@@ -20,7 +22,7 @@ from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankErro
 from hta_widgets.sample import write_sample
 from hta_widgets.trace import cache, cache_files, rank_loader, workers
 from hta_widgets.trace import open as opening
-from hta_widgets.trace.remembered import Remembered
+from hta_widgets.trace.job import ANSWERS_KEPT
 
 
 def compared_with_itself(job):
@@ -84,36 +86,31 @@ def test_what_an_evicted_rank_left_goes_with_it(folder, big):  # noqa: ARG001
     job = open_trace(folder, progress=False)
     built = []
     for rank in (0, 0, 1, 2, 0):
-        job.remember(("of", rank), lambda rank=rank: built.append(len(job.rank(rank).trace.events)))
+        of_rank = job.rank(rank)
+        of_rank.remember("of", lambda of_rank=of_rank: built.append(len(of_rank.trace.events)))
     assert len(built) == 4
     assert list(job._loaded) == [2, 0]
 
 
-def test_a_value_of_several_ranks_goes_with_the_first_of_them():
-    kept, built = Remembered(), []
-
-    def both():
-        built.append("both")
-        return kept.get("one", lambda: kept.touch(1)), kept.touch(2)
-
-    for _ in range(2):
-        kept.get("both", both)
-    kept.forget(1)
-    kept.get("both", both)
-    assert built == ["both", "both"]
+def test_what_was_put_together_longest_ago_is_forgotten_and_all_where_a_rank_is_another(folder):
+    job = open_trace(folder, progress=False)
+    built = []
+    for key in (*range(ANSWERS_KEPT), 0, ANSWERS_KEPT, 0, 1):
+        job.remember(key, lambda key=key: built.append(key))
+    assert built == [*range(ANSWERS_KEPT + 1), 1]
+    job.add_trace(job.rank(0).trace)
+    job.remember(1, lambda: built.append("again"))
+    assert built[-1] == "again"
 
 
-def test_nothing_is_kept_of_ranks_that_go_while_it_is_built():
-    kept, built = Remembered(), []
-
-    def evicting():
-        built.append(1)
-        kept.touch(1)
-        kept.forget(1)
-
-    for _ in range(2):
-        kept.get("key", evicting)
-    assert len(built) == 2
+@pytest.mark.parametrize("analysis", [queue_length, memory_bandwidth, launch_stats])
+def test_each_rank_is_loaded_once(folder, big, monkeypatch, analysis):  # noqa: ARG001
+    job = open_trace(folder, progress=False)
+    job.notices_for(job.ranks)
+    loaded, load = [], job._loader.load_here
+    monkeypatch.setattr(job._loader, "load_here", lambda *of: loaded.append(of[1]) or load(*of))
+    analysis(job)
+    assert loaded == list(range(RANKS))
 
 
 def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.trace import cache, cache_files, call_tree, kernels, shelf, steps
+from hta_widgets.trace.column_file import numbers_of, read_columns
 from hta_widgets.trace.open import open_trace
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -31,6 +34,32 @@ DERIVING = [
     (steps, "GPU_SIDE"),
     (kernels, "_type_by_code"),
 ]
+
+
+KEPT_SCHEMA = 2
+KEPT = {
+    "analysed": "analysed:uint8",
+    "call tree": "rows:int64 ends:int64 place:int64",
+    "device gaps": (
+        "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
+        "total_ns:int64 middle_ns:int64 squares_ns2:float64 unknown_edges:int64 "
+        "unknown_ns:int64"
+    ),
+    "gpu work": "rows:int64 type:int8",
+    "launched work, memory events True": (
+        "operation:int64 call:int64 kernel_type:int8 signed_delay_ns:int64"
+    ),
+    "queue changes": (
+        "device:int32 stream:int32 time_ns:int64 queue_length:int32 launches:int32 "
+        "pid:int32 tid:int32 event:int32"
+    ),
+    "stream gaps": (
+        "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
+        "total_ns:int64 middle_ns:int64 squares_ns2:float64 unknown_edges:int64 "
+        "unknown_ns:int64"
+    ),
+}
+"""Columns that version of the schema keeps; where they change, count it up."""
 
 
 @pytest.fixture
@@ -115,3 +144,16 @@ def test_texts_are_not_kept(folder):
 def test_a_folder_that_cannot_be_written_to_is_no_error(folder):
     shelf.Shelf(folder / "missing", "{}").write("ids", {"pid": np.arange(3)})
     assert not folder.exists()
+
+
+def test_a_change_of_what_is_kept_counts_the_version_up(folder):
+    """Readers of older columns would fail on new ones, or take them for theirs."""
+    tables(folder)
+    kept = {}
+    for path in folder.iterdir():
+        header, columns = read_columns(path)
+        key = json.loads(header["key"])
+        if name := key.get("derived", "").partition(";")[0]:
+            kept[name] = " ".join(f"{each}:{numbers_of(of).dtype}" for each, of in columns.items())
+            assert key["schema"] == KEPT_SCHEMA
+    assert kept == KEPT

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,27 +50,29 @@ def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
     return table.copy(deep=False)
 
 
-def _changes(rank: Rank) -> dict[str, NDArray[Any]]:
+def _changes(rank: Rank) -> Columns:
     """Columns of the changes, times by the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
     launched_ns, streams = rank.launched_ns[rank.launched_ns < NEVER], launched.streams
-    parts = [
-        _of_stream(launched, launched_ns, streams.order[first:last])
-        for first, last in pairwise(streams.edges.tolist())
-    ] or [_of_stream(launched, launched_ns, streams.order)]
-    operation, step, launch_step, time_ns = map(np.concatenate, zip(*parts, strict=True))
-    rows, lengths = launched.rows, 2 * streams.sizes
-    launches, operations = narrow(events.index[launched.launch]), narrow(events.index[rows])
+    by_stream = [streams.order[first:end] for first, end in pairwise(streams.edges.tolist())]
+    change, time_ns = _in_order(launched, launched_ns, by_stream)
+    is_start = change >= len(launched)
+    operation = np.where(is_start, change - len(launched), change)
+    step = np.where(is_start, np.int8(-1), np.int8(1))
+    begins = _begin_launches(launched, by_stream)
+    # Each stream ends at 0, so that one running sum serves all.
+    length = np.cumsum(step, dtype=np.int32)
+    launches = length if begins.all() else np.cumsum(step * begins[operation], dtype=np.int32)
+    rows = launched.rows
     return {
-        "device": np.repeat(narrow(launched.device[streams.first]), lengths),
-        "stream": np.repeat(narrow(launched.stream[streams.first]), lengths),
+        "device": np.repeat(narrow(launched.device[streams.first]), 2 * streams.sizes),
+        "stream": np.repeat(narrow(launched.stream[streams.first]), 2 * streams.sizes),
         "time_ns": time_ns,
-        # Each stream ends at 0, so that one running sum serves all.
-        "queue_length": np.cumsum(step, dtype=np.int32),
-        "launches": np.cumsum(launch_step, dtype=np.int32),
+        "queue_length": length,
+        "launches": launches,
         "pid": narrow(events.ids_in_source(events.pid[rows]))[operation],
         "tid": narrow(events.ids_in_source(events.tid[rows]))[operation],
-        "event": np.where(step > 0, launches[operation], operations[operation]),
+        "event": np.concatenate([events.index[launched.launch], events.index[rows]])[change],
     }
 
 
@@ -79,25 +81,32 @@ def _launched(work: GpuWork) -> GpuWork:
     return work if has_launch.all() else work.take(np.flatnonzero(has_launch))
 
 
-def _of_stream(
-    launched: GpuWork, launched_ns: Times, positions: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8], Times]:
-    """Operation of each change of a queue, change in operations and launches, and time."""
-    called_ns = launched_ns[positions]
-    time_ns = np.concatenate([called_ns, np.maximum(launched.start_ns[positions], called_ns)])
-    # Both halves ascend, or nearly so: a stable sort merges them.
-    order = np.argsort(time_ns, kind="stable")
-    is_launch = order < positions.size
-    operation = np.where(is_launch, order, order - positions.size)
-    step = np.where(is_launch, np.int8(1), np.int8(-1))
-    begins = _begins_launch(launched.launch[positions])
-    return positions[operation], step, step * begins[operation], time_ns[order]
+def _in_order(
+    launched: GpuWork, launched_ns: Times, by_stream: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], Times]:
+    """Put the changes of each stream in order: what changes, and when.
+
+    What changes is the position of an operation that is launched, and that plus their number where
+    it starts.
+    """
+    changes, times_ns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for positions in by_stream:
+        called_ns = launched_ns[positions]
+        starts_ns = np.maximum(launched.start_ns[positions], called_ns)
+        time_ns = np.concatenate([called_ns, starts_ns])
+        # Both halves ascend, or nearly so: a stable sort merges them.
+        order = np.argsort(time_ns, kind="stable")
+        changes.append(np.concatenate([positions, positions + len(launched)])[order])
+        times_ns.append(time_ns[order])
+    return np.concatenate(changes), np.concatenate(times_ns)
 
 
-def _begins_launch(launch: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which operations of a stream are the first of their launch."""
-    if (launch[1:] > launch[:-1]).all():
-        return np.ones(launch.size, dtype=bool)
-    first = np.zeros(launch.size, dtype=bool)
-    first[np.unique(launch, return_index=True)[1]] = True
-    return first
+def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Tell which operations are the first of their launch on their stream."""
+    begin = np.ones(len(launched), dtype=bool)
+    for positions in by_stream:
+        launch = launched.launch[positions]
+        if not (launch[1:] > launch[:-1]).all():
+            begin[positions] = False
+            begin[positions[np.unique(launch, return_index=True)[1]]] = True
+    return begin

@@ -18,10 +18,11 @@ def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFr
         rank: pd.DataFrame(
             {
                 "ts": of_rank["time_ns"] / NS_PER_US,
-                "pid": of_rank["pid"],
-                "name": of_rank["name"],
-                "memory_bw_gbps": of_rank["bandwidth_gb_per_s"],
-            }
+                "pid": of_rank["pid"].copy(),
+                "name": of_rank["name"].copy(),
+                "memory_bw_gbps": of_rank["bandwidth_gb_per_s"].copy(),
+            },
+            copy=False,
         )
         for rank, of_rank in changes.items()
         if of_rank["pid"].size

@@ -30,9 +30,7 @@ def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
 def _table(changes: Columns) -> pd.DataFrame:
     device = changes["device"]
     several = device.min() != device.max()
-    columns = {
-        "ts": changes["time_ns"] / NS_PER_US,
-        **{name: changes[name] for name in ("pid", "tid", "stream", "queue_length")},
-        **({"device": device} if several else {}),
-    }
-    return pd.DataFrame(columns, index=pd.Index(changes["event"], name="index", copy=True))
+    copied = ("pid", "tid", "stream", "queue_length", *(("device",) if several else ()))
+    columns = {"ts": changes["time_ns"] / NS_PER_US}
+    columns |= {name: changes[name].copy() for name in copied}
+    return pd.DataFrame(columns, index=pd.Index(changes["event"].copy(), name="index"), copy=False)

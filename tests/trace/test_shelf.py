@@ -36,7 +36,7 @@ DERIVING = [
 ]
 
 
-KEPT_SCHEMA = 2
+KEPT_SCHEMA = 3
 KEPT = {
     "analysed": "analysed:uint8",
     "call tree": "rows:int64 ends:int64 place:int64",

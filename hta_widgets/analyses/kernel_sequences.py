@@ -189,7 +189,7 @@ def _long_enough(
     return (
         patterns[keep].reset_index(drop=True),
         tuple(each for each, long in zip(sequences, keep.tolist(), strict=True) if long),
-        pd.DataFrame(kept),
+        pd.DataFrame(kept, copy=False),
     )
 
 
@@ -241,7 +241,8 @@ def _occurrences(
             "pattern": pattern[by_event],
             "gpu_time_ns": gpu_time_ns[by_event],
             "cpu_time_ns": cpu_time_ns[by_event],
-        }
+        },
+        copy=False,
     )
 
 

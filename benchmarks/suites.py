@@ -134,7 +134,6 @@ def ranks(bench: Bench) -> Iterator[Row]:
     ours, theirs = bench.both("load", files=bench.eight_ranks(), sample_tree=True)
     what = f"8 ranks of {_count(bench.medium)} events"
     yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=8)
-    yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"))
     yield _row(f"{what}: memory of all processes", ours, theirs, _tree, unit="MB")
 
 

@@ -375,10 +375,10 @@ class TraceAnalysis:
             ``count`` (changes), ``mean``, ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max``.
             Without rows when no bandwidth is known; None without copies and fills.
         """
-        from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+        from hta_widgets.analyses.memory_bandwidth import transfer_statistics
         from hta_widgets.hta_tables.memory_bandwidth import memory_bw_summary
 
-        return memory_bw_summary(memory_bandwidth(self.job, self._ranks_or_first(ranks)))
+        return memory_bw_summary(transfer_statistics(self.job, self._ranks_or_first(ranks)))
 
     def generate_trace_with_counters(
         self,

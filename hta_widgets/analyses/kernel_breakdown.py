@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ _COLUMNS = (
     *("name", "sum_ns", "max_ns", "min_ns", "stddev_ns", "mean_ns"),
     *("kernel_type", "rank", "count", "folded"),
 )
+_TYPES = (KernelType.COMPUTATION, KernelType.COMMUNICATION, KernelType.MEMORY)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +54,13 @@ class KernelBreakdown(Result):
     types: pd.DataFrame
     kernels: pd.DataFrame
     every_kernel: pd.DataFrame
+
+
+class _OfRank(NamedTuple):
+    """What no parameter changes on one rank: statistics of each kernel, and time (ns)."""
+
+    kernels: dict[str, NDArray[Any]]
+    time_by_combination: Times
 
 
 def kernel_breakdown(
@@ -92,17 +100,15 @@ def kernel_breakdown(
     """
     _check(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
-    types = [KernelType.COMPUTATION, KernelType.COMMUNICATION]
-    types += [KernelType.MEMORY] if include_memory_kernels else []
-    by_rank = job.reduce("kernel statistics", _launch_statistics, chosen)
+    of_ranks = job.reduce("kernel breakdown", _of_rank, chosen).values()
     statistics = pd.DataFrame(
-        {name: np.concatenate([part[name] for part in by_rank.values()]) for name in _COLUMNS}
+        {name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS}
     )
     if not include_memory_kernels:
         wanted = statistics["kernel_type"] != KernelType.MEMORY.name
         statistics = statistics[wanted].reset_index(drop=True)
-    times = job.reduce("time by combination", _time_by_combination, chosen, tuple(types))
-    table = _time_by_type(times.values(), types)
+    times = [each.time_by_combination for each in of_ranks]
+    table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
     return KernelBreakdown(
         types=table,
         kernels=_folded(statistics, duration_ratio, num_kernels),
@@ -121,24 +127,31 @@ def _check(duration_ratio: float, num_kernels: int) -> None:
         raise ParameterError(msg)
 
 
-def _time_by_combination(rank: Rank, types: Sequence[KernelType]) -> Times:
+def _of_rank(rank: Rank) -> _OfRank:
+    return _OfRank(_launch_statistics(rank), _time_by_combination(rank))
+
+
+def _time_by_combination(rank: Rank) -> Times:
     """Time (ns) by the combination of types running, over all devices."""
-    total = np.zeros(2 ** len(types), dtype=np.int64)
+    total = np.zeros(2 ** len(_TYPES), dtype=np.int64)
     for _, on_device in rank.gpu_work.by_device():
-        total += time_by_combination([on_device.busy_by_type[each] for each in types])
+        total += time_by_combination([on_device.busy_by_type[each] for each in _TYPES])
     return total
 
 
-def _time_by_type(of_ranks: Iterable[Times], types: Sequence[KernelType]) -> pd.DataFrame:
-    total = np.stack(list(of_ranks)).sum(axis=0)
+def _time_by_type(total: Times, *, include_memory: bool) -> pd.DataFrame:
+    if not include_memory:  # the last type: whether it runs as well does not matter
+        total = total[: total.size // 2] + total[total.size // 2 :]
+    order = 1 + np.argsort(-total[1:], kind="stable")
+    combinations = order[total[order] > 0]
     names = [
-        " overlapping ".join(each.name for bit, each in enumerate(types) if combination >> bit & 1)
-        for combination in range(total.size)
+        " overlapping ".join(each.name for bit, each in enumerate(_TYPES) if combination >> bit & 1)
+        for combination in combinations.tolist()
     ]
-    table = pd.DataFrame({"kernel_type": names[1:], "sum_ns": total[1:]})
-    table = table[table["sum_ns"] > 0].sort_values("sum_ns", ascending=False, kind="stable")
-    table["percentage"] = 100 * table["sum_ns"] / table["sum_ns"].sum()
-    return table.reset_index(drop=True)
+    sum_ns = total[combinations]
+    return pd.DataFrame(
+        {"kernel_type": names, "sum_ns": sum_ns, "percentage": 100 * sum_ns / max(sum_ns.sum(), 1)}
+    )
 
 
 def _launch_statistics(rank: Rank) -> dict[str, NDArray[Any]]:
@@ -180,7 +193,10 @@ def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -
     named = (before - before[first][group] < needed[group]) | (duration_ratio == 1)
     named &= np.arange(group.size) - first[group] < num_kernels
     parts: list[pd.DataFrame] = [statistics[named], _others(statistics[~named], group[~named])]
-    return pd.concat(parts).sort_values(["kernel_type", "name", "rank"], ignore_index=True)
+    table = pd.concat(parts, ignore_index=True)
+    keys = [table[name].tolist() for name in ("kernel_type", "name", "rank")]
+    order = sorted(range(len(table)), key=[*zip(*keys, strict=True)].__getitem__)
+    return table.take(order).reset_index(drop=True)
 
 
 def _first_of_each_type(statistics: pd.DataFrame) -> NDArray[np.int64]:
@@ -224,25 +240,37 @@ def _others(rest: pd.DataFrame, group: NDArray[np.int64]) -> pd.DataFrame:
     )
 
 
-def _over_ranks(statistics: pd.DataFrame) -> pd.DataFrame:
-    """Time and launches of each kernel, in order of its first row."""
-    if statistics["rank"].iloc[0] == statistics["rank"].iloc[-1]:
-        return statistics
-    keys = ["kernel_type", "name"]
-    return statistics.groupby(keys, sort=False, as_index=False)[["sum_ns", "count"]].sum()
+class _Total(NamedTuple):
+    """Time (ns) and launches of a kernel on all ranks."""
+
+    ns: int
+    launches: int
+
+
+def _over_ranks(statistics: pd.DataFrame) -> dict[tuple[str, str], _Total]:
+    """Total of each kernel by its type and name, in order of its first row."""
+    totals: dict[tuple[str, str], _Total] = {}
+    names = ("kernel_type", "name", "sum_ns", "count")
+    for kernel_type, name, ns, launches in zip(
+        *(statistics[each].tolist() for each in names), strict=True
+    ):
+        before = totals.get((kernel_type, name), _Total(0, 0))
+        totals[kernel_type, name] = _Total(before.ns + ns, before.launches + launches)
+    return totals
 
 
 def _finding(types: pd.DataFrame, statistics: pd.DataFrame) -> str:
     if statistics.empty:
         return "No kernels were recorded on these ranks."
     by_kernel = _over_ranks(statistics)
-    top = by_kernel.iloc[by_kernel["sum_ns"].argmax()]
+    kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
+    top = by_kernel[kernel_type, name]
     if types.empty:
         return f"The {len(by_kernel):,} kernels recorded on these ranks all last 0 ns."
     leading = types.iloc[0]
     return (
         f"{percent(leading['percentage'])} of the busy time is {leading['kernel_type']}; the "
-        f"kernel that takes longest, {short_name(top['name'])} ({top['kernel_type']}), has "
-        f"{percent(100 * top['sum_ns'] / by_kernel['sum_ns'].sum())} of all kernel time: "
-        f"{duration(top['sum_ns'])} in {top['count']:,} launches."
+        f"kernel that takes longest, {short_name(name)} ({kernel_type}), has "
+        f"{percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))} of all kernel "
+        f"time: {duration(top.ns)} in {top.launches:,} launches."
     )

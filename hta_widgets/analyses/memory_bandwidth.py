@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -97,7 +97,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     """
     chosen = job.select_ranks(ranks)
     by_rank = {rank: _of_rank(job, rank) for rank in chosen}
-    transfers = table_of([row for each in by_rank.values() for row in each.rows], _TRANSFERS)
+    transfers = _table(each.rows for each in by_rank.values())
     notices = {rank: each.notices for rank, each in by_rank.items()}
     return MemoryBandwidth(
         changes={rank: each.changes for rank, each in by_rank.items()},
@@ -111,13 +111,26 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     )
 
 
+def transfer_statistics(job: Job, ranks: Iterable[int] | None = None) -> pd.DataFrame:
+    """Add up as `memory_bandwidth` does, for nothing but `MemoryBandwidth.transfers`."""
+    return _table(_rows_of(job, rank) for rank in job.select_ranks(ranks))
+
+
+def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:
+    return table_of([row for rows in of_ranks for row in rows], _TRANSFERS)
+
+
 def _of_rank(job: Job, rank: int) -> _OfRank:
-    transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
     return _OfRank(
         changes=bandwidth_changes_table(job, rank),
-        rows=job.rank(rank).remember("bandwidths", lambda: _rows(rank, transfers, changes)),
-        notices=_notices(transfers),
+        rows=_rows_of(job, rank),
+        notices=_notices(transfers_of(job, rank)),
     )
+
+
+def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
+    transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
+    return job.rank(rank).remember("bandwidths", lambda: _rows(rank, transfers, changes))
 
 
 def _rows(rank: int, transfers: Transfers, changes: Columns) -> list[dict[str, object]]:

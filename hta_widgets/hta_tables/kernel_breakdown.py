@@ -26,7 +26,12 @@ def kernel_breakdown(result: KernelBreakdown) -> tuple[pd.DataFrame, pd.DataFram
             "percentage": result.types["percentage"].round(1),
         }
     )
-    kernels = result.kernels.drop(columns="folded")
-    times = list(_STATISTICS)
-    kernels[times] = kernels[times].astype(np.float64) / NS_PER_US
-    return types, kernels.rename(columns=_STATISTICS)
+    table = result.kernels
+    columns = {
+        _STATISTICS.get(name, name): table[name].to_numpy(np.float64) / NS_PER_US
+        if name in _STATISTICS
+        else table[name]
+        for name in table.columns
+        if name != "folded"
+    }
+    return types, pd.DataFrame(columns)

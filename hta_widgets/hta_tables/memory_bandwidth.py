@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from hta_widgets.analyses.memory_bandwidth import UNIT, MemoryBandwidth
+from hta_widgets.analyses.memory_bandwidth import UNIT
 from hta_widgets.analyses.step_statistics import PER_CHANGE
 from hta_widgets.hta_tables import NS_PER_US, statistics_table
 from hta_widgets.trace.shelf import Columns
@@ -29,9 +29,8 @@ def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFr
     }
 
 
-def memory_bw_summary(result: MemoryBandwidth) -> pd.DataFrame | None:
+def memory_bw_summary(transfers: pd.DataFrame) -> pd.DataFrame | None:
     """Return the table that `TraceAnalysis.get_memory_bw_summary` documents."""
-    transfers = result.transfers
     if transfers.empty:
         return None
     moving = transfers[transfers["count"] > 0]

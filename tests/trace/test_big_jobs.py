@@ -103,10 +103,18 @@ def test_what_was_put_together_longest_ago_is_forgotten_and_all_where_a_rank_is_
     assert built[-1] == "again"
 
 
-@pytest.mark.parametrize("analysis", [queue_length, memory_bandwidth, launch_stats])
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        *(temporal_breakdown, overlap, kernel_breakdown, idle_time, duration_tails),
+        *(queue_length, memory_bandwidth, launch_stats),
+    ],
+)
 def test_each_rank_is_loaded_once(folder, big, monkeypatch, analysis):  # noqa: ARG001
+    monkeypatch.setattr(workers, "cpu_count", lambda: 1)
     job = open_trace(folder, progress=False)
     job.notices_for(job.ranks)
+    job._loaded.clear()
     loaded, load = [], job._loader.load_here
     monkeypatch.setattr(job._loader, "load_here", lambda *of: loaded.append(of[1]) or load(*of))
     analysis(job)

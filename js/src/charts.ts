@@ -29,8 +29,9 @@ export class Charts {
       const plotly = await this.#plotly;
       if (figures !== this.#latest || this.#signal.aborted) return;
       this.#keepOnly(figures);
-      const drawn = figures.map((figure) => this.#chart(figure, plotly).show(figure, figures.length > 1));
-      await Promise.all(drawn);
+      // All in place before the first is drawn: its width depends on how many share the row.
+      const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
+      await Promise.all(placed.map(({ figure, chart }) => chart.show(figure, placed.length > 1)));
     } catch (error) {
       this.#keepOnly([]);
       this.element.textContent = `The chart cannot be drawn (${error}). The data table has its numbers.`;

@@ -89,6 +89,8 @@ export interface Drawing {
   node: HTMLElement;
   data: { type?: string }[];
   layout: Record<string, unknown>;
+  /** How many charts share the row when this one is drawn. */
+  inRow: number;
 }
 
 /** A plotly that remembers what it was asked to draw, and lets a test click. */
@@ -103,7 +105,8 @@ export class FakePlotly {
   api(): Plotly {
     return {
       react: async (node, data, layout) => {
-        this.drawings.push({ node, data, layout } as Drawing);
+        const inRow = node.closest(".hta-figures")?.childElementCount;
+        this.drawings.push({ node, data, layout, inRow } as Drawing);
         Object.assign(node, {
           _fullData: (data as Drawing["data"]).map(({ type = "" }) => ({ type: this.knows(type) ? type : "scatter" })),
           on: (event: string, callback: (event: unknown) => void) => {

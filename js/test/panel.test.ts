@@ -104,6 +104,12 @@ test("a figure keeps its chart while its name stays", async () => {
   expect(plotly.purged).toBe(2);
 });
 
+test("all charts are in place before the first is drawn, as they share a row", async () => {
+  const { plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, { ...BARS, name: "Second" }] } });
+  await settle();
+  expect(plotly.drawings.map(({ inRow }) => inRow)).toEqual([2, 2]);
+});
+
 test("of several charts only those that changed are drawn again", async () => {
   const second = { ...BARS, name: "Second" };
   const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, second] } });

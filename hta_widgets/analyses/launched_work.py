@@ -188,8 +188,8 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
 
 
 def _paired(rank: Rank, work: GpuWork) -> Columns:
-    launched = np.flatnonzero(work.launch >= 0)
-    order = launched[np.argsort(rank.trace.events.index[work.launch[launched]], kind="stable")]
+    order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
+    order = order[work.launch[order] >= 0]
     call, operation = work.launch[order], work.rows[order]
     return {
         "operation": operation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from hta_widgets.grouping import narrow
 from hta_widgets.intervals import Times
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.rank import NEVER, Rank
+from hta_widgets.trace.rank import Rank
 from hta_widgets.trace.shelf import Columns
 
 _COLUMNS = (
@@ -53,12 +54,12 @@ def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
 def _changes(rank: Rank) -> Columns:
     """Columns of the changes, times by the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
-    launched_ns, streams = rank.launched_ns[rank.launched_ns < NEVER], launched.streams
+    launched_ns, streams = events.start_ns[launched.launch], launched.streams
     by_stream = [streams.order[first:end] for first, end in pairwise(streams.edges.tolist())]
     change, time_ns = _in_order(launched, launched_ns, by_stream)
     is_start = change >= len(launched)
-    operation = np.where(is_start, change - len(launched), change)
-    step = np.where(is_start, np.int8(-1), np.int8(1))
+    operation = change - len(launched) * is_start
+    step = 1 - 2 * is_start.view(np.int8)
     begins = _begin_launches(launched, by_stream)
     # Each stream ends at 0, so that one running sum serves all.
     length = np.cumsum(step, dtype=np.int32)
@@ -70,10 +71,17 @@ def _changes(rank: Rank) -> Columns:
         "time_ns": time_ns,
         "queue_length": length,
         "launches": launches,
-        "pid": narrow(events.ids_in_source(events.pid[rows]))[operation],
-        "tid": narrow(events.ids_in_source(events.tid[rows]))[operation],
+        "pid": _of_each(narrow(events.ids_in_source(events.pid[rows])), operation),
+        "tid": _of_each(narrow(events.ids_in_source(events.tid[rows])), operation),
         "event": np.concatenate([events.index[launched.launch], events.index[rows]])[change],
     }
+
+
+def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]:
+    """Value of each operation named, without looking each up where all are the same."""
+    if values.size and (values == values[0]).all():
+        return np.full(operation.size, values[0], values.dtype)
+    return values[operation]
 
 
 def _launched(work: GpuWork) -> GpuWork:

@@ -12,15 +12,13 @@ from hta_widgets.hta_tables import NS_PER_US
 
 def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame]:
     """Return the columns that `TraceAnalysis.get_cuda_kernel_launch_stats` documents."""
-    return {
-        rank: pd.DataFrame(
-            {
-                "correlation": work.correlation,
-                "cpu_duration": work.cpu_duration_ns / NS_PER_US,
-                "gpu_duration": work.gpu_duration_ns / NS_PER_US,
-                "launch_delay": work.launch_delay_ns / NS_PER_US,
-            },
-            copy=False,
-        )
+    columns = {
+        rank: {
+            "correlation": work.correlation,
+            "cpu_duration": work.cpu_duration_ns / NS_PER_US,
+            "gpu_duration": work.gpu_duration_ns / NS_PER_US,
+            "launch_delay": work.launch_delay_ns / NS_PER_US,
+        }
         for rank, work in launched.items()
     }
+    return {rank: pd.DataFrame(of_rank, copy=False) for rank, of_rank in columns.items()}

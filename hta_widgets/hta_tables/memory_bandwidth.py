@@ -14,19 +14,17 @@ from hta_widgets.trace.shelf import Columns
 
 def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_memory_bw_time_series` documents."""
-    return {
-        rank: pd.DataFrame(
-            {
-                "ts": of_rank["time_ns"] / NS_PER_US,
-                "pid": of_rank["pid"].copy(),
-                "name": of_rank["name"].copy(),
-                "memory_bw_gbps": of_rank["bandwidth_gb_per_s"].copy(),
-            },
-            copy=False,
-        )
-        for rank, of_rank in changes.items()
-        if of_rank["pid"].size
+    columns = {
+        rank: {
+            "ts": each["time_ns"] / NS_PER_US,
+            "pid": each["pid"].copy(),
+            "name": each["name"].copy(),
+            "memory_bw_gbps": each["bandwidth_gb_per_s"].copy(),
+        }
+        for rank, each in changes.items()
+        if each["pid"].size
     }
+    return {rank: pd.DataFrame(each, copy=False) for rank, each in columns.items()}
 
 
 def memory_bw_summary(transfers: pd.DataFrame) -> pd.DataFrame | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.analyses.step_statistics import PER_CHANGE
@@ -14,7 +16,12 @@ from hta_widgets.trace.shelf import Columns
 
 def queue_length_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:
     """Return the tables that `TraceAnalysis.get_queue_length_time_series` documents."""
-    return {rank: _table(of_rank) for rank, of_rank in changes.items() if of_rank["event"].size}
+    columns = {rank: _columns(each) for rank, each in changes.items() if each["event"].size}
+    indexes = {rank: changes[rank]["event"].copy() for rank in columns}
+    return {
+        rank: pd.DataFrame(each, pd.Index(indexes[rank], name="index"), copy=False)
+        for rank, each in columns.items()
+    }
 
 
 def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
@@ -27,10 +34,9 @@ def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:
     return statistics_table(streams.sort_values(keys), keys, PER_CHANGE, "queue_length")
 
 
-def _table(changes: Columns) -> pd.DataFrame:
+def _columns(changes: Columns) -> dict[str, NDArray[Any]]:
     device = changes["device"]
     several = device.min() != device.max()
     copied = ("pid", "tid", "stream", "queue_length", *(("device",) if several else ()))
     columns = {"ts": changes["time_ns"] / NS_PER_US}
-    columns |= {name: changes[name].copy() for name in copied}
-    return pd.DataFrame(columns, index=pd.Index(changes["event"].copy(), name="index"), copy=False)
+    return columns | {name: changes[name].copy() for name in copied}

@@ -60,7 +60,8 @@ def launch_delays_ns(trace: Trace, operations: Rows, calls: Rows) -> Times:
     events = trace.events
     ends_ns = events.start_ns[calls] + events.duration_ns[calls]
     delay = events.start_ns[operations] - ends_ns
-    return np.where(np.abs(delay) <= 2 * trace.resolution_ns, 0, delay)
+    delay[np.abs(delay) <= 2 * trace.resolution_ns] = 0
+    return delay
 
 
 def _outermost_calls(events: Events) -> Rows:

@@ -73,7 +73,9 @@ class KernelLaunches:
     @property
     def delay_ns(self) -> Times:
         """Time from the end of the launch to the start of each launched kernel, of any sign."""
-        return launch_delays_ns(self.trace, self.launched.rows, self.launched.launch)
+        events, call, start_ns = self.events, self.launched.launch, self.launched.start_ns
+        call_end_ns = events.start_ns[call] + events.duration_ns[call]
+        return launch_delays_ns(start_ns, call_end_ns, self.trace.resolution_ns)
 
     def by_process(self) -> list[Rows]:
         """Positions in `calls` of the launches of each process, ascending."""

@@ -51,6 +51,8 @@ class LaunchedWork:
     operation, call : ndarray of int64
         Rows of the events table.
     kernel_type : ndarray of int8
+    cpu_duration_ns, gpu_duration_ns : ndarray of int64
+        Durations of the call and of the operation.
     signed_delay_ns : ndarray of int64
         From the end of the call to the start of the operation.
     without_launch : int
@@ -62,6 +64,8 @@ class LaunchedWork:
     operation: NDArray[np.int64]
     call: NDArray[np.int64]
     kernel_type: NDArray[np.int8]
+    cpu_duration_ns: Times
+    gpu_duration_ns: Times
     signed_delay_ns: Times
     without_launch: int
 
@@ -69,16 +73,6 @@ class LaunchedWork:
     def correlation(self) -> NDArray[np.int64]:
         """Correlation id of each operation."""
         return self.events.correlation[self.operation]
-
-    @cached_property
-    def cpu_duration_ns(self) -> Times:
-        """Duration of the call of each operation."""
-        return self.events.duration_ns[self.call]
-
-    @cached_property
-    def gpu_duration_ns(self) -> Times:
-        """Duration of each operation."""
-        return self.events.duration_ns[self.operation]
 
     @cached_property
     def launch_delay_ns(self) -> Times:
@@ -190,10 +184,15 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
 def _paired(rank: Rank, work: GpuWork) -> Columns:
     order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
     order = order[work.launch[order] >= 0]
-    call, operation = work.launch[order], work.rows[order]
+    events, call = rank.trace.events, work.launch[order]
+    cpu_duration_ns = events.duration_ns[call]
     return {
-        "operation": operation,
+        "operation": work.rows[order],
         "call": call,
         "kernel_type": work.type[order],
-        "signed_delay_ns": launch_delays_ns(rank.trace, operation, call),
+        "cpu_duration_ns": cpu_duration_ns,
+        "gpu_duration_ns": work.duration_ns[order],
+        "signed_delay_ns": launch_delays_ns(
+            work.start_ns[order], events.start_ns[call] + cpu_duration_ns, rank.trace.resolution_ns
+        ),
     }

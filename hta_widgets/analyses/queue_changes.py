@@ -97,16 +97,20 @@ def _in_order(
     What changes is the position of an operation that is launched, and that plus their number where
     it starts.
     """
-    changes, times_ns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    changes, times_ns = np.empty((2, 2 * len(launched)), dtype=np.int64)
+    first = 0
     for positions in by_stream:
         called_ns = launched_ns[positions]
         starts_ns = np.maximum(launched.start_ns[positions], called_ns)
         time_ns = np.concatenate([called_ns, starts_ns])
         # Both halves ascend, or nearly so: a stable sort merges them.
         order = np.argsort(time_ns, kind="stable")
-        changes.append(np.concatenate([positions, positions + len(launched)])[order])
-        times_ns.append(time_ns[order])
-    return np.concatenate(changes), np.concatenate(times_ns)
+        change = np.concatenate([positions, positions + len(launched)])
+        span = slice(first, first + order.size)
+        np.take(change, order, out=changes[span], mode="clip")  # which writes there at once
+        np.take(time_ns, order, out=times_ns[span], mode="clip")
+        first = span.stop
+    return changes, times_ns
 
 
 def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:

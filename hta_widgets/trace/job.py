@@ -129,7 +129,9 @@ class Job:
         held = self._loaded[number] = Rank(loaded, self.settings)
         if self.hold_at_most is not None:  # the rank may be gone when they are asked
             for name, function in STANDING.items():
-                self._reduced.setdefault((name,), {}).setdefault(number, function(held))
+                known = self._reduced.setdefault((name,), {})
+                if number not in known:
+                    known[number] = function(held)
         evictable = [rank for rank in self._loaded if rank not in self._given]
         surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
         for rank in evictable[: max(surplus, 0)]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
-from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS, Events, Trace
+from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS, Events
 
 NO_LAUNCH = -1
 
@@ -45,7 +45,7 @@ def launch_rows(events: Events) -> NDArray[np.int32]:
     return found
 
 
-def launch_delays_ns(trace: Trace, operations: Rows, calls: Rows) -> Times:
+def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) -> Times:
     """Time from the end of each call to the start of the operation that it launches.
 
     Negative where the operation starts before the call returns; 0 where both times, each true to a
@@ -53,14 +53,13 @@ def launch_delays_ns(trace: Trace, operations: Rows, calls: Rows) -> Times:
 
     Parameters
     ----------
-    trace : Trace
-    operations, calls : ndarray of int64
-        Rows of the events table, in pairs.
+    start_ns, call_end_ns : ndarray of int64
+        Of the operations and of their calls, in pairs.
+    resolution_ns : int
+        Step of the clock: `Trace.resolution_ns`.
     """
-    events = trace.events
-    ends_ns = events.start_ns[calls] + events.duration_ns[calls]
-    delay = events.start_ns[operations] - ends_ns
-    delay[np.abs(delay) <= 2 * trace.resolution_ns] = 0
+    delay = start_ns - call_end_ns
+    delay[np.abs(delay) <= 2 * resolution_ns] = 0
     return delay
 
 

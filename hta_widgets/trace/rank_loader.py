@@ -95,9 +95,10 @@ class RankLoader:
         return self._executor is not None or workers.cpu_count() > 1
 
     def _worth_workers(self, waiting: Mapping[int, RankSource]) -> bool:
-        if self._executor is not None or len(waiting) < 2 or workers.cpu_count() < 2:  # noqa: PLR2004
-            return bool(waiting) and self._executor is not None
-        return sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
+        if self._executor is not None:
+            return bool(waiting)
+        in_parallel = len(waiting) > 1 and workers.cpu_count() > 1
+        return in_parallel and sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
 
     def _task(self, source: RankSource, rank: int) -> RankTask:
         folder = cache_folder() if cache.wanted(source) else self._own_folder

@@ -36,7 +36,7 @@ DERIVING = [
 ]
 
 
-KEPT_SCHEMA = 3
+KEPT_SCHEMA = 4
 KEPT = {
     "analysed": "analysed:uint8",
     "call tree": "rows:int64 ends:int64 place:int64",
@@ -47,7 +47,8 @@ KEPT = {
     ),
     "gpu work": "rows:int64 type:int8",
     "launched work, memory events True": (
-        "operation:int64 call:int64 kernel_type:int8 signed_delay_ns:int64"
+        "operation:int64 call:int64 kernel_type:int8 cpu_duration_ns:int64 "
+        "gpu_duration_ns:int64 signed_delay_ns:int64"
     ),
     "queue changes": (
         "device:int32 stream:int32 time_ns:int64 queue_length:int32 launches:int32 "

@@ -159,20 +159,11 @@ def _counted_occurrences(
         for code, name in enumerate(calls.work.names)
         if (operator_name == name if whole_name else operator_name in name)
     ]
-    places = _called(calls, codes)
+    places = calls.named(codes)
     places = places[calls.analysed[places]]
     places = places[calls.tree.outermost(places)]
     there = set(codes[:1] if len(codes) == 1 else np.unique(calls.names[places]).tolist())
     return [calls.work.names[code] for code in codes if code in there], _count(calls, places)
-
-
-def _called(calls: LaunchingCalls, codes: Sequence[int]) -> Rows:
-    """Places of all calls that have one of some names."""
-    if len(codes) == 1:
-        return np.flatnonzero(calls.names == codes[0])
-    wanted = np.zeros(len(calls.work.names), dtype=bool)
-    wanted[codes] = True
-    return np.flatnonzero(wanted[calls.names])
 
 
 def _long_enough(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -78,6 +80,19 @@ class LaunchingCalls:
             time_before_ns=np.concatenate([[0], np.cumsum(work.duration_ns[order])]),
             cpu_time_ns=events.duration_ns[tree.rows],
         )
+
+    @cached_property
+    def _by_name(self) -> tuple[Rows, Rows]:
+        """Places sorted by name, and where those of each name code begin and end."""
+        few_bits = self.names.astype(np.min_scalar_type(len(self.work.names)))  # sort fast
+        edges = np.cumsum(np.bincount(self.names, minlength=len(self.work.names)))
+        return np.argsort(few_bits, kind="stable"), np.concatenate([[0], edges])
+
+    def named(self, codes: Sequence[int]) -> Rows:
+        """Places of all calls that have one of some names, ascending."""
+        order, edges = self._by_name
+        of_names = [order[edges[code] : edges[code + 1]] for code in codes]
+        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *of_names]))
 
     def pieces(self, places: Rows) -> tuple[Rows, Rows]:
         """Positions in `work` of what each of some calls launches: of the first, after the last."""

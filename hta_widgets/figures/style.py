@@ -103,4 +103,5 @@ def names_axis(names: list[str]) -> dict[str, Any]:
         range=[len(names) - 0.5, -0.5],
         showgrid=False,
         ticks="",
+        ticklabeloverflow="allow",  # automargin makes room; to look for it takes plotly long
     )

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.cupti_csv import load_cupti_csv
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.events import Trace
 from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.kineto import load_kineto
-from hta_widgets.trace.nsys import load_nsys
-from hta_widgets.trace.nsys_recipe import load_nsys_recipe
 from hta_widgets.trace.progress import OnRead
 from hta_widgets.trace.remote_copies import Origin, named_by_url
+
+if TYPE_CHECKING:
+    from hta_widgets.trace import cupti_csv, nsys, nsys_recipe
+else:  # a worker begins sooner without the loaders that it does not need
+    cupti_csv, nsys, nsys_recipe = (
+        LazyModule(f"hta_widgets.trace.{name}") for name in ("cupti_csv", "nsys", "nsys_recipe")
+    )
 
 
 @dataclass(frozen=True)
@@ -114,13 +119,11 @@ class RankSource:
             return source._load(rank, on_read)  # noqa: SLF001  # another of its own
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
-        if self.format is TraceFormat.NSYS:
-            return load_nsys(self.path, rank, self.process, on_read)
-        return _LOADERS[self.format](self.path, rank, on_read)
-
-
-_LOADERS: dict[TraceFormat, Callable[[Path, int, OnRead | None], Trace]] = {
-    TraceFormat.KINETO: load_kineto,
-    TraceFormat.NSYS_RECIPE: load_nsys_recipe,
-    TraceFormat.CUPTI_CSV: load_cupti_csv,
-}
+        match self.format:
+            case TraceFormat.NSYS:
+                return nsys.load_nsys(self.path, rank, self.process, on_read)
+            case TraceFormat.NSYS_RECIPE:
+                return nsys_recipe.load_nsys_recipe(self.path, rank, on_read)
+            case TraceFormat.CUPTI_CSV:
+                return cupti_csv.load_cupti_csv(self.path, rank, on_read)
+        return load_kineto(self.path, rank, on_read)

@@ -183,7 +183,8 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
 
 def _paired(rank: Rank, work: GpuWork) -> Columns:
     order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
-    order = order[work.launch[order] >= 0]
+    if work.launch.min(initial=0) < 0:
+        order = order[work.launch[order] >= 0]
     events, call = rank.trace.events, work.launch[order]
     cpu_duration_ns = events.duration_ns[call]
     return {

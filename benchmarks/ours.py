@@ -10,6 +10,7 @@ import json  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from importlib import import_module  # noqa: E402
+from operator import attrgetter  # noqa: E402
 from statistics import median  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -112,9 +113,8 @@ def make_ready(job: Job) -> None:
     """Derive what several analyses begin with, once of each rank."""
     for number in job.ranks:
         rank = job.rank(number)
-        for derived in ("launches", "parents", "steps", "analysed", "gpu_work"):
-            getattr(rank, derived)
-        assert rank.gpu_work.streams is not None  # noqa: S101  # derived when it is asked for
+        for derived in ("launches", "parents", "steps", "analysed", "gpu_work.streams"):
+            attrgetter(derived)(rank)
 
 
 def again(files: Files) -> Job:

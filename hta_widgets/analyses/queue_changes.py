@@ -97,7 +97,7 @@ def _in_order(
     What changes is the position of an operation that is launched, and that plus their number where
     it starts.
     """
-    changes, times_ns = np.empty((2, 2 * len(launched)), dtype=np.int64)
+    changes, times_ns = (np.empty(2 * len(launched), dtype=np.int64) for _ in range(2))
     first = 0
     for positions in by_stream:
         called_ns = launched_ns[positions]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hta_widgets.analyses.launched_work import LaunchedWork
-from hta_widgets.hta_tables import NS_PER_US
+from hta_widgets.hta_tables import NS_PER_US, tables_of
 
 
 def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame]:
@@ -21,4 +21,4 @@ def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame
         }
         for rank, work in launched.items()
     }
-    return {rank: pd.DataFrame(of_rank, copy=False) for rank, of_rank in columns.items()}
+    return tables_of(columns)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import UNIT
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, statistics_table
+from hta_widgets.hta_tables import NS_PER_US, statistics_table, tables_of
 from hta_widgets.trace.shelf import Columns
 
 
@@ -24,7 +24,7 @@ def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFr
         for rank, each in changes.items()
         if each["pid"].size
     }
-    return {rank: pd.DataFrame(each, copy=False) for rank, each in columns.items()}
+    return tables_of(columns)
 
 
 def memory_bw_summary(transfers: pd.DataFrame) -> pd.DataFrame | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.analyses.step_statistics import PER_CHANGE
-from hta_widgets.hta_tables import NS_PER_US, statistics_table
+from hta_widgets.hta_tables import NS_PER_US, statistics_table, tables_of
 from hta_widgets.trace.shelf import Columns
 
 
@@ -18,10 +18,10 @@ def queue_length_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.Dat
     """Return the tables that `TraceAnalysis.get_queue_length_time_series` documents."""
     columns = {rank: _columns(each) for rank, each in changes.items() if each["event"].size}
     indexes = {rank: changes[rank]["event"].copy() for rank in columns}
-    return {
-        rank: pd.DataFrame(each, pd.Index(indexes[rank], name="index"), copy=False)
-        for rank, each in columns.items()
-    }
+    tables = tables_of(columns)
+    for rank, table in tables.items():
+        table.index = pd.Index(indexes[rank], name="index")
+    return tables
 
 
 def queue_length_summary(result: QueueLength) -> pd.DataFrame | None:

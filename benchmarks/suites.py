@@ -238,7 +238,10 @@ SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     "load": ("First load, cache off", load),
     "ranks": ("First load of eight ranks, cache off", ranks),
     "reopen": ("Cache on, wall", reopen),
-    "analyses": ("Analyses, CPU of the first call once GPU work and its streams are in order", analyses),
+    "analyses": (
+        "Analyses, CPU of the first call once GPU work and its streams are in order",
+        analyses,
+    ),
     "sequences": ("Kernel sequences, CPU", sequences),
     "sliders": ("Controls, CPU of a step with the answer's JSON", sliders),
     "redraws": ("Sliders in JupyterLab, from the move to the last chart drawn", redraws),

@@ -64,7 +64,7 @@ class RankLoader:
                 fetched = source.here(progress=self._progress)
                 yield rank, self.load_here(fetched, rank, on_read)
             return
-        tasks = {rank: (self._task(source, rank),) for rank, source in waiting.items()}
+        tasks = {rank: (self._task(waiting[rank], rank),) for rank in biggest_first(waiting)}
         for rank, _ in workers.results(keep_rank, tasks, self._executor):
             yield rank, self.load_here(waiting[rank], rank)
             on_read(waiting[rank].size)
@@ -82,8 +82,10 @@ class RankLoader:
         on_read: OnRead,
     ) -> Iterator[tuple[int, list[Any]]]:
         """Answer questions about ranks where they are loaded."""
+        asked = {rank: sources[rank] for rank in questions}
         tasks = {
-            rank: (self._task(sources[rank], rank), asked) for rank, asked in questions.items()
+            rank: (self._task(sources[rank], rank), questions[rank])
+            for rank in biggest_first(asked)
         }
         for rank, answers in workers.results(reduce_rank, tasks, self._executor):
             yield rank, answers
@@ -118,6 +120,11 @@ class RankLoader:
         remove: Callable[..., object] = shutil.rmtree
         weakref.finalize(self, remove, folder, ignore_errors=True)
         return folder
+
+
+def biggest_first(sources: Mapping[int, RankSource]) -> list[int]:
+    """Ranks by size, so that no process is left with a big one when the others are done."""
+    return sorted(sources, key=lambda rank: sources[rank].size, reverse=True)
 
 
 def inflated_size(source: RankSource) -> int:

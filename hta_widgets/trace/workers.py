@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hta_widgets.lazy_modules import LazyModule
@@ -20,6 +22,9 @@ Answer = TypeVar("Answer")
 
 IDLE_S = 60
 """Seconds after which the processes of the default executor end when there is nothing to do."""
+
+AHEAD = 2
+"""Tasks that each process has or waits for: it needs none while this one does one as long."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +54,21 @@ def cpu_count() -> int:
 
 
 def default_executor() -> Executor:
-    """Processes of this machine, one per CPU, shared by all jobs."""
-    executor: Executor = loky.get_reusable_executor(timeout=IDLE_S)
+    """Processes of this machine, shared by all jobs: one per CPU but that of this process."""
+    executor: Executor = loky.get_reusable_executor(_others(), timeout=IDLE_S)
     return executor
 
 
 def fresh_executor() -> Executor:
     """Processes that have done nothing yet."""
-    executor: Executor = loky.get_reusable_executor(timeout=IDLE_S, reuse=False, kill_workers=True)
+    executor: Executor = loky.get_reusable_executor(
+        _others(), timeout=IDLE_S, reuse=False, kill_workers=True
+    )
     return executor
+
+
+def _others() -> int:
+    return max(1, cpu_count() - 1)
 
 
 def results(
@@ -65,7 +76,7 @@ def results(
     tasks: Mapping[Key, tuple[Any, ...]],
     executor: Executor | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """Call a function for each task, in any order.
+    """Call a function for each task, in any order, the first ones first.
 
     Tasks that `executor` loses (a worker died, a result could not be sent) are done again by new
     processes of this machine, and what these lose, here.
@@ -76,7 +87,8 @@ def results(
         Defined at the top of a module.
     tasks : mapping of key to arguments
     executor : Executor, optional
-        The processes of this machine when not given.
+        When not given, processes of this machine begin with the first tasks and, meanwhile, this
+        one with the last: it would only wait, and has all imported that they still have to.
 
     Yields
     ------
@@ -88,43 +100,88 @@ def results(
         The first that the function raises.
     """
     remaining = dict(tasks)
-    for start in ((lambda: executor) if executor else default_executor), fresh_executor:
-        yield from _answers(function, remaining, start)
-        if not remaining:
-            return
+    if executor is None:
+        yield from _Round(function, remaining, default_executor, AHEAD * _others()).answers()
+    else:
+        yield from _Round(function, remaining, lambda: executor).answers()
+    if remaining:
+        yield from _Round(function, remaining, fresh_executor).answers()
     for key in list(remaining):
         yield key, function(*remaining.pop(key))
 
 
-def _answers(
-    function: Callable[..., Answer],
-    remaining: dict[Key, tuple[Any, ...]],
-    start: Callable[[], Executor],
-) -> Iterator[tuple[Key, Answer]]:
-    """Take out of `remaining` what the executor answers."""
-    futures: dict[Future[Outcome[Answer]], Key] = {}
-    lost: Exception | None = None
-    try:
-        executor = start()
-        for key, arguments in remaining.items():
-            futures[executor.submit(attempt, function, *arguments)] = key
-    except Exception as error:  # noqa: BLE001  # executors differ in what they raise
-        lost = error
-    try:
-        for future in as_completed(futures):
+class _Round(Generic[Key, Answer]):
+    """What one executor does of the tasks that remain, and this process beside it.
+
+    Parameters
+    ----------
+    function : callable
+    remaining : dict of key to arguments
+        What is answered is taken out of it.
+    start : callable
+        Gives the executor.
+    at_once : int, optional
+        Tasks that the executor is to have; all when not given. This process does what waits.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Answer],
+        remaining: dict[Key, tuple[Any, ...]],
+        start: Callable[[], Executor],
+        at_once: int | None = None,
+    ) -> None:
+        self._function = function
+        self._remaining = remaining
+        self._start = start
+        self._at_once = at_once or len(remaining)
+        self._waiting = deque(remaining)
+        self._given: dict[Future[Outcome[Answer]], Key] = {}
+        self._lost: Exception | None = None
+
+    def answers(self) -> Iterator[tuple[Key, Answer]]:
+        """Do the tasks; those that the executor loses remain."""
+        try:
+            while self._waiting or self._given:
+                self._give()
+                if self._waiting:
+                    key = self._waiting.pop()
+                    yield key, self._function(*self._remaining.pop(key))
+                    yield from self._taken([future for future in self._given if future.done()])
+                else:
+                    yield from self._taken(wait(self._given, return_when=FIRST_COMPLETED).done)
+        finally:
+            for future in self._given:
+                future.cancel()
+        if self._remaining and self._lost:
+            _warn(len(self._remaining), self._lost)
+
+    @cached_property
+    def _executor(self) -> Executor:
+        return self._start()
+
+    def _give(self) -> None:
+        """Let the executor have as many tasks as it should."""
+        try:
+            while self._waiting and len(self._given) < self._at_once:
+                key = self._waiting[0]
+                future = self._executor.submit(attempt, self._function, *self._remaining[key])
+                self._given[future] = self._waiting.popleft()
+        except Exception as error:  # noqa: BLE001  # executors differ in what they raise
+            self._lost = error
+            self._waiting.clear()
+
+    def _taken(self, done: Iterable[Future[Outcome[Answer]]]) -> Iterator[tuple[Key, Answer]]:
+        """Take what the executor has answered, or lost."""
+        for future in done:
+            key = self._given.pop(future)
             try:
                 outcome = future.result()
             except Exception as error:  # noqa: BLE001  # executors differ in what they raise
-                lost = error
+                self._lost = error
                 continue
-            key = futures[future]
-            del remaining[key]
+            del self._remaining[key]
             yield key, _unpacked(outcome)
-    finally:
-        for future in futures:
-            future.cancel()
-    if remaining and lost:
-        _warn(len(remaining), lost)
 
 
 def _unpacked(outcome: Outcome[Answer]) -> Answer:

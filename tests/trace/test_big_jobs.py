@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -148,6 +149,12 @@ def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
     assert len(list((own or tmp_path / "cache").iterdir())) == RANKS
     del job
     assert own is None or not own.exists()
+
+
+def test_the_biggest_rank_is_loaded_first():
+    sizes = {0: 3, 1: 9, 2: 5}
+    sources = {rank: SimpleNamespace(size=size) for rank, size in sizes.items()}
+    assert rank_loader.biggest_first(sources) == [1, 2, 0]
 
 
 def test_an_error_of_a_worker_is_that_of_the_trace(folder, tmp_path, monkeypatch):

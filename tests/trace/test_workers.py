@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace import workers
 from hta_widgets.trace.workers import results
 
 
@@ -17,9 +20,9 @@ def doubled(number):
     return 2 * number
 
 
-def killed_once(number, marker):
+def killed_once(number, marker, survivor):
     """Kill the first worker that does this."""
-    if number == 2 and not Path(marker).exists():
+    if os.getpid() != survivor and not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return 2 * number
@@ -30,6 +33,15 @@ def killed_unless(number, survivor):
     if os.getpid() != survivor:
         os.kill(os.getpid(), signal.SIGKILL)
     return 2 * number
+
+
+def done_by(_number):
+    """Take as long as another process may need to start."""
+    time.sleep(0.3)
+    return os.getpid(), threading.get_ident()
+
+
+HERE = os.getpid(), threading.get_ident()
 
 
 def no_trace(path):
@@ -48,13 +60,28 @@ def test_processes_of_this_machine():
     assert dict(results(doubled, tasks())) == DOUBLED
 
 
+def test_this_process_does_the_last_tasks_meanwhile(monkeypatch):
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    who = dict(results(done_by, {number: (number,) for number in range(8)}))
+    others = {number for number, process in who.items() if process != HERE}
+    assert others == set(range(len(others)))
+    assert workers.AHEAD <= len(others) < 8
+    assert len({who[number] for number in others}) == 1
+
+
+def test_this_process_only_waits_for_an_executor_that_it_is_given():
+    with ThreadPoolExecutor(1) as executor:
+        who = dict(results(done_by, tasks(), executor))
+    assert HERE not in who.values()
+
+
 def test_an_executor_of_any_kind():
     with ThreadPoolExecutor(2) as executor:
         assert dict(results(doubled, tasks(), executor)) == DOUBLED
 
 
 def test_a_dead_worker_is_replaced(tmp_path, caplog):
-    done = results(killed_once, tasks(str(tmp_path / "died")))
+    done = results(killed_once, tasks(str(tmp_path / "died"), os.getpid()))
     assert dict(done) == DOUBLED
     assert (tmp_path / "died").exists()
     assert "lost by their workers" in caplog.text

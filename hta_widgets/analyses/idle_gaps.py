@@ -13,7 +13,6 @@ from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.rank import NEVER, Rank
 
 NO_STREAM = -1
-_LITTLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +32,6 @@ class Gaps:
         Length of each interval.
     total_ns : ndarray of int64
         Time before each interval; one longer than `length_ns`.
-    middle_ns : ndarray of int64
-        Length of the middle interval of the late launches, and of the others, of each group.
-    squares_ns2 : ndarray of float64
-        Squared differences from it of all intervals up to each, late and others apart.
     unknown_edges, unknown_ns : ndarray of int64
         Lengths of the intervals of each group whose launch is not in the trace, ascending:
         ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch.
@@ -48,8 +43,6 @@ class Gaps:
     edges: NDArray[np.int64]
     length_ns: Times
     total_ns: Times
-    middle_ns: Times
-    squares_ns2: NDArray[np.float64]
     unknown_edges: NDArray[np.int64]
     unknown_ns: Times
 
@@ -58,21 +51,6 @@ class Gaps:
         middle = self.edges[1::2]
         shorter = middle + _shorter(self.length_ns, middle, self.edges[2::2], delay_ns)
         return np.append(np.stack([self.edges[:-1:2], middle, shorter], axis=1), self.edges[-1])
-
-    def squared_deviations(
-        self, first: NDArray[np.int64], last: NDArray[np.int64], mean_ns: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Sums of squared differences (ns²) from their means, of intervals from first to last."""
-        run = np.searchsorted(self.edges, first, side="right") - 1
-        until = self.squares_ns2[last]
-        before = np.where(first > self.edges[run], self.squares_ns2[first - 1], 0)
-        shift = (last - first + 1) * np.square(mean_ns - self.middle_ns[run])
-        sums = np.asarray(until - before - shift)
-        # Where little is left of large numbers, nothing that is left can be relied on.
-        for place in np.flatnonzero(sums < _LITTLE * until).tolist():
-            lengths = self.length_ns[first[place] : last[place] + 1]
-            sums[place] = np.square(lengths - mean_ns[place]).sum()
-        return sums
 
     def unknown_launches(self, delay_ns: int) -> NDArray[np.int64]:
         """Intervals whose launch is not in the trace: late, shorter and other of each group."""
@@ -132,8 +110,6 @@ def _gaps(
         edges=_edges(runs),
         length_ns=length_ns,
         total_ns=np.concatenate(([0], np.cumsum(length_ns))),
-        middle_ns=np.array([_middle(run) for run in runs], dtype=np.int64),
-        squares_ns2=np.concatenate([np.zeros(0), *map(_squares, runs)]),
         unknown_edges=_edges(unknown),
         unknown_ns=_joined(unknown),
     )
@@ -143,8 +119,9 @@ def _of_group(
     work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
 ) -> tuple[Times, Times, Times, int]:
     """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
-    positions = _first_launched_first(work, launch_ns, positions)
-    start_ns, launch_ns = work.start_ns[positions], launch_ns[positions]
+    start_ns = work.start_ns[positions]
+    positions = _first_launched_first(work, start_ns, launch_ns, positions)
+    launch_ns = launch_ns[positions]
     reached_ns = np.maximum.accumulate(work.end_ns[positions])
     length_ns = start_ns[1:] - reached_ns[:-1]
     unknown = launch_ns[1:] == NEVER
@@ -159,13 +136,12 @@ def _of_group(
 
 
 def _first_launched_first(
-    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
+    work: GpuWork, start_ns: Times, launch_ns: Times, positions: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Order operations that start at once by launch, then by end: the first of them ends the gap.
 
     The positions ascend by start already.
     """
-    start_ns = work.start_ns[positions]
     same = np.flatnonzero(start_ns[1:] == start_ns[:-1])
     if not same.size:
         return positions
@@ -175,16 +151,6 @@ def _first_launched_first(
     ordered = positions.copy()
     ordered[tied] = among[np.lexsort(keys)]
     return ordered
-
-
-def _middle(run: Times) -> int:
-    return int(run[run.size // 2]) if run.size else 0
-
-
-def _squares(run: Times) -> NDArray[np.float64]:
-    squares = np.subtract(run, _middle(run), dtype=np.float64)
-    np.square(squares, out=squares)
-    return np.cumsum(squares, out=squares)
 
 
 def _shorter(

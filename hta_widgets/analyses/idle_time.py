@@ -183,7 +183,7 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
     return {
         "count": count,
         "mean_ns": spread(mean),
-        "std_ns": spread(_deviations(gaps, mean, first, number)),
+        "std_ns": spread(_deviations(length_ns, mean, first, number)),
         "min_ns": spread(length_ns[first].astype(np.float64)),
         **{
             name: spread(_quantiles(length_ns, first, number, share))
@@ -194,13 +194,16 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
 
 
 def _deviations(
-    gaps: Gaps,
+    length_ns: NDArray[np.int64],
     mean: NDArray[np.float64],
     first: NDArray[np.int64],
     number: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Sample standard deviation of runs of intervals; NaN for single ones."""
-    squares = gaps.squared_deviations(first, first + number - 1, mean)
+    squares = np.empty(mean.size)
+    for run, (begin, count) in enumerate(zip(first.tolist(), number.tolist(), strict=True)):
+        difference = length_ns[begin : begin + count] - mean[run]
+        squares[run] = np.square(difference, out=difference).sum()
     alone = number == 1
     return np.where(alone, _NO_NUMBER, np.sqrt(squares / np.where(alone, 1, number - 1)))
 

@@ -36,14 +36,13 @@ DERIVING = [
 ]
 
 
-KEPT_SCHEMA = 4
+KEPT_SCHEMA = 5
 KEPT = {
     "analysed": "analysed:uint8",
     "call tree": "rows:int64 ends:int64 place:int64",
     "device gaps": (
         "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
-        "total_ns:int64 middle_ns:int64 squares_ns2:float64 unknown_edges:int64 "
-        "unknown_ns:int64"
+        "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
     ),
     "gpu work": "rows:int64 type:int8",
     "launched work, memory events True": (
@@ -56,8 +55,7 @@ KEPT = {
     ),
     "stream gaps": (
         "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
-        "total_ns:int64 middle_ns:int64 squares_ns2:float64 unknown_edges:int64 "
-        "unknown_ns:int64"
+        "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
     ),
 }
 """Columns that version of the schema keeps; where they change, count it up."""

@@ -59,8 +59,7 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
     """
     batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     batch.validate(full=True)
-    columns = {name: batch.column(name).flatten() for name in batch.schema.names}
-    return _header(batch.schema), columns
+    return _header(batch.schema), {name: _only(batch.column(name)) for name in batch.schema.names}
 
 
 def read_header(path: Path) -> Any:  # noqa: ANN401
@@ -107,6 +106,12 @@ def numbers_of(values: pa.Array) -> NDArray[Any]:
 
 def _header(schema: pa.Schema) -> Any:  # noqa: ANN401
     return json.loads((schema.metadata or {})[_HEADER])
+
+
+def _only(lists: pa.Array) -> pa.Array:
+    """Return what the one list holds, without `flatten`, which imports all that Arrow computes."""
+    first, end = lists.offsets.tolist()
+    return lists.values.slice(first, end - first)
 
 
 def _as_list(values: pa.Array) -> pa.Array:

@@ -24,7 +24,7 @@ IDLE_S = 60
 """Seconds after which the processes of the default executor end when there is nothing to do."""
 
 AHEAD = 2
-"""Tasks that each process has or waits for: it needs none while this one does one as long."""
+"""Tasks that a worker is given: one to do, one to go on with while this process is at its own."""
 
 _log = logging.getLogger(__name__)
 

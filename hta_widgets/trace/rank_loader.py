@@ -82,10 +82,10 @@ class RankLoader:
         on_read: OnRead,
     ) -> Iterator[tuple[int, list[Any]]]:
         """Answer questions about ranks where they are loaded."""
-        asked = {rank: sources[rank] for rank in questions}
         tasks = {
             rank: (self._task(sources[rank], rank), questions[rank])
-            for rank in biggest_first(asked)
+            for rank in biggest_first(sources)
+            if rank in questions
         }
         for rank, answers in workers.results(reduce_rank, tasks, self._executor):
             yield rank, answers

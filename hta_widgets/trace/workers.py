@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -149,7 +149,7 @@ class _Round(Generic[Key, Answer]):
                     yield key, self._function(*self._remaining.pop(key))
                     yield from self._taken([future for future in self._given if future.done()])
                 else:
-                    yield from self._taken(wait(self._given, return_when=FIRST_COMPLETED).done)
+                    yield from self._taken(as_completed(self._given))
         finally:
             for future in self._given:
                 future.cancel()

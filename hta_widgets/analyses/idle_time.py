@@ -136,7 +136,7 @@ def _of_streams(rank: Rank, delay_ns: int) -> _Columns:
 
 def _gaps(rank: Rank, name: str, find: Callable[[Rank], Gaps]) -> Gaps:
     """Intervals of one rank, which no parameter changes."""
-    return rank.remember(name, lambda: Gaps(**rank.derived(name, lambda: vars(find(rank)))))
+    return rank.remember(name, lambda: Gaps(**rank.derive(name, lambda: vars(find(rank)))))
 
 
 def _table(parts: Sequence[_Columns]) -> pd.DataFrame:

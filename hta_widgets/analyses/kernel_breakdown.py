@@ -134,7 +134,7 @@ def _of_rank(rank: Rank) -> _OfRank:
 def _time_by_combination(rank: Rank) -> Times:
     """Time (ns) by the combination of types running, over all devices."""
     total = np.zeros(2 ** len(_TYPES), dtype=np.int64)
-    for _, on_device in rank.gpu_work.by_device():
+    for on_device in rank.gpu_work.by_device().values():
         total += time_by_combination([on_device.busy_by_type[each] for each in _TYPES])
     return total
 

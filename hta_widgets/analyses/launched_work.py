@@ -172,7 +172,7 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
     if not include_memory_events:
         work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
     name = f"launched work, memory events {include_memory_events}"
-    columns = rank.derived(name, lambda: _paired(rank, work))
+    columns = rank.derive(name, lambda: _paired(rank, work))
     return LaunchedWork(
         events=rank.trace.events,
         parents=rank.parents,

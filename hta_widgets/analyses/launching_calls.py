@@ -62,9 +62,7 @@ class LaunchingCalls:
     def of(cls, rank: Rank) -> LaunchingCalls:
         """Sort the GPU work of a rank by the calls that launch it."""
         events = rank.trace.events
-        tree = CallTree(
-            **rank.derived("call tree", lambda: vars(CallTree.of(events, rank.parents)))
-        )
+        tree = CallTree(**rank.derive("call tree", lambda: vars(CallTree.of(events, rank.parents))))
         work = rank.gpu_work
         launched = np.flatnonzero(work.launch >= 0)
         order = launched[np.argsort(tree.place[work.launch[launched]], kind="stable")]

@@ -63,7 +63,9 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
 
 def _rows(rank: Rank) -> list[dict[str, int]]:
     """One row per device."""
-    return [_row(rank.trace.rank, device, work) for device, work in rank.gpu_work.by_device()]
+    return [
+        _row(rank.trace.rank, device, work) for device, work in rank.gpu_work.by_device().items()
+    ]
 
 
 def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:

@@ -34,7 +34,7 @@ def queue_changes(job: Job, rank: int) -> Columns:
     of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
 
     def build() -> Columns:
-        columns = dict(of_rank.derived("queue changes", lambda: _changes(of_rank)))
+        columns = dict(of_rank.derive("queue changes", lambda: _changes(of_rank)))
         if offset_ns:
             columns["time_ns"] = columns["time_ns"] + offset_ns
         return {name: columns[name] for name in _COLUMNS}

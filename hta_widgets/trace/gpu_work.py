@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.kernels import KernelType
+from hta_widgets.trace.shelf import Columns, Derive
 
 NO_DEVICE = -1
 
@@ -34,6 +34,8 @@ class GpuWork:
     launch : ndarray of int64
         Row of the launching call, -1 when it is not in the trace.
     names : tuple of str
+    derive : Derive
+        Derives what is kept beside the rank.
     """
 
     rows: NDArray[np.int64]
@@ -45,6 +47,7 @@ class GpuWork:
     stream: NDArray[np.int64]
     launch: NDArray[np.int64]
     names: tuple[str, ...]
+    derive: Derive = field(default_factory=Derive)
 
     def __len__(self) -> int:
         """Number of pieces of work."""
@@ -57,21 +60,28 @@ class GpuWork:
 
     @cached_property
     def devices(self) -> tuple[int, ...]:
-        """Devices that did any work."""
-        return tuple(self.device[grouped(self.device).first].tolist())
+        """Devices that did any work, ascending."""
+        return tuple(dict.fromkeys(self.device[self.streams.first].tolist()))
 
     @cached_property
     def streams(self) -> Groups:
         """The streams, ascending by device and id; work of each ascending by start."""
-        return grouped(self.device, self.stream)
+        return Groups(**self.derive("streams", self._streams))
 
-    def by_device(self) -> Iterator[tuple[int, GpuWork]]:
-        """Yield each device with its own work; `NO_DEVICE` where there is no work at all."""
-        if len(self.devices) <= 1:
-            yield (*self.devices, NO_DEVICE)[0], self
-            return
-        for device in self.devices:
-            yield device, self.take(np.flatnonzero(self.device == device))
+    def _streams(self) -> Columns:
+        return grouped(self.device, self.stream)._asdict()
+
+    def by_device(self) -> dict[int, GpuWork]:
+        """Work of each device, ascending; `NO_DEVICE` where there is no work at all."""
+        return self._parts if len(self.devices) > 1 else {(*self.devices, NO_DEVICE)[0]: self}
+
+    @cached_property
+    def _parts(self) -> dict[int, GpuWork]:
+        return {device: self._on(device) for device in self.devices}
+
+    def _on(self, device: int) -> GpuWork:
+        work = self.take(np.flatnonzero(self.device == device))
+        return replace(work, derive=self.derive.within(f"device {device}"))
 
     def take(self, positions: NDArray[np.int64]) -> GpuWork:
         """Keep some of the work."""
@@ -95,12 +105,17 @@ class GpuWork:
     @cached_property
     def busy(self) -> Intervals:
         """Time in which any work ran."""
-        return Intervals.union(self.start_ns, self.end_ns)
+        return self._covered("busy", None)
 
     @cached_property
     def busy_by_type(self) -> dict[KernelType, Intervals]:
         """Time in which work of each type ran."""
-        return {each: self._busy(np.flatnonzero(self.type == each)) for each in KernelType}
+        return {each: self._covered(f"busy with {each.name}", each) for each in KernelType}
 
-    def _busy(self, positions: NDArray[np.int64]) -> Intervals:
-        return Intervals.union(self.start_ns[positions], self.end_ns[positions])
+    def _covered(self, name: str, kernel_type: KernelType | None) -> Intervals:
+        return Intervals(**self.derive(name, lambda: self._cover(kernel_type)))
+
+    def _cover(self, kernel_type: KernelType | None) -> Columns:
+        chosen = slice(None) if kernel_type is None else np.flatnonzero(self.type == kernel_type)
+        covered = Intervals.union(self.start_ns[chosen], self.end_ns[chosen])
+        return {"starts": covered.starts, "ends": covered.ends}

@@ -21,7 +21,7 @@ from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.loading import LAUNCHES, PARENTS
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.notices import Notice
-from hta_widgets.trace.shelf import Columns
+from hta_widgets.trace.shelf import Columns, Derive
 from hta_widgets.trace.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -65,8 +65,8 @@ class Rank:
     def __init__(self, loaded: StoredTrace, settings: RankSettings) -> None:
         self.trace = loaded.trace
         self._links = loaded.links
-        self._shelf = loaded.shelf
         self.settings = settings
+        self.derive = Derive(loaded.shelf, settings.described)
         self._remembered: dict[Hashable, object] = {}
 
     def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
@@ -74,20 +74,6 @@ class Rank:
         if key not in self._remembered:
             self._remembered[key] = build()
         return cast("Built", self._remembered[key])
-
-    def derived(self, name: str, build: Callable[[], Columns]) -> Columns:
-        """Return columns that no parameter changes, as they were derived from the rank once.
-
-        Where the rank is in the cache, they are kept there, too.
-        """
-        if self._shelf is None:
-            return build()
-        kept_as = f"{name}; {self.settings.described}"
-        columns = self._shelf.read(kept_as)
-        if columns is None:
-            columns = dict(build())
-            self._shelf.write(kept_as, columns)
-        return columns
 
     @cached_property
     def launches(self) -> NDArray[np.int32]:
@@ -109,7 +95,7 @@ class Rank:
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
         """Tell which events take part in the analyses (the step filter)."""
-        return self.derived("analysed", self._analysed)["analysed"].view(np.bool_)
+        return self.derive("analysed", self._analysed)["analysed"].view(np.bool_)
 
     def _analysed(self) -> Columns:
         analysed = rows_to_analyse(
@@ -124,7 +110,7 @@ class Rank:
     def gpu_work(self) -> GpuWork:
         """GPU work that takes part in the analyses."""
         events = self.trace.events
-        rows, types = self.derived("gpu work", self._gpu_work).values()
+        rows, types = self.derive("gpu work", self._gpu_work).values()
         return GpuWork(
             rows=rows,
             start_ns=events.start_ns[rows],
@@ -135,6 +121,7 @@ class Rank:
             stream=events.stream[rows],
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
+            derive=self.derive,
         )
 
     @cached_property

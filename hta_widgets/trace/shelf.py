@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -70,3 +70,33 @@ class Shelf(NamedTuple):
     def _file(self, name: str) -> Path:
         derived = sha256(self._key(name).encode()).hexdigest()[:16]
         return self.folder / f"{stem_of(self.key)}-{derived}{SUFFIX}"
+
+
+class Derive(NamedTuple):
+    """Derives columns that no parameter changes, and keeps them where the rank is in the cache.
+
+    Attributes
+    ----------
+    shelf : Shelf, optional
+        Where to keep them; they are built each time when there is none.
+    settings : str
+        What they depend on besides the rank, in words.
+    """
+
+    shelf: Shelf | None = None
+    settings: str = ""
+
+    def __call__(self, name: str, build: Callable[[], Columns]) -> Columns:
+        """Return the columns of a name: those that were kept, or what `build` returns."""
+        if self.shelf is None:
+            return build()
+        kept_as = f"{name}; {self.settings}"
+        columns: Columns | None = self.shelf.read(kept_as)
+        if columns is None:
+            columns = build()
+            self.shelf.write(kept_as, columns)
+        return columns
+
+    def within(self, part: str) -> Derive:
+        """Derive of a part of the rank, and keep it under names of its own."""
+        return self._replace(settings=f"{part}, {self.settings}")

@@ -9,11 +9,15 @@ import pytest
 
 from hta_widgets.analyses import idle_gaps, launched_work
 from hta_widgets.analyses.idle_time import idle_time
+from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import launch_stats
+from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.trace import cache, cache_files, call_tree, kernels, shelf, steps
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.trace import cache, cache_files, call_tree, gpu_work, kernels, shelf, steps
 from hta_widgets.trace.column_file import numbers_of, read_columns
+from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.open import open_trace
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -33,12 +37,19 @@ DERIVING = [
     (call_tree, "calls_outside_in"),
     (steps, "GPU_SIDE"),
     (kernels, "_type_by_code"),
+    (gpu_work, "grouped"),
+    (GpuWork, "_cover"),
 ]
 
 
-KEPT_SCHEMA = 5
+KEPT_SCHEMA = 6
 KEPT = {
     "analysed": "analysed:uint8",
+    "busy": "starts:int64 ends:int64",
+    "busy with COMMUNICATION": "starts:int64 ends:int64",
+    "busy with COMPUTATION": "starts:int64 ends:int64",
+    "busy with MEMORY": "starts:int64 ends:int64",
+    "busy with OTHER": "starts:int64 ends:int64",
     "call tree": "rows:int64 ends:int64 place:int64",
     "device gaps": (
         "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
@@ -57,6 +68,7 @@ KEPT = {
         "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
         "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
     ),
+    "streams": "number:uint8 order:int64 edges:int64",
 }
 """Columns that version of the schema keeps; where they change, count it up."""
 
@@ -76,7 +88,13 @@ def tables(folder, **options):
     idle, launches, queues = idle_time(job), launch_stats(job), queue_length(job)
     found = kernel_sequences(job, operator_name="aten::mm", min_pattern_len=1)
     parts = [idle.streams, idle.devices, launches.ranks, launches.launches[0], queues.streams]
-    return [each.to_dict("list") for each in [*parts, queues.changes[0], found.patterns]]
+    parts += [queues.changes[0], found.patterns, *times(job)]
+    return [each.to_dict("list") for each in parts]
+
+
+def times(job):
+    """Tables of the analyses that look at what covers time."""
+    return [temporal_breakdown(job).ranks, overlap(job).ranks, kernel_breakdown(job).types]
 
 
 def test_the_second_time_nothing_is_derived(folder, monkeypatch):
@@ -84,6 +102,23 @@ def test_the_second_time_nothing_is_derived(folder, monkeypatch):
     for module, name in DERIVING:
         monkeypatch.delattr(module, name)
     assert repr(tables(folder)) == repr(first)
+
+
+def test_each_device_is_kept_by_itself(folder, monkeypatch):
+    """One process may use two GPUs: a kernel of either starts when one of the other ends."""
+    events = [
+        kernel(20 * number, 20, name=name, device=number % 2)
+        for number, name in enumerate(["gemm", "ncclKernel"] * 3)
+    ]
+    path = write(folder.parent / "two.json", events)
+    first = times(open_trace(path, progress=False))
+    table = first[0]
+    assert table["device"].tolist() == [0, 1]
+    assert table["idle_time_ns"].tolist() == [40_000, 40_000]
+    assert table["compute_time_ns"].tolist() == [60_000, 0]
+    monkeypatch.delattr(GpuWork, "_cover")
+    again = times(open_trace(path, progress=False))
+    assert repr(again) == repr(first)
 
 
 def test_other_settings_are_derived_anew(folder):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.call_tree import CallTree
 from hta_widgets.trace.events import LAUNCH_CALLS, Codes, Kind
@@ -80,17 +81,42 @@ class LaunchingCalls:
         )
 
     @cached_property
-    def _by_name(self) -> tuple[Rows, Rows]:
-        """Places sorted by name, and where those of each name code begin and end."""
-        few_bits = self.names.astype(np.min_scalar_type(len(self.work.names)))  # sort fast
-        edges = np.cumsum(np.bincount(self.names, minlength=len(self.work.names)))
-        return np.argsort(few_bits, kind="stable"), np.concatenate([[0], edges])
+    def _analysed_by_name(self) -> tuple[Rows, Rows]:
+        return self.sorted_by_name(np.flatnonzero(self.analysed))
 
-    def named(self, codes: Sequence[int]) -> Rows:
-        """Places of all calls that have one of some names, ascending."""
-        order, edges = self._by_name
+    def outermost(self, codes: Sequence[int]) -> Rows:
+        """Places of the analysed calls of some names that are not inside another, ascending."""
+        order, edges = self._analysed_by_name
         of_names = [order[edges[code] : edges[code + 1]] for code in codes]
-        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *of_names]))
+        if len(of_names) == 1:
+            return of_names[0]
+        places = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *of_names]))
+        return places[self.tree.outermost(places)]
+
+    def sorted_by_name(self, places: Rows) -> tuple[Rows, Rows]:
+        """Sort calls by name, without those that are inside another of the same name.
+
+        Parameters
+        ----------
+        places : ndarray of int64
+            Their places, ascending.
+
+        Returns
+        -------
+        order : ndarray of int64
+            The places, name by name and ascending in each.
+        edges : ndarray of int64
+            Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]``.
+        """
+        few_bits = self.names.astype(np.min_scalar_type(len(self.work.names)))[places]  # sort fast
+        order = places[np.argsort(few_bits, kind="stable")]
+        of_name = self.names[order].astype(np.int64) * (self.names.size + 1)
+        reached = np.maximum.accumulate(of_name + self.tree.ends[order])
+        outermost = np.ones(order.size, dtype=bool)
+        outermost[1:] = (of_name + order)[1:] >= reached[:-1]
+        order = order[outermost]
+        sizes = np.bincount(self.names[order], minlength=len(self.work.names))
+        return order, np.concatenate([[0], np.cumsum(sizes)])
 
     def pieces(self, places: Rows) -> tuple[Rows, Rows]:
         """Positions in `work` of what each of some calls launches: of the first, after the last."""
@@ -169,37 +195,23 @@ def suggested_operator(job: Job, rank: int | None = None) -> str:
 
 
 def _by_gpu_time(rank: Rank, calls: LaunchingCalls) -> pd.DataFrame:
-    events = rank.trace.events
-    places = np.arange(calls.names.size)
-    named = ~np.isin(events.kind[calls.tree.rows], LAUNCH_CALLS)
-    places = places[named & (calls.operations(places) > 0)]
-    places = places[_outermost_of_their_name(calls, places)]
-    codes, first, occurrences = np.unique(
-        calls.names[places], return_index=True, return_counts=True
-    )
-    by_code = np.searchsorted(codes, calls.names[places])
-    kinds = events.kind[calls.tree.rows[places[first]]].tolist()
+    kind, names = rank.trace.events.kind, calls.work.names
+    named = ~np.isin(kind[calls.tree.rows], LAUNCH_CALLS)
+    launching = calls.first_operation[calls.tree.ends] > calls.first_operation[:-1]
+    order, edges = calls.sorted_by_name(np.flatnonzero(named & launching))
+    codes = np.flatnonzero(np.diff(edges))
+    first = edges[codes]
+    kinds = kind[calls.tree.rows[order[first]]].tolist()
     table = pd.DataFrame(
         {
-            "name": [events.name.values[code] for code in codes.tolist()],
-            "kind": [Kind(kind).name.lower() for kind in kinds],
-            "occurrences": occurrences,
-            "kernels": sums_by_group(calls.operations(places), by_code, codes.size),
-            "gpu_time_ns": sums_by_group(calls.gpu_time_ns(places), by_code, codes.size),
+            "name": [names[code] for code in codes.tolist()],
+            "kind": [Kind(each).name.lower() for each in kinds],
+            "occurrences": np.diff(edges)[codes],
+            "kernels": reduce_runs(np.add, calls.operations(order), first),
+            "gpu_time_ns": reduce_runs(np.add, calls.gpu_time_ns(order), first),
         }
     )
     return table.sort_values(["gpu_time_ns", "name"], ascending=[False, True], ignore_index=True)
-
-
-def _outermost_of_their_name(calls: LaunchingCalls, places: Rows) -> NDArray[np.bool_]:
-    """Tell which of some calls, by ascending places, are in no other call of the same name."""
-    order = np.argsort(calls.names[places], kind="stable")
-    inside = places[order]
-    of_name = calls.names[inside].astype(np.int64) * (calls.names.size + 1)
-    reached = np.maximum.accumulate(of_name + calls.tree.ends[inside])
-    outermost = np.ones(places.size, dtype=bool)
-    outermost[order[1:]] = (of_name + inside)[1:] >= reached[:-1]
-    return outermost
 
 
 def sums_by_group(values: Rows, groups: Rows, count: int) -> Rows:

@@ -8,10 +8,34 @@ import numpy as np
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.step_lines import StepLine, first_changes, lines_to_draw, step_lines
+from hta_widgets.figures.step_lines import (
+    StepLine,
+    StepLines,
+    first_changes,
+    lines_to_draw,
+    step_lines,
+)
 from hta_widgets.figures.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["MEMORY"]
+
+
+def bandwidth_lines(result: MemoryBandwidth, name: str = "") -> StepLines:
+    """Make the lines of `memory_bandwidth`, which no window changes."""
+    table = result.transfers
+    names, rank = table["name"].tolist(), table["rank"].to_numpy()
+    changes = 2 * table["operations"].to_numpy()
+    first = first_changes(rank, changes)
+    wanted = np.array([name in {"", each} for each in names], dtype=bool)
+    several_ranks = np.unique(rank[wanted]).size > 1
+    places = lines_to_draw(changes, np.flatnonzero(wanted))
+    return StepLines(
+        [
+            _line(result, names[at], int(rank[at]), first[at], changes[at], with_rank=several_ranks)
+            for at in places.tolist()
+        ],
+        in_all=int(wanted.sum()),
+    )
 
 
 def memory_bandwidth(
@@ -28,21 +52,7 @@ def memory_bandwidth(
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
-    table = result.transfers
-    names, rank = table["name"].tolist(), table["rank"].to_numpy()
-    changes = 2 * table["operations"].to_numpy()
-    first = first_changes(rank, changes)
-    wanted = np.array([name in {"", each} for each in names], dtype=bool)
-    several_ranks = np.unique(rank[wanted]).size > 1
-    places = lines_to_draw(changes, np.flatnonzero(wanted))
-    return step_lines(
-        [
-            _line(result, names[at], int(rank[at]), first[at], changes[at], with_rank=several_ranks)
-            for at in places.tolist()
-        ],
-        window_us=window_us,
-        lines_in_all=int(wanted.sum()),
-    )
+    return step_lines(bandwidth_lines(result, name), window_us=window_us)
 
 
 def _line(

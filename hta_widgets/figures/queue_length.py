@@ -9,10 +9,29 @@ import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.step_lines import StepLine, first_changes, lines_to_draw, step_lines
+from hta_widgets.figures.step_lines import (
+    StepLine,
+    StepLines,
+    first_changes,
+    lines_to_draw,
+    step_lines,
+)
 from hta_widgets.figures.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["COMPUTATION"]
+
+
+def queue_lines(result: QueueLength, streams: Collection[int] = ()) -> StepLines:
+    """Make the lines of `queue_length`, which no window changes."""
+    table = result.streams
+    rank, stream, count = (table[name].to_numpy() for name in ("rank", "stream", "count"))
+    first, labels = first_changes(rank, count), _labels(table)
+    wanted = np.isin(stream, list(streams)) if streams else np.ones(len(table), dtype=bool)
+    places = lines_to_draw(count, np.flatnonzero(wanted))
+    return StepLines(
+        [_line(result, labels[at], int(rank[at]), first[at], count[at]) for at in places.tolist()],
+        in_all=int(wanted.sum()),
+    )
 
 
 def queue_length(
@@ -32,16 +51,7 @@ def queue_length(
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
-    table = result.streams
-    rank, stream, count = (table[name].to_numpy() for name in ("rank", "stream", "count"))
-    first, labels = first_changes(rank, count), _labels(table)
-    wanted = np.isin(stream, list(streams)) if streams else np.ones(len(table), dtype=bool)
-    places = lines_to_draw(count, np.flatnonzero(wanted))
-    return step_lines(
-        [_line(result, labels[at], int(rank[at]), first[at], count[at]) for at in places.tolist()],
-        window_us=window_us,
-        lines_in_all=int(wanted.sum()),
-    )
+    return step_lines(queue_lines(result, streams), window_us=window_us)
 
 
 def _line(result: QueueLength, label: str, rank: int, first: int, count: int) -> StepLine:

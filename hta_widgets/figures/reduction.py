@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Times, distinct_times
 
 _KEPT_PER_INTERVAL = 3
 
@@ -45,9 +45,8 @@ def steps_to_draw(
     intervals = max(points // _KEPT_PER_INTERVAL, 1)
     inner = np.ceil(np.linspace(start_ns, end_ns, intervals + 1)[1:-1]).astype(np.int64)
     cuts = first + np.searchsorted(time_ns[first:last], inner)
-    edges = np.unique(np.concatenate(([first], cuts, [last])))
-    kept = {first}
-    for begin, end in pairwise(edges.tolist()):
-        inside = values[begin:end]
-        kept |= {begin + int(inside.argmin()), begin + int(inside.argmax()), end - 1}
-    return np.array(sorted(kept), dtype=np.int64)
+    edges = distinct_times(np.array([first, last], dtype=np.int64), cuts)
+    pieces = [values[begin:end] for begin, end in pairwise(edges.tolist())]
+    least = np.array([piece.argmin() for piece in pieces], dtype=np.int64)
+    greatest = np.array([piece.argmax() for piece in pieces], dtype=np.int64)
+    return distinct_times(edges[:1], edges[:-1] + least, edges[:-1] + greatest, edges[1:] - 1)

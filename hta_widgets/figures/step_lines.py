@@ -39,6 +39,13 @@ class StepLine(NamedTuple):
     values: NDArray[Any]
 
 
+class StepLines(NamedTuple):
+    """Lines to draw, and how many there are, if these are only some of them."""
+
+    drawn: Sequence[StepLine]
+    in_all: int = 0
+
+
 class _Stretch(NamedTuple):
     """The time that is shown, ends included."""
 
@@ -65,42 +72,36 @@ def lines_to_draw(changes: NDArray[np.int64], places: NDArray[np.int64]) -> NDAr
     return np.sort(places[most])
 
 
-def step_lines(
-    lines: Sequence[StepLine],
-    *,
-    window_us: Sequence[float] = (),
-    lines_in_all: int = 0,
-) -> Drawing:
+def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
     """Draw each line in a strip of its own over one axis of time, in µs.
 
     Parameters
     ----------
-    lines : sequence of StepLine
+    lines : StepLines
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when empty.
-    lines_in_all : int
-        How many lines there are, if these are only some of them.
     """
-    stretch = _stretch(lines, window_us)
-    changes = [_changes_on(stretch, line.time_ns) for line in lines]
+    drawn, in_all = lines
+    stretch = _stretch(drawn, window_us)
+    changes = [_changes_on(stretch, line.time_ns) for line in drawn]
     chosen = [
         steps_to_draw(line.time_ns, line.values, *stretch, points)
-        for line, points in zip(lines, _shares(changes), strict=True)
+        for line, points in zip(drawn, _shares(changes), strict=True)
     ]
     traces = [
         _trace(line, positions, stretch, place)
-        for place, (line, positions) in enumerate(zip(lines, chosen, strict=True))
+        for place, (line, positions) in enumerate(zip(drawn, chosen, strict=True))
     ]
-    caption = _caption(sum(map(len, chosen)), sum(changes), len(lines), lines_in_all)
+    caption = _caption(sum(map(len, chosen)), sum(changes), len(drawn), in_all)
     return drawing(
         traces,
-        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * len(lines)),
+        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * len(drawn)),
         showlegend=False,
         dragmode="zoom",
         meta=ZOOM,
-        xaxis=_time_axis(stretch, caption, len(lines)),
-        annotations=[_label(line, place, len(lines)) for place, line in enumerate(lines)],
-        **_value_axes(len(lines)),
+        xaxis=_time_axis(stretch, caption, len(drawn)),
+        annotations=[_label(line, place, len(drawn)) for place, line in enumerate(drawn)],
+        **_value_axes(len(drawn)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import pandas as pd
@@ -9,7 +10,8 @@ from traitlets import Unicode
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.memory_bandwidth import memory_bandwidth as draw_bandwidths
+from hta_widgets.figures.memory_bandwidth import bandwidth_lines
+from hta_widgets.figures.step_lines import step_lines
 from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
 from hta_widgets.trace.formats import Recorded
@@ -46,8 +48,9 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
 
     def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""
-        figure = draw_bandwidths(result, name=self._name, window_us=self.window_us)
-        return {"Bandwidth of copies and fills": figure}
+        name = self._name
+        lines = self._latest.get("lines", partial(bandwidth_lines, result, name), result, name)
+        return {"Bandwidth of copies and fills": step_lines(lines, window_us=self.window_us)}
 
     def tabulate(self, result: MemoryBandwidth) -> pd.DataFrame:
         """One row per kind of transfer."""

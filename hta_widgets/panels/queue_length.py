@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import pandas as pd
@@ -9,7 +10,8 @@ from traitlets import Int, List
 
 from hta_widgets.analyses.queue_length import QueueLength, queue_length
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.queue_length import queue_length as draw_queues
+from hta_widgets.figures.queue_length import queue_lines
+from hta_widgets.figures.step_lines import step_lines
 from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
 from hta_widgets.trace.formats import Recorded
@@ -37,7 +39,9 @@ class QueueLengthPanel(TimeSeriesPanel):
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""
-        figure = draw_queues(result, streams=self.streams, window_us=self.window_us)
+        streams = tuple(self.streams)
+        lines = self._latest.get("lines", partial(queue_lines, result, streams), result, streams)
+        figure = step_lines(lines, window_us=self.window_us)
         return {"Operations launched and not yet begun": figure}
 
     def tabulate(self, result: QueueLength) -> pd.DataFrame:

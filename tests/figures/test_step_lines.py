@@ -14,7 +14,13 @@ from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
 from hta_widgets.figures.queue_length import queue_length as queue_figure
 from hta_widgets.figures.reduction import steps_to_draw
-from hta_widgets.figures.step_lines import POINTS_AT_MOST, STRIPS_AT_MOST, StepLine, step_lines
+from hta_widgets.figures.step_lines import (
+    POINTS_AT_MOST,
+    STRIPS_AT_MOST,
+    StepLine,
+    StepLines,
+    step_lines,
+)
 from hta_widgets.trace.open import open_trace
 from tests.kineto_text import call, kernel, write
 
@@ -50,7 +56,7 @@ def test_reduction_keeps_peaks_and_heights(data):
 
 
 def test_few_changes_are_drawn_as_they_are():
-    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])]).figure()
+    figure = step_lines(StepLines([line([1000, 5000, 9000], [1, 2, 0])])).figure()
     (drawn,) = figure.data
     assert list(drawn.x) == [1, 5, 9, 9]
     assert list(drawn.y) == [1, 2, 0, 0]
@@ -61,7 +67,7 @@ def test_few_changes_are_drawn_as_they_are():
 
 
 def test_a_window_begins_with_the_value_that_holds():
-    figure = step_lines([line([1000, 5000, 9000], [1, 2, 0])], window_us=[6, 8]).figure()
+    figure = step_lines(StepLines([line([1000, 5000, 9000], [1, 2, 0])]), window_us=[6, 8]).figure()
     assert list(figure.data[0].x) == [6, 8]
     assert list(figure.data[0].y) == [2, 2]
     assert list(figure.layout.xaxis.range) == [6, 8]
@@ -70,30 +76,30 @@ def test_a_window_begins_with_the_value_that_holds():
 def test_many_changes_are_reduced_and_counted():
     many = np.arange(1_000_000)
     lines = [line(many * 100, many % 7, "long"), line([0, 10], [1, 0], "short")]
-    figure = step_lines(lines).figure()
+    figure = step_lines(StepLines(lines)).figure()
     assert sum(len(each.x) for each in figure.data) <= POINTS_AT_MOST + 4
     assert len(figure.data[1].x) == 3
     caption = figure.layout.xaxis.title.text
     assert caption.startswith("Time (ms) · 2,399 of 1,000,002 changes drawn")
-    zoomed = step_lines(lines, window_us=[50, 60]).figure()
+    zoomed = step_lines(StepLines(lines), window_us=[50, 60]).figure()
     assert zoomed.layout.xaxis.title.text == "Time (µs) · 101 changes"
 
 
 def test_ticks_are_round_in_the_unit_that_reads_best():
-    axis = step_lines([line([0, 2_000_000_000], [1, 0])]).figure().layout.xaxis
+    axis = step_lines(StepLines([line([0, 2_000_000_000], [1, 0])])).figure().layout.xaxis
     assert list(axis.ticktext) == ["0.0", "0.5", "1.0", "1.5", "2.0"]
     assert list(axis.tickvals) == [0, 500_000, 1_000_000, 1_500_000, 2_000_000]
 
 
 @pytest.mark.parametrize("times", [[], [5]])
 def test_hardly_anything_to_draw(times):
-    figure = step_lines([line(times, [1] * len(times))]).figure()
+    figure = step_lines(StepLines([line(times, [1] * len(times))])).figure()
     first, last = figure.layout.xaxis.range
     assert first < last
 
 
 def test_strips_do_not_overlap():
-    figure = step_lines([line([0, 1], [1, 0], name) for name in "abc"]).figure()
+    figure = step_lines(StepLines([line([0, 1], [1, 0], name) for name in "abc"])).figure()
     domains = [figure.layout[f"yaxis{place}"].domain for place in ("", 2, 3)]
     assert all(above[0] >= below[1] for above, below in pairwise(domains))
     assert [label.text for label in figure.layout.annotations] == ["a", "b", "c"]

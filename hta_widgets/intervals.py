@@ -61,12 +61,12 @@ class Intervals:
 
     def __and__(self, other: Intervals) -> Intervals:
         """Time covered by both."""
-        edges, covering = _sweep([self, other])
+        edges, covering = sweep([self, other])
         return _where(edges, covering == _BOTH)
 
     def __sub__(self, other: Intervals) -> Intervals:
         """Time covered by this one and not by the other."""
-        edges, covering = _sweep([self, other])
+        edges, covering = sweep([self, other])
         return _where(edges, covering == _FIRST)
 
     @property
@@ -116,26 +116,34 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
         Entry ``c`` is the time in ns covered by exactly the sets whose bit is set in ``c``.
         Entry 0 is the time between the outermost edges that no set covers.
     """
-    edges, covering = _sweep(sets)
+    edges, covering = sweep(sets)
     total = np.zeros(2 ** len(sets), dtype=np.int64)
     np.add.at(total, covering, np.diff(edges))
     return total
 
 
-def distinct_times(*times: Times) -> Times:
-    """Different times among some, ascending."""
-    ascending = np.sort(np.concatenate(times))
-    return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
+def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
+    """Put the edges of some sets in order.
 
-
-def _sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
-    """All edges in ascending order, and which sets (as bits) cover the time between neighbors."""
+    Returns
+    -------
+    edges : ndarray of int64
+        All edges, ascending.
+    covering : ndarray of int64
+        Which sets (as bits) cover the time between each edge and the next.
+    """
     runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]
     steps = [step for bit in range(len(sets)) for step in (1 << bit, -(1 << bit))]
     edges = np.concatenate(runs)
     order = np.argsort(edges, kind="stable")
     covering = np.cumsum(np.repeat(steps, [run.size for run in runs])[order])
     return edges[order], covering[:-1]
+
+
+def distinct_times(*times: Times) -> Times:
+    """Different times among some, ascending."""
+    ascending = np.sort(np.concatenate(times))
+    return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
 
 
 def _where(edges: Times, wanted: NDArray[np.bool_]) -> Intervals:

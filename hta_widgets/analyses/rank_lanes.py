@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time_slices import Timeline, at_edges, slice_edges, time_in_slices
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Kind
 from hta_widgets.trace.gpu_work import NO_DEVICE
@@ -135,19 +136,24 @@ def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
 
 
 def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    if by == DEVICE and len(rank.gpu_work.devices) == 1:
+        return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
     number, kernels = rank.trace.rank, _kernels(rank)
-    device = np.where(by == RANK, NO_DEVICE, kernels.device)
-    stream = np.where(by == STREAM, kernels.stream, NO_STREAM)
-    keys = [
-        (each, other)
-        for each in np.unique(device).tolist()
-        for other in np.unique(stream[device == each]).tolist()
-    ]
-    lanes = [
-        _lane((rank.trace.rank, *key), kernels.take((device == key[0]) & (stream == key[1])))
-        for key in keys
-    ]
-    return lanes or [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
+    if by == RANK or not kernels.start_ns.size:
+        return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
+    columns = (kernels.device, kernels.stream) if by == STREAM else (kernels.device,)
+    groups = grouped(*columns)
+    lanes = []
+    for positions in np.split(groups.order, groups.edges[1:-1]):
+        of_lane = kernels.take(positions)
+        stream = int(of_lane.stream[0]) if by == STREAM else NO_STREAM
+        lanes.append(_lane((number, int(of_lane.device[0]), stream), of_lane))
+    return lanes
+
+
+def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timeline]:
+    """Lane of the only device of a rank: that of the rank, which is made already."""
+    return lane._replace(device=device if lane.kernels else NO_DEVICE), timeline
 
 
 class _Kernels(NamedTuple):
@@ -160,7 +166,7 @@ class _Kernels(NamedTuple):
     communicates: NDArray[np.bool_]
     is_graph: NDArray[np.bool_]
 
-    def take(self, wanted: NDArray[np.bool_]) -> _Kernels:
+    def take(self, wanted: NDArray[Any]) -> _Kernels:
         """Keep those that are wanted."""
         return _Kernels(
             self.start_ns[wanted],
@@ -194,7 +200,7 @@ def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]
         *key,
         kernels=count,
         graphs=int(kernels.is_graph.sum()),
-        devices=int(np.unique(kernels.device).size),
+        devices=grouped(kernels.device).first.size,
         start_ns=start_ns,
         end_ns=end_ns,
         busy_ns=tuple(timeline.busy_ns.tolist()),

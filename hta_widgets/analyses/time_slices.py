@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.intervals import Intervals, Times, distinct_times
+from hta_widgets.intervals import Intervals, Times, sweep
 
 ACTIVITIES = ("compute", "communicate", "overlap", "empty")
 """Computation alone, communication alone, both, neither; in the order of every table."""
 
 _TIME, _ACTIVITY, _BEFORE = 0, 1, 2
-_NEITHER, _COMPUTE, _COMMUNICATE = 0, 1, 2
+_NOTHING = 0
 _BUSY = len(ACTIVITIES) - 1
 
 
@@ -36,15 +36,16 @@ class Timeline:
         cls, computation: Intervals, communication: Intervals, start_ns: int, end_ns: int
     ) -> Timeline:
         """Build the timeline between two times, outside of which nothing is covered."""
-        covered = (computation, communication)
-        edges = [edge for each in covered for edge in (each.starts, each.ends)]
-        times = distinct_times(*edges, np.array([start_ns, end_ns], dtype=np.int64))
-        activity = _COMPUTE * computation.covers(times) + _COMMUNICATE * communication.covers(times)
-        changes = np.zeros((_BEFORE + _BUSY, times.size), dtype=np.int64)
-        changes[_TIME], changes[_ACTIVITY] = times, activity
-        length = np.diff(times)
+        edges, covering = sweep([computation, communication])
+        times = np.concatenate(([start_ns], edges, [end_ns]))
+        changes = np.empty((_BEFORE + _BUSY, times.size), dtype=np.int64)
+        changes[_TIME], changes[_ACTIVITY] = times, _NOTHING
+        changes[_ACTIVITY, 1:-2] = covering
+        length, activity = np.diff(times), changes[_ACTIVITY, :-1].astype(np.int8)
         for place in range(_BUSY):
-            np.cumsum(length * (activity[:-1] == place + 1), out=changes[_BEFORE + place, 1:])
+            before = changes[_BEFORE + place]
+            before[0] = 0
+            np.cumsum(length * (activity == place + 1), out=before[1:])
         return cls(changes)
 
     @property

@@ -49,7 +49,8 @@ class Groups(NamedTuple):
 
     def reduce(self, function: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
         """Reduce the values of each group; one value per row comes in, one per group goes out."""
-        return reduce_runs(function, values[self.order], self.edges[:-1])
+        in_order = values if self.sizes.size == 1 else values[self.order]
+        return reduce_runs(function, in_order, self.edges[:-1])
 
 
 def grouped(*columns: NDArray[Any]) -> Groups:

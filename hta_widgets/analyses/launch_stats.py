@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.histogram import histogram
-from hta_widgets.analyses.launched_work import LaunchedWork, launched_work
+from hta_widgets.analyses.launched_work import WORST_BY, LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
+from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.formats import Recorded
@@ -27,7 +28,6 @@ SHORT_KERNELS = "short_kernels"
 RUNTIME_OUTLIERS = "runtime_outliers"
 LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
 DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
-WORST_BY = ("launch_delay", "cpu_duration")
 _BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
 _WITHOUT_LAUNCH = (
     "{} GPU operations whose launch is not in the trace are in none of the launch statistics"
@@ -230,48 +230,35 @@ def _median_of_sorted(times: Times) -> float:
 
 def _by_api(rank: int, work: LaunchedWork) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables `apis` and `launched` of one rank."""
-    names = work.events.name.values
-    calls = work.calls
-    per_call = pd.DataFrame(
-        {
-            "launch_api": work.call_names[calls.first],
-            "operations": calls.operations,
-            "cpu_duration_ns": work.cpu_duration_ns[calls.first],
-        }
-    ).groupby("launch_api")
-    per_operation = pd.DataFrame(
-        {
-            "launch_api": work.call_names,
-            "kernel_type": work.kernel_type,
-            "gpu_duration_ns": work.gpu_duration_ns,
-            "launch_delay_ns": work.launch_delay_ns,
-        }
-    )
-    apis = per_call.agg(
-        calls=("operations", "size"),
-        operations=("operations", "sum"),
-        mean_cpu_duration_ns=("cpu_duration_ns", "mean"),
-        max_cpu_duration_ns=("cpu_duration_ns", "max"),
-    )
-    delays = per_operation.groupby("launch_api")["launch_delay_ns"].median().astype(np.float64)
-    apis["median_launch_delay_ns"] = delays
-    launched = (
-        per_operation.groupby(["launch_api", "kernel_type"])["gpu_duration_ns"]
-        .agg(operations="size", gpu_duration_ns="sum")
-        .reset_index()
-    )
-    launched["kernel_type"] = [KernelType(code).name for code in launched["kernel_type"].tolist()]
-    return (
-        _named(rank, names, apis.reset_index()),
-        _named(rank, names, launched),
-    )
+    texts, names, calls = work.events.name.values, work.call_names, work.calls
+    by_type = grouped(names, work.kernel_type)
+    apis_of_types = names[by_type.first]
+    launched = {
+        "launch_api": apis_of_types,
+        "kernel_type": [KernelType(code).name for code in work.kernel_type[by_type.first].tolist()],
+        "operations": by_type.sizes,
+        "gpu_duration_ns": by_type.reduce(np.add, work.gpu_duration_ns),
+    }
+    first_type = np.flatnonzero(np.diff(apis_of_types, prepend=-1))
+    delays_ns = np.split(work.launch_delay_ns[by_type.order], by_type.edges[first_type[1:]])
+    by_api = grouped(names[calls.first])
+    call_ns = work.cpu_duration_ns[calls.first]
+    apis = {
+        "launch_api": apis_of_types[first_type],
+        "calls": by_api.sizes,
+        "operations": reduce_runs(np.add, by_type.sizes, first_type),
+        "mean_cpu_duration_ns": by_api.reduce(np.add, call_ns) / by_api.sizes,
+        "max_cpu_duration_ns": by_api.reduce(np.maximum, call_ns),
+        "median_launch_delay_ns": [float(np.median(each)) for each in delays_ns if each.size],
+    }
+    return _named(rank, texts, apis), _named(rank, texts, launched)
 
 
-def _named(rank: int, names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
-    """Put names for name codes and the rank in front, most operations first."""
-    apis = [names[code] for code in table["launch_api"].tolist()]
-    table = table.assign(launch_api=apis)
-    table.insert(0, "rank", rank)
+def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a table of APIs by name and the rank in front, most operations first."""
+    apis = [names[code] for code in columns["launch_api"].tolist()]
+    ranks = np.full(len(apis), rank, dtype=np.int64)
+    table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
     order = ["operations", "launch_api"]
     return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
 
@@ -306,8 +293,7 @@ def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.D
 
 
 def _worst_of_rank(rank: int, work: LaunchedWork, worst_by: str, number: int) -> pd.DataFrame:
-    order = work.calls_by_delay if worst_by == "launch_delay" else work.calls_by_duration
-    calls = order[:number]
+    calls = work.worst_calls(worst_by, number)
     table = work.table(work.calls.first[calls])
     texts = ["operator", "launch_api", "kernel"]
     table[texts] = table[texts].astype(str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,15 @@ from hta_widgets.trace.rank import Rank
 from hta_widgets.trace.shelf import Columns
 
 NO_OPERATOR = ""
+LAUNCH_DELAY, CPU_DURATION = WORST_BY = ("launch_delay", "cpu_duration")
+_COLUMNS = (
+    "operation",
+    "call",
+    "kernel_type",
+    "cpu_duration_ns",
+    "gpu_duration_ns",
+    "signed_delay_ns",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +78,12 @@ class LaunchedWork:
     signed_delay_ns: Times
     without_launch: int
 
+    def without_memory_events(self, operations: int) -> LaunchedWork:
+        """Leave out copies and fills, given the number of other operations in the trace."""
+        kept = np.flatnonzero(self.kernel_type != KernelType.MEMORY)
+        columns = {name: getattr(self, name)[kept] for name in _COLUMNS}
+        return replace(self, without_launch=operations - kept.size, **columns)
+
     @property
     def correlation(self) -> NDArray[np.int64]:
         """Correlation id of each operation."""
@@ -111,15 +126,14 @@ class LaunchedWork:
         """Call durations of the operations shorter than their call, shortest first."""
         return np.sort(self.cpu_duration_ns[self.gpu_duration_ns < self.cpu_duration_ns])
 
-    @cached_property
-    def calls_by_delay(self) -> NDArray[np.int64]:
-        """Positions of the calls, longest delay to the first operation first."""
-        return np.argsort(-self.launch_delay_ns[self.calls.first], kind="stable")
-
-    @cached_property
-    def calls_by_duration(self) -> NDArray[np.int64]:
-        """Positions of the calls, longest first."""
-        return np.argsort(-self.cpu_duration_ns[self.calls.first], kind="stable")
+    def worst_calls(self, worst_by: str, number: int) -> NDArray[np.int64]:
+        """Positions of the calls with the longest delay or duration, that one first."""
+        of_operations = self.cpu_duration_ns if worst_by == CPU_DURATION else self.launch_delay_ns
+        times = of_operations[self.calls.first]
+        worst = np.arange(times.size)
+        if 0 < number < times.size:
+            worst = np.flatnonzero(times >= np.partition(times, -number)[-number])
+        return worst[np.argsort(-times[worst], kind="stable")][:number]
 
     @cached_property
     def call_names(self) -> Codes:
@@ -168,15 +182,14 @@ def launched_work(rank: Rank, *, include_memory_events: bool = True) -> Launched
 
 
 def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # noqa: FBT001
-    work = rank.gpu_work
     if not include_memory_events:
-        work = work.take(np.flatnonzero(work.type != KernelType.MEMORY))
-    name = f"launched work, memory events {include_memory_events}"
-    columns = rank.derive(name, lambda: _paired(rank, work))
+        copies = int((rank.gpu_work.type == KernelType.MEMORY).sum())
+        return launched_work(rank).without_memory_events(len(rank.gpu_work) - copies)
+    columns = rank.derive("launched work", lambda: _paired(rank, rank.gpu_work))
     return LaunchedWork(
         events=rank.trace.events,
         parents=rank.parents,
-        without_launch=len(work) - columns["call"].size,
+        without_launch=len(rank.gpu_work) - columns["call"].size,
         **columns,
     )
 

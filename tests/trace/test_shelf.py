@@ -56,7 +56,7 @@ KEPT = {
         "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
     ),
     "gpu work": "rows:int64 type:int8",
-    "launched work, memory events True": (
+    "launched work": (
         "operation:int64 call:int64 kernel_type:int8 cpu_duration_ns:int64 "
         "gpu_duration_ns:int64 signed_delay_ns:int64"
     ),

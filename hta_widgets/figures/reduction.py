@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.intervals import Times, distinct_times
+from hta_widgets.intervals import Times
 
 _KEPT_PER_INTERVAL = 3
 
@@ -45,8 +45,13 @@ def steps_to_draw(
     intervals = max(points // _KEPT_PER_INTERVAL, 1)
     inner = np.ceil(np.linspace(start_ns, end_ns, intervals + 1)[1:-1]).astype(np.int64)
     cuts = first + np.searchsorted(time_ns[first:last], inner)
-    edges = distinct_times(np.array([first, last], dtype=np.int64), cuts)
+    edges = _each_once(np.concatenate(([first], cuts, [last])))
     pieces = [values[begin:end] for begin, end in pairwise(edges.tolist())]
-    least = np.array([piece.argmin() for piece in pieces], dtype=np.int64)
-    greatest = np.array([piece.argmax() for piece in pieces], dtype=np.int64)
-    return distinct_times(edges[:1], edges[:-1] + least, edges[:-1] + greatest, edges[1:] - 1)
+    least = edges[:-1] + np.array([piece.argmin() for piece in pieces], dtype=np.int64)
+    greatest = edges[:-1] + np.array([piece.argmax() for piece in pieces], dtype=np.int64)
+    kept = (np.minimum(least, greatest), np.maximum(least, greatest), edges[1:] - 1)
+    return _each_once(np.concatenate(([first], np.stack(kept, axis=1).ravel())))
+
+
+def _each_once(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
+    return ascending[np.diff(ascending, prepend=-1) > 0]

@@ -15,7 +15,10 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
+from hta_widgets.trace.columns import ABSENT
+
 MISSING_TEXT = msgspec.Raw(b"")
+NAN = float("nan")
 Decoded = TypeVar("Decoded")
 
 
@@ -38,21 +41,24 @@ class Args(
         "group_name": "Process Group Name",
     },
 ):
-    """The arguments that some analysis reads; all others are skipped unread."""
+    """The arguments that some analysis reads; all others are skipped unread.
 
-    device: Any = None
-    stream: Any = None
-    correlation: Any = None
-    transferred: Any = None
-    bandwidth: Any = None
-    external_id: Any = None
-    sequence_number: Any = None
-    forward_thread: Any = None
+    What an event lacks is what its column holds then, so that it needs no second look.
+    """
+
+    device: Any = ABSENT
+    stream: Any = ABSENT
+    correlation: Any = ABSENT
+    transferred: Any = ABSENT
+    bandwidth: Any = NAN
+    external_id: Any = ABSENT
+    sequence_number: Any = ABSENT
+    forward_thread: Any = ABSENT
     collective: Any = None
-    in_elements: Any = None
-    out_elements: Any = None
+    in_elements: Any = ABSENT
+    out_elements: Any = ABSENT
     dtype: Any = None
-    group_size: Any = None
+    group_size: Any = ABSENT
     group_name: Any = None
     input_dims: msgspec.Raw = MISSING_TEXT
     input_types: msgspec.Raw = MISSING_TEXT

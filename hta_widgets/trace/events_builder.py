@@ -62,7 +62,7 @@ class EventsBuilder:
         self._names = Vocabulary[str]()
         self._labels = Labels()
         self._side = SideTablesBuilder()
-        self._kinds = _KindsByPhase()
+        self._kinds = _Kinds()
         self._left_out: Counter[str] = Counter()
         self._seen = 0
         self._kept = 0
@@ -78,8 +78,7 @@ class EventsBuilder:
         text : bytes
             The piece itself, read again where arguments are counters.
         """
-        codes = self._kinds
-        kinds = np.array([codes[event.ph][event.cat] for event in events], np.int8)
+        kinds = self._kinds.of(events)
         self._left_out[_MENDED_NOTICE] += unreadable
         self._left_out[_HALVES_NOTICE] += int(np.count_nonzero(kinds == _HALF_AN_EVENT))
         known = kinds >= 0
@@ -144,25 +143,33 @@ class EventsBuilder:
         self._side.add_counters(arguments, rows + self._kept)
 
 
-class _KindsByPhase(dict[str | None, "_KindsByCategory"]):
-    """Kinds of the events of each phase met."""
+class _Kinds:
+    """Kinds by phase and category: what was met before is looked up in plain, fast dicts."""
 
-    def __missing__(self, phase: str | None) -> _KindsByCategory:
-        kinds = self[phase] = _KindsByCategory(phase)
-        return kinds
+    def __init__(self) -> None:
+        self._known: dict[str | None, dict[str | None, int]] = {}
+
+    def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
+        """Kind of each event, or why it is none."""
+        try:
+            return self._of_known(events)
+        except KeyError:
+            for phase, category in {(event.ph, event.cat) for event in events}:
+                of_phase = self._known.setdefault(phase, {})
+                of_phase[category] = _code_of(phase, category)
+        return self._of_known(events)
+
+    def _of_known(self, events: Sequence[Event]) -> NDArray[np.int8]:
+        known = self._known
+        codes = [known[event.ph][event.cat] for event in events]
+        return np.fromiter(codes, np.int8, len(codes))
 
 
-class _KindsByCategory(dict[str | None, int]):
-    """Kind of each category met in one phase, looked up once."""
-
-    def __init__(self, phase: str | None) -> None:
-        self._phase = phase
-
-    def __missing__(self, category: str | None) -> int:
-        kind = kind_of(self._phase, category)
-        halves = _HALF_AN_EVENT if self._phase in ("B", "E") else _NOT_AN_EVENT
-        code = self[category] = halves if kind is None else int(kind)
-        return code
+def _code_of(phase: str | None, category: str | None) -> int:
+    kind = kind_of(phase, category)
+    if kind is None:
+        return _HALF_AN_EVENT if phase in {"B", "E"} else _NOT_AN_EVENT
+    return int(kind)
 
 
 def _where(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,10 @@ BUSY_TYPES = {"Compute": KernelType.COMPUTATION, "Communicate": KernelType.COMMU
 """Type of the time in which some kernels ran, by its name."""
 
 
+Rules = tuple[tuple[KernelType, re.Pattern[str]], ...]
+"""What a name matches, and what it is then; the first applies."""
+
+
 @dataclass(frozen=True)
 class KernelRules:
     """Decides the type of each piece of GPU work.
@@ -83,7 +88,7 @@ class KernelRules:
         The user's own rules, in order; each is searched anywhere in the name.
     """
 
-    extra: tuple[tuple[KernelType, re.Pattern[str]], ...] = ()
+    extra: Rules = ()
 
     @classmethod
     def from_user(
@@ -138,17 +143,24 @@ _BUILT_IN = tuple(
 _BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items())
 
 
-def _type_by_code(
-    codes: NDArray[np.int32],
-    names: Sequence[str],
-    rules: Sequence[tuple[KernelType, re.Pattern[str]]],
-) -> NDArray[np.int8]:
+def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) -> NDArray[np.int8]:
     """Type by name, -1 where no rule applies; each distinct name is looked at once."""
     by_code = np.full(len(names), -1, dtype=np.int8)
+    type_of = _type_of_name(rules)
     for code in np.flatnonzero(np.bincount(codes, minlength=1)).tolist():
-        applying = (each for each, pattern in rules if pattern.search(names[code]))
-        by_code[code] = next(applying, -1)
+        by_code[code] = type_of(names[code])
     return by_code[codes]
+
+
+@lru_cache(maxsize=16)
+def _type_of_name(rules: Rules) -> Callable[[str], int]:
+    """Look names up by some rules; the ranks of a job have the same names."""
+
+    @lru_cache(maxsize=1 << 12)
+    def type_of(name: str) -> int:
+        return next((int(each) for each, pattern in rules if pattern.search(name)), -1)
+
+    return type_of
 
 
 def _type_named(name: str) -> KernelType:

@@ -26,6 +26,9 @@ IDLE_S = 60
 AHEAD = 2
 """Tasks that a worker is given: one to do, one to go on with while this process is at its own."""
 
+_ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
+"""Importing numpy starts a thread per CPU that spins for a while, and nothing here needs them."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -55,14 +58,14 @@ def cpu_count() -> int:
 
 def default_executor() -> Executor:
     """Processes of this machine, shared by all jobs: one per CPU but that of this process."""
-    executor: Executor = loky.get_reusable_executor(_others(), timeout=IDLE_S)
+    executor: Executor = loky.get_reusable_executor(_others(), timeout=IDLE_S, env=_ONE_THREAD_EACH)
     return executor
 
 
 def fresh_executor() -> Executor:
     """Processes that have done nothing yet."""
     executor: Executor = loky.get_reusable_executor(
-        _others(), timeout=IDLE_S, reuse=False, kill_workers=True
+        _others(), timeout=IDLE_S, env=_ONE_THREAD_EACH, reuse=False, kill_workers=True
     )
     return executor
 

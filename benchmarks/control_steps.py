@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from typing import NamedTuple
 
 import numpy as np
 from traitlets import Int
@@ -16,20 +17,42 @@ from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.time_series import TimeSeriesPanel
 from hta_widgets.trace.job import Job
 
+WINDOW = "window_us"
 
-def time_controls(job: Job, steps: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield ``panel.parameter`` and the CPU seconds of each step, the view's JSON included."""
+
+class Steps(NamedTuple):
+    """Steps of one control.
+
+    Attributes
+    ----------
+    name : str
+        ``panel.parameter``.
+    slides : bool
+        Each step gives another value of a range; not a choice, which has something new to derive
+        when it is first made.
+    cpu_s : list of float
+        CPU seconds of each step, the view's JSON included.
+    """
+
+    name: str
+    slides: bool
+    cpu_s: list[float]
+
+
+def time_controls(job: Job, steps: int) -> Iterator[Steps]:
+    """Move every control of every panel that concerns the job."""
     for name, panel_class in PANELS.items():
         if not panel_class.concerns(job):
             continue
         panel = panel_class(job)
+        sliders = {control.name for control in panel.controls if isinstance(control, Slider)}
         for parameter, values in _moves(panel, job, steps):
             if len(values) > 1:
                 before = getattr(panel, parameter)
                 _step(panel, parameter, values[-1])
                 times = [_step(panel, parameter, value) for value in islice(cycle(values), steps)]
                 _step(panel, parameter, before)
-                yield f"{name}.{parameter}", times
+                yield Steps(f"{name}.{parameter}", parameter in {*sliders, WINDOW}, times)
         panel.close()
 
 
@@ -48,7 +71,7 @@ def _moves(panel: Panel, job: Job, steps: int) -> Iterator[tuple[str, Sequence[o
     for control in panel.controls:
         yield control.name, _values(panel, control, job, steps)
     if isinstance(panel, TimeSeriesPanel):
-        yield "window_us", _windows(job, steps)
+        yield WINDOW, _windows(job, steps)
 
 
 def _values(panel: Panel, control: Control, job: Job, steps: int) -> Sequence[object]:

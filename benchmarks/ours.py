@@ -92,8 +92,12 @@ def sliders(files: Files, kernels: int, steps: int, **_: object) -> dict[str, An
 
     job = with_kernels(TraceAnalysis(files, progress=False).job, kernels)
     times = {
-        name: {"median": median(of_control), "worst": max(of_control)}
-        for name, of_control in time_controls(job, steps)
+        moved.name: {
+            "median": median(moved.cpu_s),
+            "worst": max(moved.cpu_s),
+            "slides": moved.slides,
+        }
+        for moved in time_controls(job, steps)
     }
     return {"kernels": len(job.gpu_work(job.ranks[0])), "controls": times}
 

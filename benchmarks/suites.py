@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -27,7 +27,9 @@ METHODS: dict[str, tuple[Mapping[str, Any], float]] = {
 }
 """Arguments of each method, and how many times faster it is to be."""
 
+SEQUENCES = "get_frequent_cuda_kernel_sequences"
 OPERATOR = "aten::addmm"
+RANKS_REPEATS = 3
 REOPEN_S = 0.010
 FIRST_NUMBERS_S = 1.0
 SLIDER_S = 0.016
@@ -132,11 +134,12 @@ def load(bench: Bench) -> Iterator[Row]:
 def ranks(bench: Bench) -> Iterator[Row]:
     """First load of a job of several ranks; the cache is off.
 
-    Memory is sampled in runs of its own: it slows down processes that use all CPUs.
+    Wall time is of three times as many runs, since two processes need two CPUs of a machine that
+    others use, too. Memory is sampled in runs of its own: that slows down what uses all CPUs.
     """
     files = bench.eight_ranks()
     what = f"8 ranks of {_count(bench.medium)} events"
-    timed = bench.both("load", files=files)
+    timed = replace(bench, repeats=RANKS_REPEATS * bench.repeats).both("load", files=files)
     yield _row(f"{what}: wall", *timed, _spent("load", "wall_s"), times_better=8)
     sampled = bench.both("load", files=files, sample_tree=True)
     yield _row(f"{what}: memory of all processes", *sampled, _tree, unit="MB")
@@ -194,39 +197,44 @@ WHOLE_JOB = ("get_temporal_breakdown", "get_comm_comp_overlap", "get_gpu_kernel_
 
 
 def sequences(bench: Bench) -> Iterator[Row]:
-    """CPU time of looking for kernel sequences, with and without writing them into the trace."""
-    method = "get_frequent_cuda_kernel_sequences"
-    files = bench.v100()
+    """CPU time of looking for kernel sequences, with and without writing them into the trace.
+
+    Both look at one rank; of the job, the first.
+    """
+    jobs = {"8 ranks": bench.eight_ranks(), f"{_count(bench.large)} events": bench.v100()}
+    for what, files in jobs.items():
+        ours, theirs = _sequences_of(bench, files)
+        text, their = f"{what}, {OPERATOR}", _call(theirs, SEQUENCES)
+        found, marked = _call(ours, "kernel_sequences"), _call(ours, SEQUENCES)
+        yield Row(f"{text}: sequences", found, their, times_better=500)
+        yield Row(f"{text}: and the marked trace", marked, their)
+
+
+def _sequences_of(bench: Bench, files: Files) -> tuple[list[Outcome], list[Outcome]]:
     with tempfile.TemporaryDirectory(dir=bench.traces.work) as folder:
-        whole = {method: {"operator_name": OPERATOR, "output_dir": folder}}
-        ours = _done(
-            bench.ours.run(
-                "analyses",
-                files=files,
-                methods=whole | {"kernel_sequences": {"operator_name": OPERATOR}},
-                repeats=3,
-            )
+        both = {SEQUENCES: {"operator_name": OPERATOR, "output_dir": folder}}
+        alone = {"kernel_sequences": {"operator_name": OPERATOR}}
+        ours = bench.ours.run("analyses", files=files, methods=both | alone, repeats=3)
+        if not bench.sequences_s:
+            return _done(ours), []
+        theirs = bench.theirs.run(
+            "analyses", files=files, methods=both, repeats=1, timeout_s=bench.sequences_s
         )
-        theirs = _done(
-            bench.theirs.run(
-                "analyses", files=files, methods=whole, repeats=1, timeout_s=bench.sequences_s
-            )
-            if bench.sequences_s
-            else None
-        )
-    what = f"{_count(bench.large)} events, {OPERATOR}"
-    found, their = _call(ours, "kernel_sequences"), _call(theirs, method)
-    yield Row(f"{what}: sequences", found, their, times_better=500)
-    yield Row(f"{what}: and the marked trace", _call(ours, method), their)
+        return _done(ours), _done(theirs)
 
 
 def sliders(bench: Bench) -> Iterator[Row]:
-    """CPU time of a step of each control, from the browser's message to the answer's JSON."""
+    """CPU time of a step of each control, from the browser's message to the answer's JSON.
+
+    A choice has something new to derive when it is first made; its worst step is that one.
+    """
     found = _done(bench.ours.run("sliders", files=bench.v100(), kernels=bench.kernels, steps=20))
     for outcome in found:
         for name, times in outcome.answer["controls"].items():
             limit = WINDOW_S if name.endswith("window_us") else SLIDER_S
             yield Row(f"`{name}`, median of 20 steps", times["median"], at_most=limit)
+            judged = limit if times["slides"] else None
+            yield Row(f"`{name}`, worst of them", times["worst"], at_most=judged)
 
 
 def redraws(bench: Bench) -> Iterator[Row]:

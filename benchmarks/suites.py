@@ -29,7 +29,10 @@ METHODS: dict[str, tuple[Mapping[str, Any], float]] = {
 
 SEQUENCES = "get_frequent_cuda_kernel_sequences"
 OPERATOR = "aten::addmm"
-RANKS_REPEATS = 3
+MORE_OFTEN = 3
+"""So many times as often is run what takes a second or two, or two CPUs: one that others use slows
+it down for all of that time."""
+
 REOPEN_S = 0.010
 FIRST_NUMBERS_S = 1.0
 SLIDER_S = 0.016
@@ -71,6 +74,10 @@ class Bench:
         found = by_turns(runs, self.repeats)
         return found["ours"], found["theirs"]
 
+    def more_often(self) -> Bench:
+        """Return the same with more runs, for what is short."""
+        return replace(self, repeats=MORE_OFTEN * self.repeats)
+
     def loads(self, files: Files) -> tuple[list[Outcome], list[Outcome], list[Outcome]]:
         """Load with both, and with HTA without its marking of steps.
 
@@ -104,11 +111,15 @@ Figure = Callable[[Outcome], float]
 
 
 def load(bench: Bench) -> Iterator[Row]:
-    """First load, from ``.json.gz`` to all that analyses begin with; the cache is off."""
+    """First load, from ``.json.gz`` to all that analyses begin with; the cache is off.
+
+    Smaller traces are loaded three times as often.
+    """
     for size, times in ((bench.large, 15.0), (bench.medium, 10.0)):
         for gpu, source in (("v100", V100), ("h100", H100)):
             files = bench.traces.tiled(gpu, source, events=size)
-            ours, theirs, no_steps = bench.loads(files)
+            enough = bench if size == bench.large else bench.more_often()
+            ours, theirs, no_steps = enough.loads(files)
             what = f"{gpu.upper()}-like, {_count(size)} events"
             yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"), times_better=times)
             yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=times)
@@ -126,7 +137,7 @@ def load(bench: Bench) -> Iterator[Row]:
             )
             yield _row(f"{what}: CPU with start and imports", ours, theirs, _cpu)
     for name, files in bench.traces.small().items():
-        ours, theirs = bench.both("load", files=files)
+        ours, theirs = bench.more_often().both("load", files=files)
         yield _row(f"{name}: wall", ours, theirs, _spent("load", "wall_s"), times_better=1)
         yield _row(f"{name}: wall with start and imports", ours, theirs, _wall, times_better=1)
 
@@ -134,12 +145,12 @@ def load(bench: Bench) -> Iterator[Row]:
 def ranks(bench: Bench) -> Iterator[Row]:
     """First load of a job of several ranks; the cache is off.
 
-    Wall time is of three times as many runs, since two processes need two CPUs of a machine that
-    others use, too. Memory is sampled in runs of its own: that slows down what uses all CPUs.
+    Wall time is of three times as many runs. Memory is sampled in runs of its own: that slows down
+    what uses all CPUs.
     """
     files = bench.eight_ranks()
     what = f"8 ranks of {_count(bench.medium)} events"
-    timed = replace(bench, repeats=RANKS_REPEATS * bench.repeats).both("load", files=files)
+    timed = bench.more_often().both("load", files=files)
     yield _row(f"{what}: wall", *timed, _spent("load", "wall_s"), times_better=8)
     sampled = bench.both("load", files=files, sample_tree=True)
     yield _row(f"{what}: memory of all processes", *sampled, _tree, unit="MB")

@@ -240,6 +240,28 @@ def test_the_worst(tmp_path):
     assert by_duration["cpu_duration_ns"].tolist() == [9000, 5000]
 
 
+@pytest.mark.parametrize("worst_by", ["launch_delay", "cpu_duration"])
+def test_few_of_the_worst_are_the_first_of_all(tmp_path, worst_by):
+    """Among calls as bad as each other, the first in the file are listed."""
+    events = [
+        event
+        for number in range(12)
+        for event in (
+            call(100 * number, 1 + number % 3, number + 1),
+            kernel(100 * number + 10 + number % 4, 1, correlation=number + 1),
+        )
+    ]
+    job = open_job(tmp_path, [events])
+    every = launch_stats(job, worst_by=worst_by, num_worst=50).worst
+    times = every[f"{worst_by}_ns"]
+    assert len(every) == 12
+    assert times.is_monotonic_decreasing
+    assert every.groupby(times)["correlation"].is_monotonic_increasing.all()
+    for number in range(14):
+        few = launch_stats(job, worst_by=worst_by, num_worst=number).worst
+        assert few["correlation"].tolist() == every["correlation"].tolist()[:number]
+
+
 def test_the_step_filter_goes_by_the_launch(tmp_path):
     events = [step(1, 0, 50), step(2, 50, 50)]
     events += [call(40, 1, 1), kernel(60, 1, correlation=1)]

@@ -113,6 +113,19 @@ def test_odd_ids(tmp_path):
     assert table.stream.tolist()[3:] == [13, 13]
 
 
+def test_what_is_null_is_as_if_it_were_not_there(tmp_path):
+    keys = ("device", "stream", "correlation", "bytes", "memory bandwidth (GB/s)")
+    copy = kernel(0, 1, cat="gpu_memcpy", name="Memcpy HtoD")
+    absent = load(tmp_path, [{**copy, "args": {}}]).events
+    null = load(tmp_path, [{**copy, "args": dict.fromkeys(keys)}]).events
+    for table in (absent, null):
+        assert table.correlation.tolist() == [-1]
+        assert table.side["transfers"].columns["bytes"].tolist() == [-1]
+        assert np.isnan(table.side["transfers"].columns["bandwidth_gb_per_s"]).all()
+    assert null.device.tolist() == absent.device.tolist()
+    assert null.stream.tolist() == absent.stream.tolist()
+
+
 def test_times_are_exact_and_count_from_the_first_event(tmp_path):
     events = [kernel("1732611000000000.123", 0.001), kernel("1732611000000000.124", 60.512)]
     trace = load(tmp_path, events, baseTimeNanoseconds=7)

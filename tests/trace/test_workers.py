@@ -60,6 +60,12 @@ def test_processes_of_this_machine():
     assert dict(results(doubled, tasks())) == DOUBLED
 
 
+def test_they_start_no_threads_for_algebra():
+    """Of a thread per CPU in each of so many processes, all would spin."""
+    for start in (workers.default_executor, workers.fresh_executor):
+        assert start().submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "1"
+
+
 def test_this_process_does_the_last_tasks_meanwhile(monkeypatch):
     monkeypatch.setattr(workers, "cpu_count", lambda: 2)
     who = dict(results(done_by, {number: (number,) for number in range(8)}))

@@ -108,15 +108,17 @@ class LaunchingCalls:
         edges : ndarray of int64
             Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]``.
         """
-        few_bits = self.names.astype(np.min_scalar_type(len(self.work.names)))[places]  # sort fast
-        order = places[np.argsort(few_bits, kind="stable")]
-        of_name = self.names[order].astype(np.int64) * (self.names.size + 1)
+        names, many = self.names[places], len(self.work.names)
+        by_name = np.argsort(
+            names.astype(np.min_scalar_type(many)), kind="stable"
+        )  # few bits: fast
+        order, names = places[by_name], names[by_name]
+        of_name = names.astype(np.int64) * (self.names.size + 1)
         reached = np.maximum.accumulate(of_name + self.tree.ends[order])
         outermost = np.ones(order.size, dtype=bool)
         outermost[1:] = (of_name + order)[1:] >= reached[:-1]
-        order = order[outermost]
-        sizes = np.bincount(self.names[order], minlength=len(self.work.names))
-        return order, np.concatenate([[0], np.cumsum(sizes)])
+        sizes = np.bincount(names[outermost], minlength=many)
+        return order[outermost], np.concatenate([[0], np.cumsum(sizes)])
 
     def pieces(self, places: Rows) -> tuple[Rows, Rows]:
         """Positions in `work` of what each of some calls launches: of the first, after the last."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,7 @@ Times = NDArray[np.int64]
 _FIRST, _BOTH = 0b01, 0b11
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """Time that is covered: disjoint, non-touching intervals in ascending order.
 
@@ -25,10 +26,13 @@ class Intervals:
     ----------
     starts, ends : ndarray of int64
         Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``.
+    known_sums : ndarray of int64, optional
+        `sums`, where they were added up before.
     """
 
     starts: Times
     ends: Times
+    known_sums: Times | None = None
 
     @classmethod
     def union(cls, starts: ArrayLike, ends: ArrayLike) -> Intervals:
@@ -69,10 +73,17 @@ class Intervals:
         edges, covering = sweep([self, other])
         return _where(edges, covering == _FIRST)
 
+    @cached_property
+    def sums(self) -> Times:
+        """Covered time (ns) before each interval, and in all."""
+        if self.known_sums is not None:
+            return self.known_sums
+        return np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+
     @property
     def length(self) -> int:
         """Covered time in ns."""
-        return int((self.ends - self.starts).sum())
+        return int(self.sums[-1])
 
     @property
     def span(self) -> int:
@@ -89,10 +100,9 @@ class Intervals:
         """Covered time (ns) before each of the given times."""
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
-        complete = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
         opened = np.searchsorted(self.starts, times, side="right")
         unfinished = np.maximum(0, self.ends[opened - 1] - times)
-        return complete[opened] - np.where(opened > 0, unfinished, 0)
+        return self.sums[opened] - np.where(opened > 0, unfinished, 0)
 
     def gaps(self) -> Intervals:
         """Time between the first start and the last end that is not covered."""

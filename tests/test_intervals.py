@@ -42,6 +42,9 @@ def test_union_covers_the_same_time_in_canonical_form(spans):
     assert is_canonical(union)
     assert as_set(union) == covered_by(spans)
     assert union.length == len(covered_by(spans))
+    own = zip(union.starts.tolist(), union.ends.tolist(), strict=True)
+    lengths = [end - start for start, end in own]
+    assert union.sums.tolist() == [sum(lengths[:place]) for place in range(len(lengths) + 1)]
 
 
 @given(pairs, pairs)

@@ -18,6 +18,7 @@ from hta_widgets.trace.gpu_work import NO_DEVICE
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.kernels import KernelType
 from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.shelf import Columns
 
 RANK, DEVICE, STREAM = "rank", "device", "stream"
 LEVELS = (RANK, DEVICE, STREAM)
@@ -132,12 +133,35 @@ def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
 
 
 def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
-    return rank.remember(("lanes", by), lambda: _build_lanes(rank, by))
+    return rank.remember(("lanes", by), lambda: _kept_lanes(rank, by))
+
+
+def _kept_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    if by == DEVICE and len(rank.gpu_work.devices) == 1:
+        return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
+    return _from_columns(rank.derive(f"lanes by {by}", lambda: _columns(_build_lanes(rank, by))))
+
+
+def _columns(lanes: list[tuple[Lane, Timeline]]) -> Columns:
+    """Lanes without their busy times, which are the last of the timelines, one after another."""
+    return {
+        "lane": np.ravel([lane[:-1] for lane, _ in lanes]),
+        "edges": np.cumsum([0, *(timeline.changes.size for _, timeline in lanes)]),
+        "changes": np.concatenate([timeline.changes.ravel() for _, timeline in lanes]),
+    }
+
+
+def _from_columns(columns: Columns) -> list[tuple[Lane, Timeline]]:
+    lanes = columns["lane"].reshape(-1, len(Lane._fields) - 1).tolist()
+    runs = np.split(columns["changes"], columns["edges"][1:-1])
+    timelines = [Timeline.of_changes(run) for run in runs]
+    return [
+        (Lane._make([*lane, tuple(timeline.busy_ns.tolist())]), timeline)
+        for lane, timeline in zip(lanes, timelines, strict=True)
+    ]
 
 
 def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
-    if by == DEVICE and len(rank.gpu_work.devices) == 1:
-        return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
     number, kernels = rank.trace.rank, _kernels(rank)
     if by == RANK or not kernels.start_ns.size:
         return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]

@@ -48,6 +48,11 @@ class Timeline:
             np.cumsum(length * (activity == place + 1), out=before[1:])
         return cls(changes)
 
+    @classmethod
+    def of_changes(cls, flat: Times) -> Timeline:
+        """Take `changes` that lie one row after another."""
+        return cls(flat.reshape(_BEFORE + _BUSY, -1))
+
     @property
     def busy_ns(self) -> Times:
         """Time (ns) of compute, communicate and overlap in all."""

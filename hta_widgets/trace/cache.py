@@ -22,7 +22,7 @@ from hta_widgets.trace.cache_files import (
 from hta_widgets.trace.rank_source import RankSource
 from hta_widgets.trace.shelf import Shelf
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """Counts up when a loader, what is derived or a layout changes: older files are not used then."""
 
 WORTH_KEEPING: Final = 2**20

@@ -113,9 +113,10 @@ class GpuWork:
         return {each: self._covered(f"busy with {each.name}", each) for each in KernelType}
 
     def _covered(self, name: str, kernel_type: KernelType | None) -> Intervals:
-        return Intervals(**self.derive(name, lambda: self._cover(kernel_type)))
+        starts, ends, sums = self.derive(name, lambda: self._cover(kernel_type)).values()
+        return Intervals(starts, ends, sums)
 
     def _cover(self, kernel_type: KernelType | None) -> Columns:
         chosen = slice(None) if kernel_type is None else np.flatnonzero(self.type == kernel_type)
         covered = Intervals.union(self.start_ns[chosen], self.end_ns[chosen])
-        return {"starts": covered.starts, "ends": covered.ends}
+        return {"starts": covered.starts, "ends": covered.ends, "sums": covered.sums}

@@ -7,13 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from hta_widgets.analyses import idle_gaps, launched_work
+from hta_widgets.analyses import idle_gaps, launched_work, rank_lanes
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.analyses.rank_lanes import LEVELS
+from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace import cache, cache_files, call_tree, gpu_work, kernels, shelf, steps
 from hta_widgets.trace.column_file import numbers_of, read_columns
@@ -39,23 +41,26 @@ DERIVING = [
     (kernels, "_type_by_code"),
     (gpu_work, "grouped"),
     (GpuWork, "_cover"),
+    (rank_lanes, "_build_lanes"),
 ]
 
 
-KEPT_SCHEMA = 6
+KEPT_SCHEMA = 7
 KEPT = {
     "analysed": "analysed:uint8",
-    "busy": "starts:int64 ends:int64",
-    "busy with COMMUNICATION": "starts:int64 ends:int64",
-    "busy with COMPUTATION": "starts:int64 ends:int64",
-    "busy with MEMORY": "starts:int64 ends:int64",
-    "busy with OTHER": "starts:int64 ends:int64",
+    "busy": "starts:int64 ends:int64 sums:int64",
+    "busy with COMMUNICATION": "starts:int64 ends:int64 sums:int64",
+    "busy with COMPUTATION": "starts:int64 ends:int64 sums:int64",
+    "busy with MEMORY": "starts:int64 ends:int64 sums:int64",
+    "busy with OTHER": "starts:int64 ends:int64 sums:int64",
     "call tree": "rows:int64 ends:int64 place:int64",
     "device gaps": (
         "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
         "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
     ),
     "gpu work": "rows:int64 type:int8",
+    "lanes by rank": "lane:int64 edges:int64 changes:int64",
+    "lanes by stream": "lane:int64 edges:int64 changes:int64",
     "launched work": (
         "operation:int64 call:int64 kernel_type:int8 cpu_duration_ns:int64 "
         "gpu_duration_ns:int64 signed_delay_ns:int64"
@@ -94,7 +99,9 @@ def tables(folder, **options):
 
 def times(job):
     """Tables of the analyses that look at what covers time."""
-    return [temporal_breakdown(job).ranks, overlap(job).ranks, kernel_breakdown(job).types]
+    lanes = [rank_overlap(job, by=level) for level in LEVELS]
+    parts = [part for each in lanes for part in (each.lanes, each.slices)]
+    return [temporal_breakdown(job).ranks, overlap(job).ranks, kernel_breakdown(job).types, *parts]
 
 
 def test_the_second_time_nothing_is_derived(folder, monkeypatch):
@@ -117,6 +124,7 @@ def test_each_device_is_kept_by_itself(folder, monkeypatch):
     assert table["idle_time_ns"].tolist() == [40_000, 40_000]
     assert table["compute_time_ns"].tolist() == [60_000, 0]
     monkeypatch.delattr(GpuWork, "_cover")
+    monkeypatch.delattr(rank_lanes, "_build_lanes")
     again = times(open_trace(path, progress=False))
     assert repr(again) == repr(first)
 

@@ -16,7 +16,7 @@ from hta_widgets.trace.open import open_trace
 from hta_widgets.trace.rank import Rank
 from hta_widgets.trace.rank_sample import RankSample
 from hta_widgets.trace.steps import analysed_steps
-from hta_widgets.trace.urls import PathLike, is_url, joined
+from hta_widgets.trace.urls import PathLike, TraceSource, is_url, joined
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class TraceAnalysis:
 
     Parameters
     ----------
-    trace_files : mapping of rank to path, list of paths, or path, optional
+    trace_files : mapping of rank to path, list of paths, or path of a trace or folder, optional
         Relative paths are looked for in `trace_dir` first. All traces of `trace_dir` when not
         given.
     trace_dir : path
@@ -530,7 +530,7 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 
 def _in_folder(
     trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike, folder: PathLike
-) -> dict[int, PathLike] | list[PathLike]:
+) -> TraceSource:
     """Look for relative paths in the folder, then where we are."""
 
     def located(path: PathLike) -> PathLike:
@@ -543,8 +543,9 @@ def _in_folder(
 
     if isinstance(trace_files, Mapping):
         return {rank: located(path) for rank, path in trace_files.items()}
-    paths = [trace_files] if isinstance(trace_files, str | os.PathLike) else trace_files
-    return [located(path) for path in paths]
+    if isinstance(trace_files, str | os.PathLike):
+        return located(trace_files)
+    return [located(path) for path in trace_files]
 
 
 def _show(drawn: Drawing, title: str, renderer: str = "") -> None:

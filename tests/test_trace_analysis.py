@@ -137,6 +137,7 @@ def test_trace_files(folder, monkeypatch):
     assert TraceAnalysis({5: "rank-0.json.gz"}, folder).job.ranks == (5,)
     assert TraceAnalysis(["rank-1.json"], str(folder)).job.ranks == (1,)
     assert TraceAnalysis(str(folder / "rank-1.json")).job.ranks == (1,)
+    assert TraceAnalysis(folder).job.ranks == TraceAnalysis(trace_dir=folder).job.ranks
     monkeypatch.chdir(folder)
     assert TraceAnalysis({0: "rank-1.json"}).job.ranks == (0,)
     with pytest.raises(TraceNotFoundError, match=r"rank-9\.json does not exist"):

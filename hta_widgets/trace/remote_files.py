@@ -41,6 +41,9 @@ _CHANGING = frozenset(
 )
 """Fields that change with a file, as the file systems of fsspec call them."""
 
+_STREAMED_WHOLE = "hf"
+"""Asks for a whole file where it is read without blocks, however little is read of it."""
+
 _PIECE_BYTES = 2**20
 _AT_ONCE = 16
 _NO_FILE_SYSTEM = "Protocol not known"
@@ -139,8 +142,11 @@ class RemoteFiles:
             self._require_whole(file, partial, size)
 
     def _read_head(self, path: str, size: int, partial: Path) -> None:
-        """Read without blocks, so that no more is sent than is asked for."""
-        with self._system.open(path, "rb", block_size=0) as content, partial.open("wb") as head:
+        """Read so that no more is sent than is asked for."""
+        blocks: dict[str, Any] = {"block_size": 0}
+        if self._system.protocol == _STREAMED_WHOLE:
+            blocks = {"block_size": size, "cache_type": "none"}
+        with self._system.open(path, "rb", **blocks) as content, partial.open("wb") as head:
             while left := min(size - head.tell(), _PIECE_BYTES):
                 if not (piece := content.read(left)):
                     break

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, wraps
 from itertools import accumulate, count, groupby, pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+Said = TypeVar("Said")
 
 ELLIPSIS = "…"
 _SHORTEST_WORD = 9
 _WORD_WIDTH = 40
-_WORDS_KEPT = 4096
+_NAMES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 4096
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
 _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
 
 _Ranges: TypeAlias = Sequence[tuple[int, int]]
+
+
+def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
+    """Remember what is said of some thousand names, without those that would take much memory."""
+    known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
+
+    @wraps(of_name)
+    def look_up(name: str) -> Said:
+        return (known if len(name) <= _LONGEST_REMEMBERED else of_name)(name)
+
+    return look_up
 
 
 def short_name(name: str, width: int = 48) -> str:
@@ -35,7 +48,7 @@ def short_name(name: str, width: int = 48) -> str:
     return cut_in_the_middle(_without_arguments(name.removeprefix("void ")), width)
 
 
-@lru_cache(maxsize=_WORDS_KEPT)
+@remembered
 def kernel_word(name: str) -> str:
     """Name of a kernel in one word: no namespaces, no template arguments, no signature.
 

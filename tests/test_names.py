@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.names import distinct_names, short_name
+from hta_widgets.names import distinct_names, remembered, short_name
 
 KERNEL = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::{}, "
@@ -63,3 +63,16 @@ def test_too_many_differences_are_numbered():
     short = distinct_names(names, 12)
     assert len(set(short)) == 64
     assert any("#" in text for text in short)
+
+
+def test_long_names_are_not_remembered():
+    asked = []
+
+    @remembered
+    def of_name(name):
+        asked.append(name)
+        return len(name)
+
+    usual, long = "a" * 4096, "a" * 4097
+    assert [of_name(each) for each in (usual, long) * 2] == [4096, 4097] * 2
+    assert asked == [usual, long, long]

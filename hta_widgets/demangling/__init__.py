@@ -19,7 +19,6 @@ def is_mangled(name: str) -> bool:
     return name.startswith("_Z") and _MANGLED.fullmatch(name) is not None
 
 
-@lru_cache(maxsize=2**14)
 def demangled(name: str) -> str:
     """Demangle a name of the Itanium C++ ABI; one that is none, or cannot be read, stays as it is.
 
@@ -33,8 +32,11 @@ def demangled(name: str) -> str:
     >>> demangled("volta_sgemm_128x64_nn")
     'volta_sgemm_128x64_nn'
     """
-    if len(name) > LONGEST or not is_mangled(name):
-        return name
+    return _demangled(name) if len(name) <= LONGEST and is_mangled(name) else name
+
+
+@lru_cache(maxsize=2**12)
+def _demangled(name: str) -> str:
     try:
         return Symbol(name).text()
     except (UnreadableError, RecursionError):

@@ -12,7 +12,7 @@ from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.events import Codes
 from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.shelf import Columns, Derive
+from hta_widgets.trace.shelf import Columns, Derivations
 
 NO_DEVICE = -1
 
@@ -34,7 +34,7 @@ class GpuWork:
     launch : ndarray of int64
         Row of the launching call, -1 when it is not in the trace.
     names : tuple of str
-    derive : Derive
+    derive : Derivations
         Derives what is kept beside the rank.
     """
 
@@ -47,7 +47,7 @@ class GpuWork:
     stream: NDArray[np.int64]
     launch: NDArray[np.int64]
     names: tuple[str, ...]
-    derive: Derive = field(default_factory=Derive)
+    derive: Derivations = field(default_factory=Derivations)
 
     def __len__(self) -> int:
         """Number of pieces of work."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.errors import ParameterError
+from hta_widgets.names import remembered
 from hta_widgets.trace.events import Events, Kind
 
 
@@ -156,7 +157,7 @@ def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) 
 def _type_of_name(rules: Rules) -> Callable[[str], int]:
     """Look names up by some rules; the ranks of a job have the same names."""
 
-    @lru_cache(maxsize=1 << 12)
+    @remembered
     def type_of(name: str) -> int:
         return next((int(each) for each, pattern in rules if pattern.search(name)), -1)
 

@@ -21,7 +21,7 @@ from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.loading import LAUNCHES, PARENTS
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.notices import Notice
-from hta_widgets.trace.shelf import Columns, Derive
+from hta_widgets.trace.shelf import Columns, Derivations
 from hta_widgets.trace.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 
 Built = TypeVar("Built")
@@ -66,7 +66,7 @@ class Rank:
         self.trace = loaded.trace
         self._links = loaded.links
         self.settings = settings
-        self.derive = Derive(loaded.shelf, settings.described)
+        self.derive = Derivations(loaded.shelf, settings.described)
         self._remembered: dict[Hashable, object] = {}
 
     def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:

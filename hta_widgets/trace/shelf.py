@@ -72,7 +72,7 @@ class Shelf(NamedTuple):
         return self.folder / f"{stem_of(self.key)}-{derived}{SUFFIX}"
 
 
-class Derive(NamedTuple):
+class Derivations(NamedTuple):
     """Derives columns that no parameter changes, and keeps them where the rank is in the cache.
 
     Attributes
@@ -97,6 +97,6 @@ class Derive(NamedTuple):
             self.shelf.write(kept_as, columns)
         return columns
 
-    def within(self, part: str) -> Derive:
+    def within(self, part: str) -> Derivations:
         """Derive of a part of the rank, and keep it under names of its own."""
         return self._replace(settings=f"{part}, {self.settings}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hta_widgets.trace import cache
 from hta_widgets.trace.arrow_file import StoredTrace
+from hta_widgets.trace.freed_memory import reuse_freed_memory
 from hta_widgets.trace.links import launch_rows
 from hta_widgets.trace.nesting import parent_rows
 from hta_widgets.trace.progress import OnRead
@@ -32,6 +33,7 @@ def load_rank(
     folder : Path, optional
         Where to look for it and to keep it, if there is such a folder; the cache otherwise.
     """
+    reuse_freed_memory()
     folder = folder if folder is not None and folder.is_dir() else None
     if folder is None and not cache.wanted(source):
         return StoredTrace(source.load(rank, on_read), {})

@@ -68,7 +68,7 @@ class Shelf(NamedTuple):
         return json.dumps({**json.loads(self.key), "derived": name}, sort_keys=True)
 
     def _file(self, name: str) -> Path:
-        derived = sha256(self._key(name).encode()).hexdigest()[:16]
+        derived = sha256(f"{self.key} {name}".encode()).hexdigest()[:16]
         return self.folder / f"{stem_of(self.key)}-{derived}{SUFFIX}"
 
 

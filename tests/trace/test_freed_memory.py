@@ -1,0 +1,41 @@
+"""Memory that was freed is used again."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+ROUNDS = 20
+BLOCKS = 10
+BLOCK_BYTES = 300_000
+PAGES = BLOCKS * BLOCK_BYTES // 4096
+CHILD = f"""
+import resource, sys
+import numpy as np
+from hta_widgets.trace.freed_memory import reuse_freed_memory
+
+def touch():
+    return [np.ones({BLOCK_BYTES}, dtype=np.uint8) for _ in range({BLOCKS})]
+
+if "reuse" in sys.argv:
+    reuse_freed_memory()
+touch()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range({ROUNDS}):
+    touch()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def pages_made(*arguments):
+    child = [sys.executable, "-c", CHILD, *arguments]
+    return int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries take no notice")
+def test_pages_are_made_once():
+    assert pages_made() > ROUNDS * PAGES / 2
+    assert pages_made("reuse") < PAGES

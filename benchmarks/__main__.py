@@ -11,9 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.bench import Bench
 from benchmarks.children import CHECKOUT, Child
 from benchmarks.environments import HTA, hta_python, machine, revision, today, versions
-from benchmarks.suites import SUITES, Bench
+from benchmarks.suites import SUITES
 from benchmarks.table import markdown
 from benchmarks.traces import SHARED, Traces
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.children import Child, Outcome, by_turns, middle
+from benchmarks.bench import Bench
+from benchmarks.children import Child, Outcome, middle
 from benchmarks.table import Row
-from benchmarks.traces import H100, V100, Files, Traces
+from benchmarks.traces import H100, V100, Files
 
 QUIET = {"visualize": False}
 METHODS: dict[str, tuple[Mapping[str, Any], float]] = {
@@ -29,100 +28,11 @@ METHODS: dict[str, tuple[Mapping[str, Any], float]] = {
 
 SEQUENCES = "get_frequent_cuda_kernel_sequences"
 OPERATOR = "aten::addmm"
-MORE_OFTEN = 3
-"""So many times as often is run what takes a second or two, or two CPUs: one that others use slows
-it down for all of that time."""
-OUR_CALLS, THEIR_CALLS = 9, 3
-"""Of each method in a run."""
-
 REOPEN_S = 0.010
 FIRST_NUMBERS_S = 1.0
 SLIDER_S = 0.016
 WINDOW_S = 0.005
 REDRAW_S = 0.100
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What to measure with, and how much.
-
-    Attributes
-    ----------
-    ours, theirs : Child
-    traces : Traces
-    repeats : int
-        Times that each process is run.
-    large, medium, kernels : int
-        Events of the large and of the medium traces, GPU operations under the sliders.
-    sequences_s : float
-        How long HTA may look for kernel sequences; it is not asked to when 0.
-    """
-
-    ours: Child
-    theirs: Child
-    traces: Traces
-    repeats: int
-    large: int
-    medium: int
-    kernels: int
-    sequences_s: float
-
-    def both(self, task: str, **arguments: Any) -> tuple[list[Outcome], list[Outcome]]:  # noqa: ANN401
-        """Run a task with both, by turns."""
-        runs = {
-            "ours": partial(self.ours.run, task, **arguments),
-            "theirs": partial(self.theirs.run, task, **arguments),
-        }
-        found = by_turns(runs, self.repeats)
-        return found["ours"], found["theirs"]
-
-    def both_sides(self, task: str, **arguments: Any) -> tuple[list[Outcome], list[Outcome]]:  # noqa: ANN401
-        """Call with both, ours before and after HTA's and more often, as a call takes milliseconds.
-
-        The machine may be slow for as long as ours takes in all.
-        """
-        ours = partial(self.ours.run, task, repeats=OUR_CALLS, **arguments)
-        theirs = partial(self.theirs.run, task, repeats=THEIR_CALLS, **arguments)
-        found = by_turns({"before": ours, "theirs": theirs, "after": ours}, self.repeats)
-        return found["before"] + found["after"], found["theirs"]
-
-    def more_often(self) -> Bench:
-        """Return the same with more runs, for what is short."""
-        return replace(self, repeats=MORE_OFTEN * self.repeats)
-
-    def loads(self, files: Files) -> tuple[list[Outcome], list[Outcome], list[Outcome]]:
-        """Load with both, and with HTA without its marking of steps.
-
-        That takes as long as there are steps, and a trace made longer has more of them. Ours is
-        run before, between and after HTA's: its runs are so short that the machine may be slow for
-        all of one.
-        """
-        ours = partial(self.ours.run, "load", files=files, with_pandas=True)
-        theirs = partial(self.theirs.run, "load", files=files)
-        runs = {
-            "before": ours,
-            "theirs": theirs,
-            "between": ours,
-            "without steps": partial(theirs, without_steps=True),
-            "after": ours,
-        }
-        found = by_turns(runs, self.repeats)
-        every = [outcome for when in ("before", "between", "after") for outcome in found[when]]
-        return every, found["theirs"], found["without steps"]
-
-    def from_cache(self, **arguments: Any) -> list[Outcome]:  # noqa: ANN401
-        """Run our analyses on jobs whose ranks, and what is derived from them, are cached."""
-        with tempfile.TemporaryDirectory(dir=self.traces.work) as cache:
-            run = partial(self.ours.run, "analyses", from_cache=True, cache=cache, **arguments)
-            return by_turns({"ours": run}, self.repeats)["ours"]
-
-    def v100(self) -> Files:
-        """The large trace that has the most GPU operations."""
-        return self.traces.tiled("v100", V100, events=self.large)
-
-    def eight_ranks(self) -> Files:
-        """A job of eight ranks."""
-        return self.traces.tiled("job", V100, events=self.medium, ranks=8)
 
 
 Figure = Callable[[Outcome], float]
@@ -215,10 +125,9 @@ def analyses(bench: Bench) -> Iterator[Row]:
             name: {**arguments} | ({} if name in WHOLE_JOB else {"ranks": list(files)})
             for name, arguments in methods.items()
         }
-        ours, theirs = bench.both_sides("analyses", files=files, methods=everywhere)
+        ours, kept, theirs = bench.calls(files=files, methods=everywhere)
         for name, (_, times) in METHODS.items():
             yield Row(f"{what}: {name}", _call(ours, name), _call(theirs, name), times_better=times)
-        kept = bench.from_cache(files=files, methods=everywhere, repeats=OUR_CALLS)
         for name, (_, times) in METHODS.items():
             text = f"{what}, opened again: {name}"
             yield Row(text, _call(kept, name), _call(theirs, name), times_better=times)

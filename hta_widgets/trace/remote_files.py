@@ -42,7 +42,7 @@ _CHANGING = frozenset(
 """Fields that change with a file, as the file systems of fsspec call them."""
 
 _STREAMED_WHOLE = "hf"
-"""Asks for a whole file where it is read without blocks, however little is read of it."""
+"""Protocol whose package, reading without blocks, asks for a whole file whatever is read of it."""
 
 _PIECE_BYTES = 2**20
 _AT_ONCE = 16

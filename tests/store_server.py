@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from hashlib import sha1
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 from xml.etree import ElementTree as ET
 
+from tests.serving import OfFolder, say, serve
+
 CHANGED = "2026-11-21T12:00:00.000Z"
-HUB = r"(?P<repository>datasets/team/traces)"
+HUB = "datasets/team/traces"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(OfFolder, BaseHTTPRequestHandler):
     """Answers what gcsfs, huggingface_hub and s3fs ask."""
 
-    folder: Path
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -72,9 +71,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    def log_message(self, *_):
-        """Say nothing more."""
 
 
 def list_bucket(handler, _, __):
@@ -182,12 +178,6 @@ def state(path):
     return sha1(f"{path} {path.stat().st_mtime_ns}".encode(), usedforsecurity=False).hexdigest()
 
 
-def say(what):
-    """Write a line at once, whatever other threads write."""
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
-
-
 ANSWERS = [
     (r"/storage/v1/b/bucket/o", list_bucket),
     (r"(/download)?/storage/v1/b/bucket/o/(?P<place>.+)", send_object),
@@ -200,7 +190,4 @@ ANSWERS = [
 ]
 
 if __name__ == "__main__":
-    Handler.folder = Path(sys.argv[1])
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    say(server.server_port)
-    server.serve_forever()
+    serve(Handler)

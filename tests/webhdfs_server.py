@@ -6,16 +6,14 @@ python -m tests.webhdfs_server FOLDER
 from __future__ import annotations
 
 import json
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests.serving import OfFolder, say, serve
 
-class Handler(BaseHTTPRequestHandler):
+
+class Handler(OfFolder, BaseHTTPRequestHandler):
     """Answers what fsspec asks of a name node that is its own data node."""
-
-    folder: Path
 
     def do_GET(self):
         url = urlsplit(self.path)
@@ -45,15 +43,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *_):
-        """Say nothing more."""
-
-
-def say(what):
-    """Write a line at once, whatever other threads write."""
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
-
 
 def status(path):
     return {
@@ -65,7 +54,4 @@ def status(path):
 
 
 if __name__ == "__main__":
-    Handler.folder = Path(sys.argv[1])
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    say(server.server_port)
-    server.serve_forever()
+    serve(Handler)

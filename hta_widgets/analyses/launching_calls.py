@@ -109,9 +109,8 @@ class LaunchingCalls:
             Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]``.
         """
         names, many = self.names[places], len(self.work.names)
-        by_name = np.argsort(
-            names.astype(np.min_scalar_type(many)), kind="stable"
-        )  # few bits: fast
+        few_bits = names.astype(np.min_scalar_type(many))  # sorted fast
+        by_name = np.argsort(few_bits, kind="stable")
         order, names = places[by_name], names[by_name]
         of_name = names.astype(np.int64) * (self.names.size + 1)
         reached = np.maximum.accumulate(of_name + self.tree.ends[order])

@@ -13,14 +13,9 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceNotFoundError
 from hta_widgets.trace import cache, remote_heads
 from hta_widgets.trace import open as opening
+from tests.serving import say
 
 HEAD_BYTES = 4_000
-
-
-def say(what):
-    """Write a line at once, between those of the server."""
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
 
 
 def shares(url, *, said):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
 from fsspec.implementations.webhdfs import WebHDFS
@@ -16,25 +12,19 @@ from hta_widgets.errors import TraceNotFoundError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace import cache, cache_files, remote_heads, workers
 from hta_widgets.trace import open as opening
+from tests.serving import served
 
-ROOT = Path(__file__).parents[2]
 RANKS = 3
 HEAD_BYTES = 4_000
 
 
 class Server:
-    """A process that serves a folder, and what was asked of it since the last look."""
+    """The address of a server, and what was asked of it since the last look."""
 
-    def __init__(self, folder, log):
+    def __init__(self, address, log):
         self._log = log
-        with log.open("w") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.webhdfs_server", str(folder)], stdout=output, cwd=ROOT
-            )
-        while not (said := log.read_text()).endswith("\n"):
-            assert self.process.poll() is None
-        self._seen = len(said)
-        self.url = f"webhdfs://127.0.0.1:{said.strip()}"
+        self._seen = len(log.read_text())
+        self.url = f"webhdfs://{address}"
 
     def asked(self):
         """What was asked: the operation, the place, and the bytes from and how many."""
@@ -50,10 +40,9 @@ class Server:
 def server(tmp_path):
     folder = tmp_path / "served"
     write_sample(folder / "run", ranks=RANKS, steps=2, progress=False)
-    server = Server(folder, tmp_path / "asked.log")
-    yield server
-    server.process.kill()
-    server.process.wait()
+    log = tmp_path / "asked.log"
+    with served("tests.webhdfs_server", folder, log) as address:
+        yield Server(address, log)
 
 
 @pytest.fixture(autouse=True)

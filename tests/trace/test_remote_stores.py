@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,9 +14,9 @@ from hta_widgets import open_trace
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
 from hta_widgets.trace import cache_files
+from tests.serving import ROOT, served
 from tests.trace.open_url import HEAD_BYTES
 
-ROOT = Path(__file__).parents[2]
 RANKS = 3
 FILES = [f"run/rank-{rank}.json.gz" for rank in range(RANKS)]
 STORES = {"gs": "gs://bucket", "hf": "hf://datasets/team/traces", "s3": "s3://bucket"}
@@ -33,31 +32,21 @@ def said(tmp_path):
 def store(tmp_path, said):
     """Environment of the packages, for a server of their protocols."""
     write_sample(tmp_path / "served" / "run", ranks=RANKS, steps=2, progress=False)
-    with said.open("a") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.store_server", str(tmp_path / "served")],
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-        )
-    while not said.read_text().endswith("\n"):
-        assert server.poll() is None
-    url = f"http://127.0.0.1:{said.read_text().strip()}"
-    yield {
-        **os.environ,
-        "STORAGE_EMULATOR_HOST": url,
-        "FSSPEC_GS_TOKEN": "anon",
-        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        "HF_ENDPOINT": url,
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        cache_files.VARIABLE: str(tmp_path / "cache"),
-    }
-    server.kill()
-    server.wait()
+    with served("tests.store_server", tmp_path / "served", said) as address:
+        url = f"http://{address}"
+        yield {
+            **os.environ,
+            "STORAGE_EMULATOR_HOST": url,
+            "FSSPEC_GS_TOKEN": "anon",
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+            "HF_ENDPOINT": url,
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            cache_files.VARIABLE: str(tmp_path / "cache"),
+        }
 
 
 def open_url(url, environment, said):

@@ -104,7 +104,7 @@ def results(
     """
     remaining = dict(tasks)
     if executor is None:
-        yield from _Round(function, remaining, default_executor, AHEAD * _others()).answers()
+        yield from _Round(function, remaining, default_executor, _others()).answers()
     else:
         yield from _Round(function, remaining, lambda: executor).answers()
     if remaining:
@@ -123,8 +123,8 @@ class _Round(Generic[Key, Answer]):
         What is answered is taken out of it.
     start : callable
         Gives the executor.
-    at_once : int, optional
-        Tasks that the executor is to have; all when not given. This process does what waits.
+    processes : int, optional
+        Those of the executor, where this one does what waits; when not given, the executor has all.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class _Round(Generic[Key, Answer]):
         function: Callable[..., Answer],
         remaining: dict[Key, tuple[Any, ...]],
         start: Callable[[], Executor],
-        at_once: int | None = None,
+        processes: int | None = None,
     ) -> None:
         self._function = function
         self._remaining = remaining
         self._start = start
-        self._at_once = at_once or len(remaining)
+        self._processes = processes
         self._waiting = deque(remaining)
         self._given: dict[Future[Outcome[Answer]], Key] = {}
         self._lost: Exception | None = None
@@ -163,10 +163,17 @@ class _Round(Generic[Key, Answer]):
     def _executor(self) -> Executor:
         return self._start()
 
+    @property
+    def _room(self) -> int:
+        """Tasks that the executor is to have: the last that waits only where a process is idle."""
+        if self._processes is None:
+            return len(self._remaining)
+        return self._processes * (AHEAD if len(self._waiting) > 1 else 1)
+
     def _give(self) -> None:
         """Let the executor have as many tasks as it should."""
         try:
-            while self._waiting and len(self._given) < self._at_once:
+            while self._waiting and len(self._given) < self._room:
                 key = self._waiting[0]
                 future = self._executor.submit(attempt, self._function, *self._remaining[key])
                 self._given[future] = self._waiting.popleft()

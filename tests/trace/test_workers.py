@@ -75,6 +75,13 @@ def test_this_process_does_the_last_tasks_meanwhile(monkeypatch):
     assert len({who[number] for number in others}) == 1
 
 
+def test_the_last_task_waits_for_no_process_that_is_at_work(monkeypatch):
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    who = dict(results(done_by, {number: (number,) for number in range(2)}))
+    assert who[0] != HERE
+    assert who[1] == HERE
+
+
 def test_this_process_only_waits_for_an_executor_that_it_is_given():
     with ThreadPoolExecutor(1) as executor:
         who = dict(results(done_by, tasks(), executor))

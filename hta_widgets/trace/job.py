@@ -66,7 +66,9 @@ class Job:
         self.hold_at_most = hold_at_most
         self._notices = tuple(notices)
         self._progress = progress
-        self._loader = RankLoader(self.settings, executor, progress=progress)
+        self._loader = RankLoader(
+            self.settings, executor, all_held=hold_at_most is None, progress=progress
+        )
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
         self._remembered: dict[Hashable, Any] = {}

@@ -43,9 +43,16 @@ def load_rank(
             on_read(source.size)
         return found
     source = source.here()
-    trace = source.load(rank, on_read)
-    links = {LAUNCHES: launch_rows(trace.events), PARENTS: parent_rows(trace.events)}
-    loaded = cache.store(source, rank, StoredTrace(trace, links), folder)
+    linked = with_links(StoredTrace(source.load(rank, on_read), {}))
+    loaded = cache.store(source, rank, linked, folder)
     if loaded.shelf is not None:
         source.drop_copy()
     return loaded
+
+
+def with_links(loaded: StoredTrace) -> StoredTrace:
+    """Return a trace with the links of its events."""
+    if loaded.links:
+        return loaded
+    events = loaded.trace.events
+    return loaded._replace(links={LAUNCHES: launch_rows(events), PARENTS: parent_rows(events)})

@@ -19,7 +19,7 @@ from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.progress import OnRead
 from hta_widgets.trace.rank import RankSettings
 from hta_widgets.trace.rank_source import RankSource
-from hta_widgets.trace.rank_tasks import Question, RankTask, keep_rank, reduce_rank
+from hta_widgets.trace.rank_tasks import Question, RankTask, hold_rank, keep_rank, reduce_rank
 
 PARALLEL_BYTES: Final = 150 * 2**20
 """Bytes to read, inflated, below which starting processes takes longer than they save."""
@@ -36,15 +36,24 @@ class RankLoader:
     settings : RankSettings
     executor : Executor, optional
         Used whenever there is anything to load; processes of this machine when not given.
+    all_held : bool
+        Whether the job holds whatever it loads; ranks that it may drop are opened again from files,
+        though the cache may be off.
     progress : bool
         Show a bar over the bytes of a URL that are fetched here before they are loaded.
     """
 
     def __init__(
-        self, settings: RankSettings, executor: Executor | None = None, *, progress: bool = False
+        self,
+        settings: RankSettings,
+        executor: Executor | None = None,
+        *,
+        all_held: bool = True,
+        progress: bool = False,
     ) -> None:
         self._settings = settings
         self._executor = executor
+        self._all_held = all_held
         self._progress = progress
 
     def load(
@@ -65,15 +74,18 @@ class RankLoader:
                 yield rank, self.load_here(fetched, rank, on_read)
             return
         tasks = {rank: (self._task(waiting[rank], rank),) for rank in biggest_first(waiting)}
-        for rank, _ in workers.results(keep_rank, tasks, self._executor):
-            yield rank, self.load_here(waiting[rank], rank)
+        here = hold_rank if self._all_held else keep_rank
+        for rank, held in workers.results(keep_rank, tasks, self._executor, here):
+            yield rank, held or self.load_here(waiting[rank], rank)
             on_read(waiting[rank].size)
 
     def load_here(
         self, source: RankSource, rank: int, on_read: OnRead | None = None
     ) -> StoredTrace:
         """Load one rank in this process."""
-        return load_rank(source, rank, on_read, self._existing_folder(source))
+        folder = self._existing_folder(source)
+        loaded = load_rank(source, rank, on_read, folder)
+        return loaded._replace(shelf=None) if folder and self._all_held else loaded
 
     def ask(
         self,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hta_widgets.trace.loading import load_rank
+from hta_widgets.trace.arrow_file import StoredTrace
+from hta_widgets.trace.loading import load_rank, with_links
 from hta_widgets.trace.rank import Rank, RankSettings
 from hta_widgets.trace.rank_source import RankSource
 
@@ -43,6 +44,11 @@ class Question(NamedTuple):
 def keep_rank(task: RankTask) -> None:
     """Load a rank, so that its Arrow file lies in the folder."""
     load_rank(task.source, task.rank, folder=task.folder)
+
+
+def hold_rank(task: RankTask) -> StoredTrace:
+    """Load a rank for this process, which needs no file of it but that of the cache."""
+    return with_links(load_rank(task.source, task.rank))
 
 
 def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:

@@ -78,6 +78,7 @@ def results(
     function: Callable[..., Answer],
     tasks: Mapping[Key, tuple[Any, ...]],
     executor: Executor | None = None,
+    here: Callable[..., Answer] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
     """Call a function for each task, in any order, the first ones first.
 
@@ -92,6 +93,8 @@ def results(
     executor : Executor, optional
         When not given, processes of this machine begin with the first tasks and, meanwhile, this
         one with the last: it would only wait, and has all imported that they still have to.
+    here : callable, optional
+        What this process calls instead of the function, for the tasks that it does.
 
     Yields
     ------
@@ -103,14 +106,15 @@ def results(
         The first that the function raises.
     """
     remaining = dict(tasks)
+    here = here or function
     if executor is None:
-        yield from _Round(function, remaining, default_executor, _others()).answers()
+        yield from _Round(function, here, remaining, default_executor, _others()).answers()
     else:
-        yield from _Round(function, remaining, lambda: executor).answers()
+        yield from _Round(function, here, remaining, lambda: executor).answers()
     if remaining:
-        yield from _Round(function, remaining, fresh_executor).answers()
+        yield from _Round(function, here, remaining, fresh_executor).answers()
     for key in list(remaining):
-        yield key, function(*remaining.pop(key))
+        yield key, here(*remaining.pop(key))
 
 
 class _Round(Generic[Key, Answer]):
@@ -118,7 +122,8 @@ class _Round(Generic[Key, Answer]):
 
     Parameters
     ----------
-    function : callable
+    function, here : callable
+        What the executor calls for a task, and what this process does.
     remaining : dict of key to arguments
         What is answered is taken out of it.
     start : callable
@@ -130,11 +135,13 @@ class _Round(Generic[Key, Answer]):
     def __init__(
         self,
         function: Callable[..., Answer],
+        here: Callable[..., Answer],
         remaining: dict[Key, tuple[Any, ...]],
         start: Callable[[], Executor],
         processes: int | None = None,
     ) -> None:
         self._function = function
+        self._here = here
         self._remaining = remaining
         self._start = start
         self._processes = processes
@@ -149,7 +156,7 @@ class _Round(Generic[Key, Answer]):
                 self._give()
                 if self._waiting:
                     key = self._waiting.pop()
-                    yield key, self._function(*self._remaining.pop(key))
+                    yield key, self._here(*self._remaining.pop(key))
                     yield from self._taken([future for future in self._given if future.done()])
                 else:
                     yield from self._taken(as_completed(self._given))

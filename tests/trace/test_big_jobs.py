@@ -24,6 +24,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace import cache, cache_files, rank_loader, workers
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.job import ANSWERS_KEPT
+from hta_widgets.trace.rank_source import RankSource
 
 
 def compared_with_itself(job):
@@ -146,9 +147,21 @@ def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
         assert_same(job, expected, analysis)
     own = job._loader.__dict__.get("_own_folder")
     assert (own is None) == kept
-    assert len(list((own or tmp_path / "cache").iterdir())) == RANKS
+    files = len(list((own or tmp_path / "cache").iterdir()))
+    assert files == RANKS if kept else workers.AHEAD <= files < RANKS
     del job
     assert own is None or not own.exists()
+
+
+def test_a_job_that_drops_ranks_keeps_files_of_all(folder, big, monkeypatch):  # noqa: ARG001
+    monkeypatch.setenv(cache_files.VARIABLE, cache_files.OFF)
+    monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    job = open_trace(folder, progress=False)
+    job.load(progress=False)
+    assert len(job._loaded) == HELD
+    monkeypatch.setattr(RankSource, "load", None)
+    assert [len(job.rank(rank).trace.events) > 0 for rank in job.ranks] == [True] * RANKS
 
 
 def test_the_biggest_rank_is_loaded_first():

@@ -82,6 +82,13 @@ def test_the_last_task_waits_for_no_process_that_is_at_work(monkeypatch):
     assert who[1] == HERE
 
 
+def test_this_process_may_do_it_in_another_way(monkeypatch):
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    answers = dict(results(doubled, tasks(), here=str))
+    assert (answers[0], answers[1], answers[3]) == (0, 2, "3")
+    assert answers[2] in (4, "2")
+
+
 def test_this_process_only_waits_for_an_executor_that_it_is_given():
     with ThreadPoolExecutor(1) as executor:
         who = dict(results(done_by, tasks(), executor))

@@ -17,6 +17,9 @@ REAL_TRACES = Path(
 )
 REFERENCE = REAL_TRACES.parent / "reference" / "hta.json"
 
+MATRIX = "what every method gives"
+"""Property of a test that is printed at the end, whichever process ran the test."""
+
 
 @pytest.fixture(scope="session")
 def real_traces() -> Path:
@@ -24,3 +27,11 @@ def real_traces() -> Path:
     if not REAL_TRACES.is_dir():
         pytest.skip(f"no real traces at {REAL_TRACES}")
     return REAL_TRACES
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    properties = [each.user_properties for each in terminalreporter.getreports("passed")]
+    lines = sorted(str(value) for of in properties for name, value in of if name == MATRIX)
+    if lines:
+        terminalreporter.section(MATRIX)
+        terminalreporter.write_line("\n".join(lines))

@@ -27,6 +27,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
+from tests.conftest import MATRIX
 
 SAMPLE = "sample job"
 TRACES = (
@@ -129,15 +130,14 @@ def trace_folder(request, tmp_path):
 
 
 @pytest.mark.parametrize("trace_folder", [SAMPLE, *TRACES], indirect=True)
-def test_every_method(trace_folder, tmp_path, request, capsys):
+def test_every_method(trace_folder, tmp_path, request, record_property):
     output = tmp_path / "overlaid"
     output.mkdir()
     before = {path: path.read_bytes() for path in trace_folder.iterdir()}
     analysis = TraceAnalysis(trace_dir=trace_folder, progress=False)
     results = {name: size(method(analysis, output)) for name, method in METHODS.items()}
-    with capsys.disabled():
-        cells = "  ".join(f"{name} {result}" for name, result in results.items())
-        print(f"\n{request.node.callspec.id:<24} {cells}", end="")  # noqa: T201
+    cells = "  ".join(f"{name} {result}" for name, result in results.items())
+    record_property(MATRIX, f"{request.node.callspec.id:<24} {cells}")
     assert {path: path.read_bytes() for path in before} == before
     findings = [analyse(analysis.job).finding for analyse in ANALYSES]
     assert all(finding.endswith(".") and len(finding) > 20 for finding in findings)

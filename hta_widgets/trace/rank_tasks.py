@@ -48,7 +48,11 @@ def keep_rank(task: RankTask) -> None:
 
 def hold_rank(task: RankTask) -> StoredTrace:
     """Load a rank for this process, which needs no file of it but that of the cache."""
-    return with_links(load_rank(task.source, task.rank))
+    source = task.source.here()
+    held = with_links(load_rank(source, task.rank))
+    if held.shelf is None:
+        source.drop_copy()
+    return held
 
 
 def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:

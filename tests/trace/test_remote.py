@@ -31,7 +31,9 @@ from hta_widgets.trace import cache, cache_files, progress, remote_copies, remot
 from hta_widgets.trace import open as opening
 from hta_widgets.trace.loading import load_rank
 from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
+from hta_widgets.trace.rank import RankSettings
 from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.rank_tasks import RankTask, hold_rank
 from hta_widgets.trace.remote import fetched
 from tests import nsys_export as nsys
 from tests.cupti_folder import row, write_cupti_folder
@@ -427,6 +429,15 @@ def test_without_a_cache_a_worker_fetches_into_the_folder_of_the_job(run, monkey
     remote_copies._temporary_folder.cache_clear()
     assert source.here().path == job.sources[1].path
     assert source.path.exists()
+
+
+def test_without_a_cache_a_rank_that_is_held_leaves_no_copy(run, monkeypatch):
+    monkeypatch.setenv(cache_files.VARIABLE, "off")
+    source = open_trace(run, progress=False).sources[1]
+    assert source.path.exists()
+    held = hold_rank(RankTask(source, 1, RankSettings(), None))
+    assert held.trace.source == f"{run}/rank1.json.gz"
+    assert not source.path.exists()
 
 
 def test_an_export(remote, tmp_path):

@@ -26,6 +26,8 @@ ROW_HEIGHT = 26
 _TITLE_HEIGHT = 36
 _LEGEND_HEIGHT = 24
 _MARGIN_HEIGHT = 70
+_LEAST_HEIGHT = 150
+"""With less, a legend above and the title of an axis leave plotly no room between them."""
 
 
 def type_color(kernel_type: str) -> str:
@@ -39,7 +41,7 @@ def type_color(kernel_type: str) -> str:
 
 def height_for_rows(rows: int) -> int:
     """Height (px) at which so many horizontal bars can be told apart."""
-    return max(120, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
+    return max(_LEAST_HEIGHT, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 
 def drawing(traces: list[Trace], **layout: Any) -> Drawing:  # noqa: ANN401

@@ -21,6 +21,7 @@ from hta_widgets.panels.latest import Latest
 from hta_widgets.panels.outcome import Outcome
 from hta_widgets.panels.selection import Selection, ascending
 from hta_widgets.panels.summary import html_summary
+from hta_widgets.panels.turns import TURN, in_turn
 from hta_widgets.panels.view import as_text
 from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
@@ -97,6 +98,7 @@ class Panel(anywidget.AnyWidget):
     _assets = anywidget.WidgetTrait().tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
 
+    @in_turn
     def __init__(
         self,
         source: Job | HasJob | TraceSource,
@@ -189,12 +191,13 @@ class Panel(anywidget.AnyWidget):
         ...     panel.num_kernels = 5
         ...     panel.duration_ratio = 0.5
         """
-        self._holding += 1
-        try:
-            yield
-        finally:
-            self._holding -= 1
-            self._flush()
+        with TURN:
+            self._holding += 1
+            try:
+                yield
+            finally:
+                self._holding -= 1
+                self._flush()
 
     def close(self) -> None:
         """Close the panel and let go of the selection."""
@@ -262,6 +265,7 @@ class Panel(anywidget.AnyWidget):
         self._stale = True
         self._flush()
 
+    @in_turn
     def _flush(self) -> None:
         asked = self._req > self._view["rev"]
         if self._holding:
@@ -271,6 +275,7 @@ class Panel(anywidget.AnyWidget):
         elif asked or self._refusal:
             self._publish({**self._view, "error": self._error()})
 
+    @in_turn
     def _current(self) -> Outcome:
         if self._stale:
             self._compute()

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from traitlets import Int, List, Unicode, validate
 
 from hta_widgets.panels.assets import SharedModel
+from hta_widgets.panels.turns import in_turn
 from hta_widgets.trace.job import Job
 
 
@@ -37,6 +38,11 @@ class Selection(SharedModel):
         if selection is None or selection.comm is None:
             selection = _of_job[job] = cls()
         return selection
+
+    @in_turn
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take over a message of the browser, in all panels that follow."""
+        super().set_state(sync_data)
 
     @validate("ranks", "streams")
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
@@ -29,6 +30,8 @@ ANSWERS_KEPT = 64
 
 class Job:
     """The ranks of one job.
+
+    Threads may share it: a notebook's cells and its panels do. One waits while another loads.
 
     Parameters
     ----------
@@ -69,6 +72,7 @@ class Job:
         self._loader = RankLoader(
             self.settings, executor, all_held=hold_at_most is None, progress=progress
         )
+        self._turn = RLock()
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
         self._remembered: dict[Hashable, Any] = {}
@@ -109,10 +113,11 @@ class Job:
     def rank(self, rank: int) -> Rank:
         """Return one rank, loading it when it is first asked for."""
         self.select_ranks([rank])
-        if rank not in self._loaded:
-            self._hold(self._loader.load_here(self.sources[rank], rank))
-        self._loaded[rank] = self._loaded.pop(rank)
-        return self._loaded[rank]
+        with self._turn:
+            if rank not in self._loaded:
+                self._hold(self._loader.load_here(self.sources[rank], rank))
+            self._loaded[rank] = self._loaded.pop(rank)
+            return self._loaded[rank]
 
     def add_trace(self, trace: Trace) -> None:
         """Take over a trace that has been loaded already."""
@@ -120,11 +125,12 @@ class Job:
 
     def add(self, loaded: StoredTrace) -> None:
         """Take over a trace with what was derived from it, for as long as the job lives."""
-        self._given.add(loaded.trace.rank)
-        self._remembered.clear()
-        for known in self._reduced.values():
-            known.pop(loaded.trace.rank, None)
-        self._hold(loaded)
+        with self._turn:
+            self._given.add(loaded.trace.rank)
+            self._remembered.clear()
+            for known in self._reduced.values():
+                known.pop(loaded.trace.rank, None)
+            self._hold(loaded)
 
     def _hold(self, loaded: StoredTrace) -> None:
         number = loaded.trace.rank
@@ -141,17 +147,18 @@ class Job:
 
     def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
         """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
-        missing = {
-            rank: self.sources[rank]
-            for rank in self.select_ranks(ranks)
-            if rank not in self._loaded
-        }
-        if missing:
-            total = sum(source.size for source in missing.values())
-            with byte_bar(f"Loading {self.name}", total, show=progress) as advance:
-                for _, loaded in self._loader.load(missing, advance):
-                    self._hold(loaded)
+        chosen = self.select_ranks(ranks)
+        with self._turn:
+            missing = {rank: self.sources[rank] for rank in chosen if rank not in self._loaded}
+            if missing:
+                self._load(missing, progress=progress)
         return self
+
+    def _load(self, sources: Mapping[int, RankSource], *, progress: bool) -> None:
+        total = sum(source.size for source in sources.values())
+        with byte_bar(f"Loading {self.name}", total, show=progress) as advance:
+            for _, loaded in self._loader.load(sources, advance):
+                self._hold(loaded)
 
     def gpu_work(self, rank: int) -> GpuWork:
         """GPU work of one rank that takes part in the analyses."""
@@ -163,10 +170,11 @@ class Job:
         For something small that an analysis puts together from several ranks; what it derives from
         one rank, the rank remembers (`Rank.remember`).
         """
-        value = self._remembered.pop(key) if key in self._remembered else build()
-        self._remembered[key] = value
-        for oldest in [*self._remembered][:-ANSWERS_KEPT]:
-            del self._remembered[oldest]
+        with self._turn:
+            value = self._remembered.pop(key) if key in self._remembered else build()
+            self._remembered[key] = value
+            for oldest in [*self._remembered][:-ANSWERS_KEPT]:
+                del self._remembered[oldest]
         return cast("Built", value)
 
     def reduce(
@@ -198,14 +206,14 @@ class Job:
         """
         chosen = self.select_ranks(tuple(ranks))
         key, question = (name, *arguments), Question(function, arguments)
-        known = self._known(key)
-        missing = [rank for rank in chosen if rank not in known]
-        away = self._away(missing)
-        self._ask_workers(key, question, away)
-        for rank in missing:
-            if rank not in known:
-                known[rank] = question.asked_of(self.rank(rank))
-        return {rank: cast("Built", known[rank]) for rank in chosen}
+        with self._turn:
+            known = self._known(key)
+            missing = [rank for rank in chosen if rank not in known]
+            self._ask_workers(key, question, self._away(missing))
+            for rank in missing:
+                if rank not in known:
+                    known[rank] = question.asked_of(self.rank(rank))
+            return {rank: cast("Built", known[rank]) for rank in chosen}
 
     def _known(self, key: _Key) -> dict[int, Any]:
         """Answers to a question so far; those to what was asked longest ago are forgotten."""

@@ -13,16 +13,18 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Browser, Locator, Page, WebSocket
+from playwright.sync_api import Browser, Locator, Page, WebSocket, expect
 
 START_S = 60
 CELLS_MS = 60_000
+ANSWER_S = 20
+expect.set_options(timeout=ANSWER_S * 1000)
 PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
 SETTINGS = {
@@ -41,6 +43,10 @@ RUN_ALL = """async () => {
     await panel.sessionContext.session.kernel.info;
     await jupyterapp.commands.execute('notebook:run-all-cells');
 }"""
+
+KERNEL_IS_IDLE = """() =>
+    globalThis.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
+"""
 
 ASK_KERNEL = """async (code) => {
     const { kernel } = jupyterapp.shell.currentWidget.sessionContext.session;
@@ -72,6 +78,16 @@ class LabPage:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
+    def wait_for_kernel(self) -> None:
+        """Wait until JupyterLab is there and its kernel idle."""
+        self.page.wait_for_function(KERNEL_IS_IDLE, timeout=CELLS_MS)
+
+    def reload(self) -> None:
+        """Save the notebook and load the page again."""
+        self.save()
+        self.page.reload()
+        self.wait_for_kernel()
+
     def run_all(self) -> None:
         """Run every cell and fail on the first error."""
         self.page.evaluate(RUN_ALL)
@@ -92,11 +108,18 @@ class LabPage:
         assert answer["status"] == "ok", answer
         return json.loads(ast.literal_eval(answer["data"]["text/plain"]))
 
-    def wait_for(self, expression: str, expected: Any, seconds: float = 10) -> None:
+    def wait_for(self, expression: str, expected: Any, seconds: float = ANSWER_S) -> None:
         """Wait until an expression in the kernel has a value."""
         deadline = time.monotonic() + seconds
         while (value := self.python(expression)) != expected:
             assert time.monotonic() < deadline, f"{expression} is {value!r}, not {expected!r}"
+            self.page.wait_for_timeout(50)
+
+    def wait_until(self, holds: Callable[[], bool], seconds: float = ANSWER_S) -> None:
+        """Wait until something that the page shows is so."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"not so after {seconds} s"
             self.page.wait_for_timeout(50)
 
     def execute(self, statement: str) -> None:
@@ -162,11 +185,7 @@ class Lab:
         self._pages.append(page)
         shown = LabPage(page, self.root, name)
         page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
-        page.wait_for_function(
-            "() => globalThis.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'",
-            timeout=CELLS_MS,
-        )
+        shown.wait_for_kernel()
         shown.run_all()
         return shown
 

@@ -82,9 +82,8 @@ def test_launch_cutoffs(lab: Lab, job8: str):
     field.press("Enter")
     page.wait_for("panel.runtime_cutoff", 5)
     expect(page.panel().locator(".hta-finding")).to_contain_text("5 µs")
-    after = page.charts()
-    assert after[1] != before[1]
-    assert after[2] != before[2]
+    page.wait_until(lambda: page.charts()[1] != before[1])
+    page.wait_until(lambda: page.charts()[2] != before[2])
     page.screenshot("launch stats")
 
 
@@ -189,12 +188,16 @@ def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     page.screenshot("counters written")
 
 
+def transfers(page: LabPage) -> set[str]:
+    return {line["name"].split(" · ")[-1] for line in page.charts()[0]}
+
+
 def test_memory_bandwidth_by_transfer(lab: Lab, job8: str):
     page = open_panel(lab, job8, "MemoryBandwidthPanel(job)")
     page.panel().get_by_role("radio", name="Memcpy HtoD").check(force=True)
     page.wait_for("panel.transfer", "Memcpy HtoD")
     expect(page.panel().locator(".js-plotly-plot")).not_to_contain_text("Memset")
-    assert {line["name"].split(" · ")[-1] for line in page.charts()[0]} == {"Memcpy HtoD (GB/s)"}
+    page.wait_until(lambda: transfers(page) == {"Memcpy HtoD (GB/s)"})
     drag(page, page.panel().locator(".js-plotly-plot .nsewdrag").first, 0.2, 0.5)
     page.page.wait_for_function("() => document.querySelector('.hta-zoom button:not([hidden])')")
     window: list[Any] = page.python("panel.window_us")

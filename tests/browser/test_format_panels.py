@@ -79,8 +79,7 @@ def test_512_ranks_of_a_recipe_folder(lab: Lab, recipe512: str):
     page.screenshot("rank overlap 512")
     value = slide(page, "Slices", 0.15, 0.5)
     page.wait_for("panel.slices", value)
-    page.page.wait_for_timeout(500)
-    assert rows_drawn(page, 1) == (RANKS, value)
+    page.wait_until(lambda: rows_drawn(page, 1) == (RANKS, value))
     parts = "['compute_ns', 'communicate_ns', 'overlap_ns', 'empty_ns']"
     total = page.python(f"int(panel.result.slices[{parts}].sum().sum())")
     assert total == page.python("int(panel.result.lanes['span_ns'].sum())")
@@ -136,8 +135,7 @@ def test_any_percentage_of_the_longest(lab: Lab, tables8: str):
     page.wait_for("panel.percent", value)
     assert value not in (1, 5, 10)
     assert page.python("sorted(set(panel.result.tails['percent']))[-1]") == max(value, 10)
-    page.page.wait_for_timeout(300)
-    assert page.charts() != before
+    page.wait_until(lambda: page.charts() != before)
     choose(page, "Host")
     page.wait_for("panel.side", "host")
     page.panel().locator("summary", has_text="Data table").click()

@@ -37,8 +37,7 @@ def test_a_choice(lab: Lab, real_traces: Path, *, panel, job, choice, trait, val
     expect(page.panel().locator(".hta-error")).to_be_hidden()
     assert page.python("len(panel.table) > 0")
     if panel != "LaunchStatsPanel":
-        page.page.wait_for_timeout(500)
-        assert page.charts() != before
+        page.wait_until(lambda: page.charts() != before)
 
 
 @pytest.mark.parametrize("panel", ["QueueLengthPanel", "MemoryBandwidthPanel"])

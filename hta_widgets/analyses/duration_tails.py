@@ -17,6 +17,7 @@ from hta_widgets.analyses.duration_categories import (
     side_of,
 )
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.rows import Row, records
 from hta_widgets.analyses.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
@@ -143,6 +144,17 @@ def events_needed(percent: float) -> int:
     return -(-_ALL_TENTHS // _tenths(percent))
 
 
+def defined_tails(tails: pd.DataFrame, percent: float) -> list[Row]:
+    """Rows of `DurationTails.tails` of all the ranks together, where a percentage is defined."""
+    return [
+        row
+        for row in records(tails)
+        if row["rank"] == ALL_RANKS
+        and row["percent"] == percent
+        and not math.isnan(row["share_percent"])
+    ]
+
+
 def _tenths(percent: float) -> int:
     """Whole tenths of a per cent, with which numbers of events are reckoned exactly."""
     if not math.isfinite(percent) or not 1 <= (tenths := round(10 * percent)) <= _ALL_TENTHS:
@@ -253,14 +265,13 @@ def _finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
     if not categories:
         return "No kernels, copies or calls of the CPU were recorded on these ranks."
     share_asked = in_percent(tenths / 10)
-    asked = tails[(tails["rank"] == ALL_RANKS) & (tails["percent"] == tenths / 10)]
-    asked = asked[asked["share_percent"].notna()]
-    if asked.empty:
+    asked = defined_tails(tails, tenths / 10)
+    if not asked:
         return (
             f"No category has the {events_needed(tenths / 10):,} events of which {share_asked} is "
             "at least one."
         )
-    heaviest = asked.iloc[asked["share_percent"].argmax()]
+    heaviest = max(asked, key=lambda row: row["share_percent"])
     durations = categories[heaviest["category"]].durations
     return (
         f"The heaviest tail is that of the {_NAMES[heaviest['category']]}: the longest "

@@ -28,6 +28,7 @@ _COLUMNS = (
     *("name", "sum_ns", "max_ns", "min_ns", "stddev_ns", "mean_ns"),
     *("kernel_type", "rank", "count", "folded"),
 )
+_Columns = dict[str, NDArray[Any]]
 _TYPES = (KernelType.COMPUTATION, KernelType.COMMUNICATION, KernelType.MEMORY)
 
 
@@ -59,7 +60,7 @@ class KernelBreakdown(Result):
 class _OfRank(NamedTuple):
     """What no parameter changes on one rank: statistics of each kernel, and time (ns)."""
 
-    kernels: dict[str, NDArray[Any]]
+    kernels: _Columns
     time_by_combination: Times
 
 
@@ -101,19 +102,19 @@ def kernel_breakdown(
     _check(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
     of_ranks = job.reduce("kernel breakdown", _of_rank, chosen).values()
-    statistics = pd.DataFrame(
-        {name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS}
-    )
+    statistics = {
+        name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS
+    }
     if not include_memory_kernels:
-        wanted = statistics["kernel_type"] != KernelType.MEMORY.name
-        statistics = statistics[wanted].reset_index(drop=True)
+        statistics = _rows(statistics, statistics["kernel_type"] != KernelType.MEMORY.name)
+    every_kernel = pd.DataFrame(statistics)
     times = [each.time_by_combination for each in of_ranks]
     table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
     return KernelBreakdown(
         types=table,
-        kernels=_folded(statistics, duration_ratio, num_kernels),
-        every_kernel=statistics,
-        finding=_finding(table, statistics),
+        kernels=pd.DataFrame(_folded(statistics, duration_ratio, num_kernels)),
+        every_kernel=every_kernel,
+        finding=_finding(table, every_kernel),
         notices=(*job.notices_for(chosen), *job.lacking(chosen, Recorded.KERNELS)),
     )
 
@@ -154,7 +155,7 @@ def _time_by_type(total: Times, *, include_memory: bool) -> pd.DataFrame:
     )
 
 
-def _launch_statistics(rank: Rank) -> dict[str, NDArray[Any]]:
+def _launch_statistics(rank: Rank) -> _Columns:
     """Columns of statistics per type and name, longest first within a type."""
     work = rank.gpu_work
     wanted = np.flatnonzero(work.type != KernelType.OTHER)
@@ -180,28 +181,32 @@ def _launch_statistics(rank: Rank) -> dict[str, NDArray[Any]]:
     order = [place for *_, place in sorted((*key, place) for place, key in enumerate(keys))]
     for name in ("name", "kernel_type"):
         columns[name] = np.array(columns[name], dtype=object)
-    return {name: column[order] for name, column in columns.items()}
+    return _rows(columns, order)
 
 
-def _folded(statistics: pd.DataFrame, duration_ratio: float, num_kernels: int) -> pd.DataFrame:
+def _rows(columns: _Columns, wanted: Any) -> _Columns:  # noqa: ANN401  # whatever numpy takes
+    return {name: column[wanted] for name, column in columns.items()}
+
+
+def _folded(statistics: _Columns, duration_ratio: float, num_kernels: int) -> _Columns:
     """Keep the top kernels of each rank and type; the rest of each becomes one row."""
     first = _first_of_each_type(statistics)
-    group = np.repeat(np.arange(first.size), np.diff(first, append=len(statistics)))
-    sum_ns = statistics["sum_ns"].to_numpy()
+    sum_ns = statistics["sum_ns"]
+    group = np.repeat(np.arange(first.size), np.diff(first, append=sum_ns.size))
     before = np.cumsum(sum_ns) - sum_ns
     needed = _time_to_reach(reduce_runs(np.add, sum_ns, first), duration_ratio)
     named = (before - before[first][group] < needed[group]) | (duration_ratio == 1)
     named &= np.arange(group.size) - first[group] < num_kernels
-    parts: list[pd.DataFrame] = [statistics[named], _others(statistics[~named], group[~named])]
-    table = pd.concat(parts, ignore_index=True)
+    top, others = _rows(statistics, named), _others(_rows(statistics, ~named), group[~named])
+    table = {name: np.concatenate([top[name], others[name]]) for name in _COLUMNS}
     keys = [table[name].tolist() for name in ("kernel_type", "name", "rank")]
-    order = sorted(range(len(table)), key=[*zip(*keys, strict=True)].__getitem__)
-    return table.take(order).reset_index(drop=True)
+    order = sorted(range(len(keys[0])), key=[*zip(*keys, strict=True)].__getitem__)
+    return _rows(table, order)
 
 
-def _first_of_each_type(statistics: pd.DataFrame) -> NDArray[np.int64]:
+def _first_of_each_type(statistics: _Columns) -> NDArray[np.int64]:
     """Places at which another rank or type begins."""
-    rank, kernel_type = (statistics[name].to_numpy(object) for name in ("rank", "kernel_type"))
+    rank, kernel_type = statistics["rank"], statistics["kernel_type"]
     changes = (rank[1:] != rank[:-1]) | (kernel_type[1:] != kernel_type[:-1])
     return np.flatnonzero(np.concatenate((np.ones(min(rank.size, 1), dtype=bool), changes)))
 
@@ -212,57 +217,54 @@ def _time_to_reach(totals: Times, ratio: float) -> Times:
     return np.array([math.ceil(share * total) for total in totals.tolist()], dtype=np.int64)
 
 
-def _others(rest: pd.DataFrame, group: NDArray[np.int64]) -> pd.DataFrame:
+def _others(rest: _Columns, group: NDArray[np.int64]) -> _Columns:
     """One row per group with the statistics over all launches of its kernels."""
     first = np.flatnonzero(np.diff(group, prepend=-1))
     kernels = np.diff(first, append=group.size)
-    count = rest["count"].to_numpy()
+    count = rest["count"]
     launches = reduce_runs(np.add, count, first)
-    sum_ns = reduce_runs(np.add, rest["sum_ns"].to_numpy(), first)
+    sum_ns = reduce_runs(np.add, rest["sum_ns"], first)
     mean_ns = sum_ns / launches
-    within = np.square(rest["stddev_ns"].to_numpy()) * (count - 1)
-    between = count * np.square(rest["mean_ns"].to_numpy() - np.repeat(mean_ns, kernels))
+    within = np.square(rest["stddev_ns"]) * (count - 1)
+    between = count * np.square(rest["mean_ns"] - np.repeat(mean_ns, kernels))
     squares = reduce_runs(np.add, within + between, first)
-    return pd.DataFrame(
-        {
-            "name": OTHERS,
-            "sum_ns": sum_ns,
-            "max_ns": reduce_runs(np.maximum, rest["max_ns"].to_numpy(), first),
-            "min_ns": reduce_runs(np.minimum, rest["min_ns"].to_numpy(), first),
-            "stddev_ns": np.sqrt(squares / np.maximum(launches - 1, 1)),
-            "mean_ns": mean_ns,
-            "kernel_type": rest["kernel_type"].to_numpy()[first],
-            "rank": rest["rank"].to_numpy()[first],
-            "count": launches,
-            "folded": kernels,
-        },
-        columns=list(_COLUMNS),
-    )
+    return {
+        "name": np.full(first.size, OTHERS, dtype=object),
+        "sum_ns": sum_ns,
+        "max_ns": reduce_runs(np.maximum, rest["max_ns"], first),
+        "min_ns": reduce_runs(np.minimum, rest["min_ns"], first),
+        "stddev_ns": np.sqrt(squares / np.maximum(launches - 1, 1)),
+        "mean_ns": mean_ns,
+        "kernel_type": rest["kernel_type"][first],
+        "rank": rest["rank"][first],
+        "count": launches,
+        "folded": kernels,
+    }
 
 
-class _Total(NamedTuple):
+class KernelTotal(NamedTuple):
     """Time (ns) and launches of a kernel on all ranks."""
 
     ns: int
     launches: int
 
 
-def _over_ranks(statistics: pd.DataFrame) -> dict[tuple[str, str], _Total]:
+def totals_over_ranks(every_kernel: pd.DataFrame) -> dict[tuple[str, str], KernelTotal]:
     """Total of each kernel by its type and name, in order of its first row."""
-    totals: dict[tuple[str, str], _Total] = {}
+    totals: dict[tuple[str, str], KernelTotal] = {}
     names = ("kernel_type", "name", "sum_ns", "count")
     for kernel_type, name, ns, launches in zip(
-        *(statistics[each].tolist() for each in names), strict=True
+        *(every_kernel[each].tolist() for each in names), strict=True
     ):
-        before = totals.get((kernel_type, name), _Total(0, 0))
-        totals[kernel_type, name] = _Total(before.ns + ns, before.launches + launches)
+        before = totals.get((kernel_type, name), KernelTotal(0, 0))
+        totals[kernel_type, name] = KernelTotal(before.ns + ns, before.launches + launches)
     return totals
 
 
-def _finding(types: pd.DataFrame, statistics: pd.DataFrame) -> str:
-    if statistics.empty:
+def _finding(types: pd.DataFrame, every_kernel: pd.DataFrame) -> str:
+    if every_kernel.empty:
         return "No kernels were recorded on these ranks."
-    by_kernel = _over_ranks(statistics)
+    by_kernel = totals_over_ranks(every_kernel)
     kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
     top = by_kernel[kernel_type, name]
     if types.empty:

@@ -1,4 +1,4 @@
-"""Tables from rows that were reckoned one by one."""
+"""Tables from rows that were reckoned one by one, and rows of small tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+Row = dict[str, Any]
+
 
 def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd.DataFrame:
     """Put rows into columns of the given types; without rows, the columns are empty."""
     return pd.DataFrame(
         {name: np.array([row[name] for row in rows], dtype=of) for name, of in types.items()}
     )
+
+
+def records(table: pd.DataFrame) -> list[Row]:
+    """Rows of a table by the names of its columns, which are read one at a time.
+
+    Examples
+    --------
+    >>> records(pd.DataFrame({"rank": [0, 1], "name": ["a", "b"]}))
+    [{'rank': 0, 'name': 'a'}, {'rank': 1, 'name': 'b'}]
+    """
+    names = list(table.columns)
+    columns = [table[name].tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

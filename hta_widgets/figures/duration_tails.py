@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from itertools import accumulate, groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails
+from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
+from hta_widgets.analyses.rows import Row, records
 from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.style import (
     NEUTRAL,
@@ -35,6 +36,13 @@ _LOOKS = {
 _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
 
 
+class _Curve(NamedTuple):
+    """Points of the curve of one category, as the columns of `DurationTails.curves` are named."""
+
+    events_percent: NDArray[np.float64]
+    time_percent: NDArray[np.float64]
+
+
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     """Draw the time of each category over all the ranks, the device's above the host's.
 
@@ -44,26 +52,25 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     side : {"", "device", "host"}
         Only the categories of one side, as shares of its time; of all time when empty.
     """
-    table = _together(result.categories)
-    table = table[table["side"] == side] if side else table
-    share = table["share_of_side_percent" if side else "share_percent"]
+    rows = _of_side(result, side)
+    share = [row["share_of_side_percent" if side else "share_percent"] for row in rows]
     bar = trace(
         "bar",
-        x=share.to_numpy(dtype=float),
-        y=np.arange(len(table)),
+        x=np.array(share, dtype=float),
+        y=np.arange(len(rows)),
         orientation="h",
-        marker={"color": [_LOOKS[name][1] for name in table["category"]]},
+        marker={"color": [_LOOKS[row["category"]][1] for row in rows]},
         text=[percent(each) for each in share],
         textposition="auto",
-        hovertext=[_share_hover(row) for row in table.to_dict("records")],
+        hovertext=[_share_hover(row) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
     )
     return drawing(
         [bar],
-        height=height_for_rows(len(table)),
+        height=height_for_rows(len(rows)),
         showlegend=False,
         xaxis=axis(f"Share of {f'{side} time' if side else 'all time'} (%)", rangemode="tozero"),
-        yaxis=names_axis([_label(row, side) for row in table.to_dict("records")]),
+        yaxis=names_axis([_label(row, side) for row in rows]),
     )
 
 
@@ -77,13 +84,12 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     side : {"", "device", "host"}
         Only the categories of one side; all when empty.
     """
-    table = _together(result.categories)
-    names = table["category"][table["side"] == side] if side else table["category"]
-    curves = result.curves.set_index("category")
-    marked = _marked(result)
-    lines = [_line(curves.loc[[name]], name) for name in names]
-    marks = [_mark(marked.loc[name], name) for name in names if name in marked.index]
-    least = float(result.curves["events_percent"].min()) if len(result.curves) else 1.0
+    names = [row["category"] for row in _of_side(result, side)]
+    curves = _curves(result)
+    marked = {row["category"]: row for row in defined_tails(result.tails, result.percent)}
+    lines = [_line(curves[name], name) for name in names]
+    marks = [_mark(marked[name], name) for name in names if name in marked]
+    least = min((float(curve.events_percent[0]) for curve in curves.values()), default=1.0)
     return drawing(
         [*lines, *marks],
         showlegend=True,
@@ -99,23 +105,29 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     )
 
 
-def _together(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["rank"] == ALL_RANKS]
+def _of_side(result: DurationTails, side: str) -> list[Row]:
+    """Categories of all the ranks together."""
+    together = [row for row in records(result.categories) if row["rank"] == ALL_RANKS]
+    return [row for row in together if not side or row["side"] == side]
 
 
-def _marked(result: DurationTails) -> pd.DataFrame:
-    """Rows of the percentage asked for, where it is defined."""
-    table = _together(result.tails)
-    asked = table[(table["percent"] == result.percent) & table["share_percent"].notna()]
-    return asked.set_index("category")
+def _curves(result: DurationTails) -> dict[str, _Curve]:
+    """The curve of each category, whose points come one after the other."""
+    categories = result.curves["category"].tolist()
+    points = [result.curves[name].to_numpy(float) for name in _Curve._fields]
+    ends = list(accumulate(len([*run]) for _, run in groupby(categories)))
+    return {
+        categories[start]: _Curve(*(each[start:end] for each in points))
+        for start, end in pairwise([0, *ends])
+    }
 
 
-def _label(row: Mapping[Any, Any], side: str) -> str:
+def _label(row: Row, side: str) -> str:
     name = _LOOKS[row["category"]][0]
     return name if side else f"{name} ({row['side']})"
 
 
-def _share_hover(row: Mapping[Any, Any]) -> str:
+def _share_hover(row: Row) -> str:
     return (
         f"{_LOOKS[row['category']][0]}: {row['count']:,}, {duration(row['total_ns'])}<br>"
         f"{percent(row['share_of_side_percent'])} of {row['side']} time, "
@@ -124,12 +136,12 @@ def _share_hover(row: Mapping[Any, Any]) -> str:
     )
 
 
-def _line(curve: pd.DataFrame, category: str) -> Trace:
+def _line(curve: _Curve, category: str) -> Trace:
     name, color, dash = _LOOKS[category]
     return trace(
         "scatter",
-        x=curve["events_percent"].to_numpy(dtype=float),
-        y=curve["time_percent"].to_numpy(dtype=float),
+        x=curve.events_percent,
+        y=curve.time_percent,
         name=name,
         mode="lines",
         line={"color": color, "dash": dash, "width": 2},
@@ -139,7 +151,7 @@ def _line(curve: pd.DataFrame, category: str) -> Trace:
     )
 
 
-def _mark(tail: pd.Series[Any], category: str) -> Trace:
+def _mark(tail: Row, category: str) -> Trace:
     name, color, _ = _LOOKS[category]
     text = (
         f"{name}<br>The longest {percent(tail['percent'])}, {tail['k']:,} of them: "

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeAlias, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown
-from hta_widgets.analyses.launching_calls import sums_by_group
+from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
+from hta_widgets.analyses.rows import Row, records
 from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
 from hta_widgets.figures.style import (
@@ -30,8 +28,6 @@ PIES_AT_MOST = 4
 LEGEND_WIDTH = 32
 SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 
-_Row: TypeAlias = dict[str, Any]
-
 
 def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     """Draw the busy time by combination of kernel types, summed over ranks."""
@@ -45,7 +41,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
         )
     ]
     if as_pie:
-        return _pie(names, table["sum_ns"], colors, hover)
+        return _pie(names, table["sum_ns"].to_numpy(dtype=float), colors, hover)
     bar = trace(
         "bar",
         x=table["percentage"].to_numpy(dtype=float),
@@ -77,13 +73,13 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     selected : str
         Name of the kernel to emphasise; none when empty.
     """
-    table = top_kernel_times(result, kernel_type)
-    unit = time_unit(float(table["sum_ns"].max()) if len(table) else 0)
-    rows = _records(table)
+    rows = _over_ranks(result, kernel_type)
+    time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
+    unit = time_unit(time_ns.max(initial=0))
     bar = trace(
         "bar",
-        x=table["sum_ns"].to_numpy(dtype=float) / unit.ns,
-        y=np.arange(len(table)),
+        x=time_ns / unit.ns,
+        y=np.arange(len(rows)),
         orientation="h",
         marker={"color": [_color(row) for row in rows]},
         customdata=[[None if row["folded"] else row["name"]] for row in rows],
@@ -94,7 +90,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     )
     return drawing(
         [bar],
-        height=height_for_rows(len(table)),
+        height=height_for_rows(len(rows)),
         showlegend=False,
         xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
         yaxis=names_axis(plot_names([_label(row) for row in rows])),
@@ -103,14 +99,16 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
 
 def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str = "") -> Drawing:
     """Draw the top kernels of one rank as a pie."""
-    table = result.kernels[result.kernels["rank"] == rank]
-    if kernel_type:
-        table = table[table["kernel_type"] == kernel_type]
-    table = table.sort_values("sum_ns", ascending=False, kind="stable")
-    rows = _records(table)
+    rows = [
+        row
+        for row in records(result.kernels)
+        if row["rank"] == rank and kernel_type in {"", row["kernel_type"]}
+    ]
+    rows.sort(key=lambda row: -row["sum_ns"])
+    time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
     colors = [_color(row) for row in rows]
     names = plot_names([_label(row) for row in rows], LEGEND_WIDTH)
-    return _pie(names, table["sum_ns"], colors, [_kernel_hover(row) for row in rows])
+    return _pie(names, time_ns, colors, [_kernel_hover(row) for row in rows])
 
 
 def kernel_durations(
@@ -138,7 +136,7 @@ def kernel_durations(
         hovertext=[
             f"Rank {row['rank']}<br>mean {duration(row['mean_ns'])}, from "
             f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {row['count']:,} launches"
-            for row in _records(table)
+            for row in records(table)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
         **rank_emphasis(table, selected),
@@ -152,66 +150,47 @@ def kernel_durations(
     )
 
 
-def top_kernel_times(result: KernelBreakdown, kernel_type: str = "") -> pd.DataFrame:
-    """Sum the kernels over ranks; those that no rank names become one row per type.
+def _over_ranks(result: KernelBreakdown, kernel_type: str) -> list[Row]:
+    """Sum the kernels over ranks, longest first; those that no rank names are last, by type.
 
-    Returns
-    -------
-    DataFrame
-        ``kernel_type``, ``name``, ``sum_ns``, ``count``, ``folded`` (kernels in a row ``others``),
-        longest first, ``others`` last.
+    ``folded`` is how many kernels a row named ``others`` stands for.
     """
-    every = result.every_kernel
-    if kernel_type:
-        every = every[every["kernel_type"] == kernel_type]
-    named = result.kernels[result.kernels["folded"] == 0]
-    keys = set(zip(named["kernel_type"].tolist(), named["name"].tolist(), strict=True))
-    kernels, kernel_of_row = _distinct(every)
-    labels = [(each, name if (each, name) in keys else OTHERS) for each, name in kernels]
-    rows = {label: row for row, label in enumerate(dict.fromkeys(labels))}
-    row_of_kernel = np.array([rows[label] for label in labels], dtype=np.int64)
-    row = row_of_kernel[kernel_of_row]
-    folds = np.array([name == OTHERS for _, name in rows], dtype=bool)
-    table = pd.DataFrame(list(rows), columns=["kernel_type", "name"])
-    table["sum_ns"] = sums_by_group(every["sum_ns"].to_numpy(), row, len(rows))
-    table["count"] = sums_by_group(every["count"].to_numpy(), row, len(rows))
-    table["folded"] = np.where(folds, np.bincount(row_of_kernel, minlength=len(rows)), 0)
-    order = np.lexsort((-table["sum_ns"].to_numpy(), folds))
-    return table.iloc[order].reset_index(drop=True)
+    columns = (result.kernels[name].tolist() for name in ("kernel_type", "name", "folded"))
+    named = {(each, name) for each, name, folded in zip(*columns, strict=True) if not folded}
+    rows: dict[tuple[str, str], Row] = {}
+    for (each, name), total in totals_over_ranks(result.every_kernel).items():
+        if kernel_type in {"", each}:
+            label = name if (each, name) in named else OTHERS
+            new = {"kernel_type": each, "name": label, "sum_ns": 0, "count": 0, "folded": 0}
+            row = rows.setdefault((each, label), new)
+            row["sum_ns"] += total.ns
+            row["count"] += total.launches
+            row["folded"] += label == OTHERS
+    return sorted(rows.values(), key=lambda row: (row["name"] == OTHERS, -row["sum_ns"]))
 
 
-def _distinct(every: pd.DataFrame) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
-    """Type and name of each kernel, as they come up, and which of them each row is."""
-    kernels: dict[tuple[str, str], int] = {}
-    pairs = zip(every["kernel_type"].tolist(), every["name"].tolist(), strict=True)
-    places = [kernels.setdefault(pair, len(kernels)) for pair in pairs]
-    return list(kernels), np.array(places, dtype=np.int64)
-
-
-def _records(table: pd.DataFrame) -> list[_Row]:
-    return cast("list[_Row]", table.to_dict("records"))
-
-
-def _color(row: _Row) -> str:
+def _color(row: Row) -> str:
     return IDLE if row["name"] == OTHERS else type_color(row["kernel_type"])
 
 
-def _label(row: _Row) -> str:
+def _label(row: Row) -> str:
     if not row["folded"]:
         return str(row["name"])
     return f"{row['folded']:,} others ({str(row['kernel_type']).lower()})"
 
 
-def _kernel_hover(row: _Row) -> str:
+def _kernel_hover(row: Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
     return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {row['count']:,} launches"
 
 
-def _pie(labels: list[str], values: pd.Series[int], colors: list[str], hover: list[str]) -> Drawing:
+def _pie(
+    labels: list[str], values: NDArray[np.float64], colors: list[str], hover: list[str]
+) -> Drawing:
     pie = trace(
         "pie",
         labels=labels,
-        values=values.to_numpy(dtype=float),
+        values=values,
         marker={"colors": colors, "line": {"width": 1, "color": SLICE_EDGE}},
         sort=False,
         direction="clockwise",

@@ -56,10 +56,14 @@ class DurationTailsPanel(Panel):
     def tabulate(self, result: DurationTails) -> pd.DataFrame:
         """List tails or categories of the side shown; of all ranks together, too, if several."""
         table: pd.DataFrame = getattr(result, self.listed)
-        if self._side:
-            table = table[[side_of(name) == self._side for name in table["category"]]]
         several = len(self.job.select_ranks(self.ranks)) > 1
-        return table if several else table[table["rank"] != ALL_RANKS]
+        rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)
+        return table[
+            [
+                (several or rank != ALL_RANKS) and self._side in {"", side_of(category)}
+                for rank, category in rows
+            ]
+        ]
 
     def nothing_to_show(self, result: DurationTails) -> str | None:
         """Say so where no event of the side was recorded."""

@@ -117,7 +117,7 @@ class KernelBreakdownPanel(Panel):
 
     def _durations(self, result: KernelBreakdown) -> dict[str, Drawing]:
         kernel = self.selection.kernel
-        if kernel not in set(result.every_kernel["name"]):
+        if not kernel or kernel not in result.every_kernel["name"].tolist():
             return {}
         shown = self._analyse([]) if self.linked and self.ranks else result
         name = f"Launches of {short_name(kernel)} on each rank"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.cutoffs import cutoff_ns
 from hta_widgets.analyses.idle_gaps import Gaps, device_gaps, stream_gaps
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.squares import Squares
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.formats import Recorded
@@ -94,7 +95,7 @@ def idle_time(
     wanted = frozenset(streams or ())
     by_rank = job.reduce("idle time", _of_rank, chosen, delay_ns).values()
     of_streams = _of_wanted(_table([of_rank for of_rank, _ in by_rank]), wanted)
-    of_devices = _table([of_rank for _, of_rank in by_rank]).drop(columns="stream")
+    of_devices = _table([_of_devices(of_rank) for _, of_rank in by_rank])
     return IdleTime(
         streams=of_streams,
         devices=of_devices,
@@ -118,6 +119,10 @@ def stream_idle_time(
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     by_rank = job.reduce("idle time of streams", _of_streams, job.select_ranks(ranks), delay_ns)
     return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
+
+
+def _of_devices(columns: _Columns) -> _Columns:
+    return {name: column for name, column in columns.items() if name != "stream"}
 
 
 def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
@@ -183,7 +188,7 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
     return {
         "count": count,
         "mean_ns": spread(mean),
-        "std_ns": spread(_deviations(length_ns, mean, first, number)),
+        "std_ns": spread(_deviations(gaps.squares, mean, first, number)),
         "min_ns": spread(length_ns[first].astype(np.float64)),
         **{
             name: spread(_quantiles(length_ns, first, number, share))
@@ -194,7 +199,7 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
 
 
 def _deviations(
-    length_ns: NDArray[np.int64],
+    lengths: Squares,
     mean: NDArray[np.float64],
     first: NDArray[np.int64],
     number: NDArray[np.int64],
@@ -202,8 +207,7 @@ def _deviations(
     """Sample standard deviation of runs of intervals; NaN for single ones."""
     squares = np.empty(mean.size)
     for run, (begin, count) in enumerate(zip(first.tolist(), number.tolist(), strict=True)):
-        difference = length_ns[begin : begin + count] - mean[run]
-        squares[run] = np.square(difference, out=difference).sum()
+        squares[run] = lengths.about(mean[run], begin, begin + count)
     alone = number == 1
     return np.where(alone, _NO_NUMBER, np.sqrt(squares / np.where(alone, 1, number - 1)))
 

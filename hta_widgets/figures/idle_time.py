@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
+from hta_widgets.analyses.rows import Row
 from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, rank_emphasis, stacked_time_bars
-from hta_widgets.figures.style import IDLE, axis, drawing, height_for_rows
+from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, stacked_time_bars
+from hta_widgets.figures.style import IDLE, axis, drawing, emphasis, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
@@ -24,8 +26,6 @@ _SERIES = (
 )
 _WHOLE = "idle"
 _KEYS = ["rank", "device", "stream"]
-
-_Row: TypeAlias = dict[str, Any]
 
 
 def idle_time_of_devices(
@@ -42,7 +42,7 @@ def idle_time_of_devices(
         Share of each GPU's idle time instead of time.
     """
     return stacked_time_bars(
-        _by_cause(result.devices, ["rank", "device"]),
+        pd.DataFrame(_by_cause(result.devices, ["rank", "device"])),
         _SERIES,
         whole=_WHOLE,
         whole_name="idle time",
@@ -66,16 +66,17 @@ def idle_time_of_streams(
     as_percent : bool
         Share of each stream's idle time instead of time.
     """
-    table = _most_idle(_by_cause(result.streams, _KEYS))
-    unit = time_unit(float(table[_WHOLE].max()) if len(table) else 0)
-    scale = table[_WHOLE].where(table[_WHOLE] > 0) / 100 if as_percent else unit.ns
-    rows = _records(table)
+    rows = _most_idle(_by_cause(result.streams, _KEYS))
+    whole_ns = _column(rows, _WHOLE)
+    unit = time_unit(whole_ns.max(initial=0))
+    scale = np.where(whole_ns > 0, whole_ns, np.nan) / 100 if as_percent else unit.ns
     labels = _labels(rows)
+    emphasised = emphasis([place for place, row in enumerate(rows) if row["rank"] in selected])
     bars = [
         trace(
             "bar",
-            x=(table[each.column] / scale).to_numpy(dtype=float),
-            y=np.arange(len(table)),
+            x=_column(rows, each.column) / scale,
+            y=np.arange(len(rows)),
             orientation="h",
             name=each.name,
             marker={"color": each.color},
@@ -83,7 +84,7 @@ def idle_time_of_streams(
             meta=SELECT_RANKS,
             hovertext=[_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
             hovertemplate="%{hovertext}<extra></extra>",
-            **rank_emphasis(table, selected),
+            **emphasised,
         )
         for each in _SERIES
     ]
@@ -92,7 +93,7 @@ def idle_time_of_streams(
     return drawing(
         bars,
         barmode="stack",
-        height=height_for_rows(len(table)),
+        height=height_for_rows(len(rows)),
         xaxis=axis(title, **limits),
         yaxis=axis(
             tickvals=list(range(len(labels))),
@@ -104,8 +105,8 @@ def idle_time_of_streams(
     )
 
 
-def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """One row per stream or device, one column per cause (ns), and their sum.
+def _by_cause(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
+    """Columns of one row per stream or device: one per cause (ns), and their sum.
 
     The rows of `table` come in threes, one for each cause.
     """
@@ -119,33 +120,34 @@ def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         columns[cause] = times[:, place]
         columns |= {f"{cause}{name}": values[:, place] for name, values in of_cause.items()}
     columns[_WHOLE] = times.sum(axis=1)
-    return pd.DataFrame(columns)
+    return columns
 
 
-def _most_idle(table: pd.DataFrame) -> pd.DataFrame:
+def _most_idle(columns: dict[str, NDArray[Any]]) -> list[Row]:
     """Fold the least idle of too many streams into a last row; ``folded`` says how many."""
-    if len(table) <= STREAMS_AT_MOST:
-        return table.assign(folded=0)
-    by_time = np.argsort(-table[_WHOLE].to_numpy(), kind="stable")
-    kept = np.sort(by_time[: STREAMS_AT_MOST - 1])
-    rest = table.iloc[np.sort(by_time[STREAMS_AT_MOST - 1 :])]
-    sums = {
-        column: [rest[column].sum()]
-        for column in table.columns
-        if column not in _KEYS and not column.endswith("median")
-    }
-    others = pd.DataFrame({key: [-1] for key in _KEYS} | sums | {"folded": [len(rest)]})
-    return pd.concat([table.iloc[kept].assign(folded=0), others], ignore_index=True)
+    by_time = np.argsort(-columns[_WHOLE], kind="stable")
+    own = by_time.size if by_time.size <= STREAMS_AT_MOST else STREAMS_AT_MOST - 1
+    kept, rest = np.sort(by_time[:own]), by_time[own:]
+    values = zip(*(column[kept].tolist() for column in columns.values()), strict=True)
+    rows = [{**dict(zip(columns, row, strict=True)), "folded": 0} for row in values]
+    if rest.size:
+        sums = {name: column[rest].sum().item() for name, column in columns.items()}
+        rows.append(sums | dict.fromkeys(_KEYS, -1) | {"folded": rest.size})
+    return rows
 
 
-def _labels(rows: list[_Row]) -> list[str]:
+def _column(rows: list[Row], name: str) -> NDArray[np.float64]:
+    return np.array([row[name] for row in rows], dtype=float)
+
+
+def _labels(rows: list[Row]) -> list[str]:
     own = [row for row in rows if not row["folded"]]
     several_ranks = len({row["rank"] for row in own}) > 1
     several_devices = len({(row["rank"], row["device"]) for row in own}) > len(
         {row["rank"] for row in own}
     )
 
-    def label(row: _Row) -> str:
+    def label(row: Row) -> str:
         if row["folded"]:
             return f"{row['folded']:,} others"
         parts = [f"Rank {row['rank']}"] if several_ranks else []
@@ -155,7 +157,7 @@ def _labels(rows: list[_Row]) -> list[str]:
     return [label(row) for row in rows]
 
 
-def _hover(row: _Row, label: str, series: TimeSeries) -> str:
+def _hover(row: Row, label: str, series: TimeSeries) -> str:
     where = label if row["folded"] or label.startswith("Rank") else f"Rank {row['rank']} · {label}"
     whole, part = row[_WHOLE], row[series.column]
     if not whole:
@@ -167,7 +169,3 @@ def _hover(row: _Row, label: str, series: TimeSeries) -> str:
         f"{duration(whole)} idle time<br>Intervals: {intervals:,}"
     )
     return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"
-
-
-def _records(table: pd.DataFrame) -> list[_Row]:
-    return cast("list[_Row]", table.to_dict("records"))

@@ -139,4 +139,5 @@ def _bars(
 
 def rank_emphasis(table: pd.DataFrame, selected: Collection[int]) -> dict[str, Any]:
     """Settings of a bar trace that fade the ranks outside a selection."""
-    return emphasis(np.flatnonzero(table["rank"].isin(list(selected))).tolist())
+    ranks = table["rank"].tolist() if selected else []
+    return emphasis([place for place, rank in enumerate(ranks) if rank in selected])

@@ -266,23 +266,22 @@ def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.Da
 def _distributions(
     beyond: Sequence[Mapping[str, Times]], cutoffs: Mapping[str, int]
 ) -> pd.DataFrame:
-    parts = []
-    for distribution in DISTRIBUTIONS:
-        lowest = 0 if distribution == SHORT_KERNELS else cutoffs[distribution]
-        edges, counts = histogram(
-            [times[distribution] for times in beyond], lowest, _BINS_AT_MOST[distribution]
+    bins = {
+        distribution: histogram(
+            [times[distribution] for times in beyond],
+            0 if distribution == SHORT_KERNELS else cutoffs[distribution],
+            _BINS_AT_MOST[distribution],
         )
-        parts.append(
-            pd.DataFrame(
-                {
-                    "distribution": distribution,
-                    "start_ns": edges[:-1],
-                    "end_ns": edges[1:],
-                    "count": counts,
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+        for distribution in DISTRIBUTIONS
+    }
+    return pd.DataFrame(
+        {
+            "distribution": [name for name, (_, counts) in bins.items() for _ in counts],
+            "start_ns": np.concatenate([edges[:-1] for edges, _ in bins.values()]),
+            "end_ns": np.concatenate([edges[1:] for edges, _ in bins.values()]),
+            "count": np.concatenate([counts for _, counts in bins.values()]),
+        }
+    )
 
 
 def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
@@ -310,13 +309,11 @@ def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
 
 
 def _finding(summary: pd.DataFrame, runtime_ns: int, delay_ns: int) -> str:
-    total = summary.sum()
-    operations, calls = int(total["operations"]), int(total["calls"])
+    summed = ("operations", "calls", *DISTRIBUTIONS)
+    operations, calls, short, long, late = (int(summary[name].sum()) for name in summed)
     if not operations:
         return "No launch of GPU work was recorded on these ranks."
     where = f"rank {summary['rank'].iloc[0]}" if len(summary) == 1 else f"{len(summary)} ranks"
-    short, late = int(total[SHORT_KERNELS]), int(total[LAUNCH_DELAY_OUTLIERS])
-    long = int(total[RUNTIME_OUTLIERS])
     return (
         f"On {where}, {calls:,} calls launch {operations:,} operations; "
         f"{short:,} ({percent(100 * short / operations)}) of these are shorter than their call, "

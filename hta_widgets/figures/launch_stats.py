@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_stats import (
     LAUNCH_DELAY_OUTLIERS,
@@ -24,7 +25,7 @@ from hta_widgets.figures.style import (
     names_axis,
 )
 from hta_widgets.figures.text import plot_name
-from hta_widgets.quantities import TimeUnit, duration, time_unit
+from hta_widgets.quantities import duration, time_unit
 
 
 class _Words(NamedTuple):
@@ -64,18 +65,21 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         else result.runtime_cutoff_ns
     )
     words = _Words(*(text.format(duration(cutoff_ns)) for text in _WORDS[distribution]))
-    every = result.distributions
-    table = every[(every["distribution"] == distribution).to_numpy()]
-    unit = time_unit(float(table["end_ns"].max()) if len(table) else 0)
-    start = table["start_ns"].to_numpy(dtype=float) / unit.ns
-    end = table["end_ns"].to_numpy(dtype=float) / unit.ns
+    start_ns, end_ns, counts = _bins(result.distributions, distribution)
+    unit = time_unit(end_ns.max(initial=0))
+    start, end = start_ns / unit.ns, end_ns / unit.ns
     bar = trace(
         "bar",
         x=(start + end) / 2,
         width=end - start,
-        y=table["count"].to_numpy(),
+        y=counts,
         marker={"color": NEUTRAL, "line": {"width": 0}},
-        hovertext=_bin_hover(table, unit, words.counted),
+        hovertext=[
+            f"{first:,.7g} to {last:,.7g} {unit.symbol}<br>{words.counted}: {count:,}"
+            for first, last, count in zip(
+                start.tolist(), end.tolist(), counts.tolist(), strict=True
+            )
+        ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
     return drawing(
@@ -83,10 +87,18 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         height=260,
         showlegend=False,
         bargap=0,
-        xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=len(table) > 0),
-        yaxis=axis(words.counted, rangemode="tozero", showticklabels=len(table) > 0),
-        **({} if len(table) else {"annotations": [_note(words.none)]}),
+        xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=counts.size > 0),
+        yaxis=axis(words.counted, rangemode="tozero", showticklabels=counts.size > 0),
+        **({} if counts.size else {"annotations": [_note(words.none)]}),
     )
+
+
+def _bins(table: pd.DataFrame, distribution: str) -> list[NDArray[np.int64]]:
+    """Start (ns), end (ns) and count of each bin of one distribution."""
+    rows = [
+        place for place, name in enumerate(table["distribution"].tolist()) if name == distribution
+    ]
+    return [table[name].to_numpy()[rows] for name in ("start_ns", "end_ns", "count")]
 
 
 def launches_by_api(result: LaunchStats) -> Drawing:
@@ -143,15 +155,6 @@ def _bar_of_type(
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _bin_hover(table: pd.DataFrame, unit: TimeUnit, counted: str) -> list[str]:
-    return [
-        f"{start / unit.ns:,.7g} to {end / unit.ns:,.7g} {unit.symbol}<br>{counted}: {count:,}"
-        for start, end, count in zip(
-            *(table[name].tolist() for name in ("start_ns", "end_ns", "count")), strict=True
-        )
-    ]
 
 
 def _note(text: str) -> dict[str, object]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,31 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Times
 
 _KEPT_PER_INTERVAL = 3
+_PLACE_BITS: Final = 32
+
+
+def value_keys(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Put value and place of each change into one number, so that one comparison finds both.
+
+    Parameters
+    ----------
+    values : ndarray
+        None of them negative. Those that agree in seven digits count as equal.
+
+    Returns
+    -------
+    ndarray of int64
+        In its upper half the bits of the value as a 32-bit float, which ascend with the value; in
+        the lower half the position.
+    """
+    keys = values.astype(np.float32).view(np.int32).astype(np.int64)
+    keys <<= _PLACE_BITS
+    keys |= np.arange(values.size)
+    return keys
 
 
 def steps_to_draw(
-    time_ns: Times, values: NDArray[Any], start_ns: int, end_ns: int, points: int
+    time_ns: Times, keys: NDArray[np.int64], start_ns: int, end_ns: int, points: int
 ) -> NDArray[np.int64]:
     """Choose the changes of a step line that show it on a stretch of time.
 
@@ -26,8 +46,8 @@ def steps_to_draw(
     ----------
     time_ns : ndarray of int64
         Times of the changes, ascending.
-    values : ndarray
-        Value from each change on.
+    keys : ndarray of int64
+        `value_keys` of the value from each change on.
     start_ns, end_ns : int
         The stretch, ends included.
     points : int
@@ -46,9 +66,10 @@ def steps_to_draw(
     inner = np.ceil(np.linspace(start_ns, end_ns, intervals + 1)[1:-1]).astype(np.int64)
     cuts = first + np.searchsorted(time_ns[first:last], inner)
     edges = _each_once(np.concatenate(([first], cuts, [last])))
-    pieces = [values[begin:end] for begin, end in pairwise(edges.tolist())]
-    least = edges[:-1] + np.array([piece.argmin() for piece in pieces], dtype=np.int64)
-    greatest = edges[:-1] + np.array([piece.argmax() for piece in pieces], dtype=np.int64)
+    least, greatest = (
+        extreme.reduceat(keys[first:last], edges[:-1] - first) & (2**_PLACE_BITS - 1)
+        for extreme in (np.minimum, np.maximum)
+    )
     kept = (np.minimum(least, greatest), np.maximum(least, greatest), edges[1:] - 1)
     return _each_once(np.concatenate(([first], np.stack(kept, axis=1).ravel())))
 

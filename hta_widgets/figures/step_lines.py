@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.reduction import steps_to_draw
+from hta_widgets.figures.reduction import steps_to_draw, value_keys
 from hta_widgets.figures.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.text import plot_text
 from hta_widgets.intervals import Times
@@ -29,7 +31,8 @@ _LABEL_SIZE = 11
 _TICKS = 6
 
 
-class StepLine(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class StepLine:
     """A value that holds from one change to the next."""
 
     name: str
@@ -37,6 +40,11 @@ class StepLine(NamedTuple):
     color: str
     time_ns: Times
     values: NDArray[Any]
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """Of the values, for `steps_to_draw`."""
+        return value_keys(self.values)
 
 
 class StepLines(NamedTuple):
@@ -85,7 +93,7 @@ def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
     stretch = _stretch(drawn, window_us)
     changes = [_changes_on(stretch, line.time_ns) for line in drawn]
     chosen = [
-        steps_to_draw(line.time_ns, line.values, *stretch, points)
+        steps_to_draw(line.time_ns, line.keys, *stretch, points)
         for line, points in zip(drawn, _shares(changes), strict=True)
     ]
     traces = [

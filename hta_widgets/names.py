@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
-from itertools import accumulate, count, groupby, pairwise
+from itertools import accumulate, count, groupby, islice, pairwise
 from typing import TypeAlias, TypeVar
 
 Said = TypeVar("Said")
@@ -81,15 +81,20 @@ def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
     >>> sequence_words(["volta_sgemm", "void add_bias(float*)", "void add_bias(float*)"])
     'volta_sgemm → add_bias (2×)'
     """
-    words = {name: kernel_word(name) for name in set(names)}
-    runs = [(word, len(list(run))) for word, run in groupby(map(words.__getitem__, names))]
+    runs = _first_runs(names, at_most + 2)
     if len(runs) <= at_most + 1:
         return " → ".join(map(_repeated, runs))
-    head, tail = (at_most + 1) // 2, at_most // 2
-    end = len(runs) - tail
-    first, left_out, last = runs[:head], runs[head:end], runs[end:]
-    gap = f"{ELLIPSIS} {sum(count for _, count in left_out):,} more {ELLIPSIS}"
+    first = runs[: (at_most + 1) // 2]
+    last = _first_runs(reversed(names), at_most // 2)[::-1]
+    left_out = len(names) - sum(count for _, count in first + last)
+    gap = f"{ELLIPSIS} {left_out:,} more {ELLIPSIS}"
     return " → ".join([*map(_repeated, first), gap, *map(_repeated, last)])
+
+
+def _first_runs(names: Iterable[str], at_most: int) -> list[tuple[str, int]]:
+    """Kernels as words, each with how many follow each other; the rest is not looked at."""
+    runs = groupby(map(kernel_word, names))
+    return [(word, sum(1 for _ in run)) for word, run in islice(runs, at_most)]
 
 
 def _repeated(run: tuple[str, int]) -> str:

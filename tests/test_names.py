@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.names import distinct_names, remembered, short_name
+from hta_widgets.names import (
+    distinct_names,
+    kernel_word,
+    remembered,
+    sequence_words,
+    short_name,
+)
 
 KERNEL = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::{}, "
@@ -76,3 +84,15 @@ def test_long_names_are_not_remembered():
     usual, long = "a" * 4096, "a" * 4097
     assert [of_name(each) for each in (usual, long) * 2] == [4096, 4097] * 2
     assert asked == [usual, long, long]
+
+
+@given(
+    st.lists(st.sampled_from(["volta_sgemm", "void add_bias(int)", "softmax"])), st.integers(1, 6)
+)
+def test_what_is_left_out_of_a_sequence_is_counted(names: list[str], at_most: int):
+    runs = [(word, len([*run])) for word, run in groupby(map(kernel_word, names))]
+    words = [word if count == 1 else f"{word} ({count}×)" for word, count in runs]
+    if len(runs) > at_most + 1:
+        begin, end = (at_most + 1) // 2, len(runs) - at_most // 2
+        words[begin:end] = [f"… {sum(count for _, count in runs[begin:end])} more …"]
+    assert sequence_words(names, at_most) == " → ".join(words)

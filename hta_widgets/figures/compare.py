@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.compare import Compare
 from hta_widgets.analyses.compared_kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.analyses.rows import Row, records
 from hta_widgets.figures.drawing import Drawing, Trace, trace
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.figures.style import (
@@ -60,8 +61,6 @@ _TAIL_MARKERS = {
 _TAIL_DISTANCE = 0.2
 _LEGEND_WIDTH = 32
 
-_Row: TypeAlias = dict[str, Any]
-
 
 def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
     """List the kernels that changed, largest change first.
@@ -103,7 +102,7 @@ def kernel_changes(
         FIRST: (f"Only in {_legend_name(result.first)}", FIRST_COLOR, "/"),
         SECOND: (f"Only in {_legend_name(result.second)}", SECOND_COLOR, "\\"),
     }
-    rows = cast("list[_Row]", table.to_dict("records"))
+    rows = records(table)
     names = [None if pd.isna(row["name_first"]) else row["name_first"] for row in rows]
     bars = [
         trace(
@@ -142,7 +141,7 @@ def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
     return {"selectedpoints": points, "unselected": {"marker": {"opacity": NOT_SELECTED_OPACITY}}}
 
 
-def _kernel_hover(row: _Row, result: Compare) -> str:
+def _kernel_hover(row: Row, result: Compare) -> str:
     per = f" {result.unit}" if result.unit else ""
     total = f"{duration(row['total_first_ns'])} → {duration(row['total_second_ns'])}"
     count = f"{number(row['count_first'])} → {number(row['count_second'])}"
@@ -175,9 +174,7 @@ def times(result: Compare) -> Drawing:
             orientation="h",
             name=_legend_name(name),
             marker={"color": color},
-            hovertext=[
-                _time_hover(row, side, name) for row in cast("list[_Row]", table.to_dict("records"))
-            ],
+            hovertext=[_time_hover(row, side, name) for row in records(table)],
             hovertemplate="%{hovertext}<extra></extra>",
         )
         for side, name, color in jobs
@@ -193,7 +190,7 @@ def times(result: Compare) -> Drawing:
     )
 
 
-def _time_hover(row: _Row, side: str, job: str) -> str:
+def _time_hover(row: Row, side: str, job: str) -> str:
     share = f", {percent(row[f'{side}_percent'])} of the {row['percent_of']}"
     return (
         f"{hover_name(job)}<br>{_TIME_NAMES[row['time']]}: "
@@ -234,12 +231,12 @@ def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place:
         name=f"Longest {longest} %",
         mode="markers",
         marker={"color": color, "symbol": symbol, "size": 10},
-        hovertext=[_tail_hover(row) for row in cast("list[_Row]", table.to_dict("records"))],
+        hovertext=[_tail_hover(row) for row in records(table)],
         hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
-def _tail_hover(row: _Row) -> str:
+def _tail_hover(row: Row) -> str:
     return (
         f"{_CATEGORY_NAMES[row['category']]}, longest {row['percent']} %<br>"
         f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) ÷ "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
+from hta_widgets.analyses.rows import Row, records
 from hta_widgets.figures.drawing import Drawing, trace
 from hta_widgets.figures.ranks import (
     SELECT_RANKS,
@@ -68,7 +68,7 @@ def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = (
         marker={"color": OVERLAPPED},
         customdata=[[rank] for rank in table["rank"].tolist()],
         meta=SELECT_RANKS,
-        hovertext=[_launches_hover(row) for row in table.to_dict("records")],
+        hovertext=[_launches_hover(row) for row in records(table)],
         hovertemplate="%{hovertext}<extra></extra>",
         **rank_emphasis(table, selected),
     )
@@ -81,7 +81,7 @@ def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = (
     )
 
 
-def _launches_hover(row: Mapping[Any, Any]) -> str:
+def _launches_hover(row: Row) -> str:
     if not row["launches"]:
         return f"Rank {row['rank']}: no launches"
     return (

@@ -45,7 +45,8 @@ class LaunchOverlapPanel(Panel):
 
     def analyse(self) -> LaunchOverlap:
         """Find the overlapping launches of the selected ranks."""
-        return launch_overlap(self.job, self.ranks)
+        ranks = tuple(self.ranks)
+        return self._latest.get("result", lambda: launch_overlap(self.job, ranks), ranks)
 
     def draw(self, result: LaunchOverlap) -> dict[str, Drawing]:
         """Draw hidden time and overlapping launches of each rank, and time by launching call."""

@@ -88,12 +88,15 @@ class LaunchStats(Result):
         return {rank: work.table() for rank, work in self.work.items()}
 
 
+_Summary = dict[str, Any]
+
+
 class _OfRank(NamedTuple):
     """Launches of one rank: `beyond` has the times of each distribution, shortest first."""
 
     work: LaunchedWork
     beyond: dict[str, Times]
-    summary: dict[str, float]
+    summary: _Summary
     apis: pd.DataFrame
     launched: pd.DataFrame
     worst: pd.DataFrame
@@ -150,9 +153,9 @@ def launch_stats(
         for rank in chosen
     }
     parts = [*by_rank.values()]
-    summary = pd.DataFrame([each.summary for each in parts])
+    summary = [each.summary for each in parts]
     return LaunchStats(
-        ranks=summary,
+        ranks=pd.DataFrame(summary),
         apis=pd.concat([each.apis for each in parts], ignore_index=True),
         launched=pd.concat([each.launched for each in parts], ignore_index=True),
         distributions=_distributions([each.beyond for each in parts], cutoffs),
@@ -211,7 +214,7 @@ def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
     }
 
 
-def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> dict[str, float]:
+def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> _Summary:
     return {
         "rank": rank,
         "calls": work.calls.rows.size,
@@ -285,7 +288,9 @@ def _distributions(
 
 
 def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
-    """The worst calls of all ranks, from the worst of each rank."""
+    """The worst calls of all ranks, from the worst of each rank, worst first."""
+    if len(of_ranks) == 1:
+        return of_ranks[0].copy()
     table = pd.concat(of_ranks, ignore_index=True)
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)
@@ -302,18 +307,21 @@ def _worst_of_rank(rank: int, work: LaunchedWork, worst_by: str, number: int) ->
     return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
 
 
-def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
-    missing = zip(summary["rank"].tolist(), summary["without_launch"].tolist(), strict=True)
-    notices = {rank: [Notice(_WITHOUT_LAUNCH, (count,))] for rank, count in missing if count}
+def _notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
+    notices = {
+        each["rank"]: [Notice(_WITHOUT_LAUNCH, (each["without_launch"],))]
+        for each in summary
+        if each["without_launch"]
+    }
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _finding(summary: pd.DataFrame, runtime_ns: int, delay_ns: int) -> str:
+def _finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:
     summed = ("operations", "calls", *DISTRIBUTIONS)
-    operations, calls, short, long, late = (int(summary[name].sum()) for name in summed)
+    operations, calls, short, long, late = (sum(each[name] for each in summary) for name in summed)
     if not operations:
         return "No launch of GPU work was recorded on these ranks."
-    where = f"rank {summary['rank'].iloc[0]}" if len(summary) == 1 else f"{len(summary)} ranks"
+    where = f"rank {summary[0]['rank']}" if len(summary) == 1 else f"{len(summary)} ranks"
     return (
         f"On {where}, {calls:,} calls launch {operations:,} operations; "
         f"{short:,} ({percent(100 * short / operations)}) of these are shorter than their call, "

@@ -95,10 +95,11 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
 def _bins(table: pd.DataFrame, distribution: str) -> list[NDArray[np.int64]]:
     """Start (ns), end (ns) and count of each bin of one distribution."""
-    rows = [
-        place for place, name in enumerate(table["distribution"].tolist()) if name == distribution
-    ]
-    return [table[name].to_numpy()[rows] for name in ("start_ns", "end_ns", "count")]
+    names = table["distribution"].tolist()
+    count = names.count(distribution)
+    first = names.index(distribution) if count else 0
+    bins = slice(first, first + count)
+    return [table[name].to_numpy()[bins] for name in ("start_ns", "end_ns", "count")]
 
 
 def launches_by_api(result: LaunchStats) -> Drawing:

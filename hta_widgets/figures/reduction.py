@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Times
 
 _KEPT_PER_INTERVAL = 3
-_PLACE_BITS: Final = 32
+_PLACE: Final = 2**32 - 1
 
 
 def value_keys(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -27,10 +27,10 @@ def value_keys(values: NDArray[Any]) -> NDArray[np.int64]:
         In its upper half the bits of the value as a 32-bit float, which ascend with the value; in
         the lower half the position.
     """
-    keys = values.astype(np.float32).view(np.int32).astype(np.int64)
-    keys <<= _PLACE_BITS
-    keys |= np.arange(values.size)
-    return keys
+    halves = np.empty(values.size, dtype=[("place", "<u4"), ("value", "<f4")])
+    halves["place"] = np.arange(values.size)
+    halves["value"] = values
+    return halves.view("<i8")
 
 
 def steps_to_draw(
@@ -67,7 +67,7 @@ def steps_to_draw(
     cuts = first + np.searchsorted(time_ns[first:last], inner)
     edges = _each_once(np.concatenate(([first], cuts, [last])))
     least, greatest = (
-        extreme.reduceat(keys[first:last], edges[:-1] - first) & (2**_PLACE_BITS - 1)
+        extreme.reduceat(keys[first:last], edges[:-1] - first) & _PLACE
         for extreme in (np.minimum, np.maximum)
     )
     kept = (np.minimum(least, greatest), np.maximum(least, greatest), edges[1:] - 1)

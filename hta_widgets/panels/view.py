@@ -47,7 +47,7 @@ def _json(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
         return {key: _json(each) for key, each in value.items()}
     if isinstance(value, _LISTS):
-        return [_json(each) for each in value]
+        return [each if isinstance(each, _SIMPLE) else _json(each) for each in value]
     return _array(value) if isinstance(value, np.ndarray) else _json(value.item())
 
 

@@ -21,17 +21,22 @@ from hta_widgets.figures.style import TYPE_COLORS
 COLOR = TYPE_COLORS["COMPUTATION"]
 
 
-def queue_lines(result: QueueLength, streams: Collection[int] = ()) -> StepLines:
-    """Make the lines of `queue_length`, which no window changes."""
+def queue_lines(result: QueueLength) -> list[StepLine]:
+    """Make the line of each stream, which no choice of streams and no window changes."""
     table = result.streams
-    rank, stream, count = (table[name].to_numpy() for name in ("rank", "stream", "count"))
-    first, labels = first_changes(rank, count), _labels(table)
-    wanted = np.isin(stream, list(streams)) if streams else np.ones(len(table), dtype=bool)
+    rank, count = (table[name].to_numpy() for name in ("rank", "count"))
+    of_line = (_labels(table), rank.tolist(), first_changes(rank, count).tolist(), count.tolist())
+    return [_line(result, *each) for each in zip(*of_line, strict=True)]
+
+
+def lines_of_streams(
+    lines: Sequence[StepLine], result: QueueLength, streams: Collection[int]
+) -> StepLines:
+    """Choose among `queue_lines` those of some streams, or of all, that are drawn."""
+    stream, count = (result.streams[name].to_numpy() for name in ("stream", "count"))
+    wanted = np.isin(stream, list(streams)) if streams else np.ones(stream.size, dtype=bool)
     places = lines_to_draw(count, np.flatnonzero(wanted))
-    return StepLines(
-        [_line(result, labels[at], int(rank[at]), first[at], count[at]) for at in places.tolist()],
-        in_all=int(wanted.sum()),
-    )
+    return StepLines([lines[at] for at in places.tolist()], in_all=int(wanted.sum()))
 
 
 def queue_length(
@@ -51,7 +56,8 @@ def queue_length(
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
-    return step_lines(queue_lines(result, streams), window_us=window_us)
+    lines = lines_of_streams(queue_lines(result), result, streams)
+    return step_lines(lines, window_us=window_us)
 
 
 def _line(result: QueueLength, label: str, rank: int, first: int, count: int) -> StepLine:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.reduction import steps_to_draw, value_keys
+from hta_widgets.figures.reduction import Extremes, steps_to_draw
 from hta_widgets.figures.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.text import plot_text
 from hta_widgets.intervals import Times
@@ -42,9 +42,9 @@ class StepLine:
     values: NDArray[Any]
 
     @cached_property
-    def keys(self) -> NDArray[np.int64]:
-        """Of the values, for `steps_to_draw`."""
-        return value_keys(self.values)
+    def extremes(self) -> Extremes:
+        """Of the values, which are read once for all windows."""
+        return Extremes.of(self.values)
 
 
 class StepLines(NamedTuple):
@@ -93,7 +93,7 @@ def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
     stretch = _stretch(drawn, window_us)
     changes = [_changes_on(stretch, line.time_ns) for line in drawn]
     chosen = [
-        steps_to_draw(line.time_ns, line.keys, *stretch, points)
+        steps_to_draw(line.time_ns, line.extremes, *stretch, points)
         for line, points in zip(drawn, _shares(changes), strict=True)
     ]
     traces = [

@@ -10,7 +10,7 @@ from traitlets import Int, List
 
 from hta_widgets.analyses.queue_length import QueueLength, queue_length
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.queue_length import queue_lines
+from hta_widgets.figures.queue_length import lines_of_streams, queue_lines
 from hta_widgets.figures.step_lines import step_lines
 from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
@@ -39,9 +39,9 @@ class QueueLengthPanel(TimeSeriesPanel):
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""
-        streams = tuple(self.streams)
-        lines = self._latest.get("lines", partial(queue_lines, result, streams), result, streams)
-        figure = step_lines(lines, window_us=self.window_us)
+        lines = self._latest.get("lines", partial(queue_lines, result), result)
+        drawn = lines_of_streams(lines, result, self.streams)
+        figure = step_lines(drawn, window_us=self.window_us)
         return {"Operations launched and not yet begun": figure}
 
     def tabulate(self, result: QueueLength) -> pd.DataFrame:

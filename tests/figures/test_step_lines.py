@@ -13,7 +13,7 @@ from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
 from hta_widgets.figures.queue_length import queue_length as queue_figure
-from hta_widgets.figures.reduction import steps_to_draw, value_keys
+from hta_widgets.figures.reduction import BLOCK, Extremes, steps_to_draw
 from hta_widgets.figures.step_lines import (
     POINTS_AT_MOST,
     STRIPS_AT_MOST,
@@ -42,7 +42,7 @@ def test_reduction_keeps_peaks_and_heights(data):
     start = data.draw(st.integers(-5, int(times[-1]) + 5))
     end = start + data.draw(st.integers(1, 60))
     points = data.draw(st.integers(3, 30))
-    kept = steps_to_draw(times, value_keys(values), start, end, points)
+    kept = steps_to_draw(times, Extremes.of(values), start, end, points)
     assert (np.diff(kept) > 0).all()
     assert len(kept) <= points + 1
     seen = values[(times > start) & (times <= end)]
@@ -58,12 +58,18 @@ def test_reduction_keeps_peaks_and_heights(data):
 @given(
     st.lists(
         st.integers(0, 2**24) | st.floats(0, 1e6, width=32) | st.just(float("inf")), min_size=1
-    )
+    ),
+    st.data(),
 )
-def test_keys_find_the_least_and_the_greatest_value(values):
-    keys = value_keys(np.array(values))
-    least, greatest = int(keys.min()) & 0xFFFFFFFF, int(keys.max()) & 0xFFFFFFFF
-    assert (values[least], values[greatest]) == (min(values), max(values))
+def test_extremes_of_any_stretches(values, data):
+    many = np.resize(values, data.draw(st.integers(1, 6 * BLOCK)))
+    places = st.integers(0, many.size)
+    edges = sorted(data.draw(st.sets(places, min_size=2, max_size=6)))
+    stretches = [range(*pair) for pair in pairwise(edges)]
+    least, greatest = Extremes.of(many).between(np.array(edges))
+    for found, extreme in ((least, min), (greatest, max)):
+        assert all(at in stretch for at, stretch in zip(found, stretches, strict=True))
+        assert many[found].tolist() == [extreme(many[[*stretch]]) for stretch in stretches]
 
 
 def test_few_changes_are_drawn_as_they_are():

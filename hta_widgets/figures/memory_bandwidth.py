@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
 from hta_widgets.figures.drawing import Drawing
@@ -12,7 +13,7 @@ from hta_widgets.figures.step_lines import (
     StepLine,
     StepLines,
     first_changes,
-    lines_to_draw,
+    lines_with_most_changes,
     step_lines,
 )
 from hta_widgets.figures.style import TYPE_COLORS
@@ -20,22 +21,23 @@ from hta_widgets.figures.style import TYPE_COLORS
 COLOR = TYPE_COLORS["MEMORY"]
 
 
-def bandwidth_lines(result: MemoryBandwidth, name: str = "") -> StepLines:
-    """Make the lines of `memory_bandwidth`, which no window changes."""
+def bandwidth_lines(result: MemoryBandwidth) -> list[StepLine]:
+    """Make the line of each kind of transfer, which no choice of one and no window changes."""
     table = result.transfers
-    names, rank = table["name"].tolist(), table["rank"].to_numpy()
-    changes = 2 * table["operations"].to_numpy()
-    first = first_changes(rank, changes)
-    wanted = np.array([name in {"", each} for each in names], dtype=bool)
-    several_ranks = np.unique(rank[wanted]).size > 1
-    places = lines_to_draw(changes, np.flatnonzero(wanted))
-    return StepLines(
-        [
-            _line(result, names[at], int(rank[at]), first[at], changes[at], with_rank=several_ranks)
-            for at in places.tolist()
-        ],
-        in_all=int(wanted.sum()),
+    rank, changes = table["rank"].to_numpy(), 2 * table["operations"].to_numpy()
+    of_line = (
+        _labels(table),
+        rank.tolist(),
+        first_changes(rank, changes).tolist(),
+        changes.tolist(),
     )
+    return [_line(result, *each) for each in zip(*of_line, strict=True)]
+
+
+def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: str) -> StepLines:
+    """Choose among `bandwidth_lines` those of one kind of transfer, or of all, that are drawn."""
+    wanted = [name in {"", each} for each in result.transfers["name"].tolist()]
+    return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
 
 
 def memory_bandwidth(
@@ -52,14 +54,19 @@ def memory_bandwidth(
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when it is empty.
     """
-    return step_lines(bandwidth_lines(result, name), window_us=window_us)
+    lines = lines_of_transfer(bandwidth_lines(result), result, name)
+    return step_lines(lines, window_us=window_us)
 
 
-def _line(
-    result: MemoryBandwidth, name: str, rank: int, first: int, count: int, *, with_rank: bool
-) -> StepLine:
+def _line(result: MemoryBandwidth, label: str, rank: int, first: int, count: int) -> StepLine:
     changes = result.changes[rank]
     rows = slice(first, first + count)
     time_ns, value = changes["time_ns"].to_numpy(), changes["bandwidth_gb_per_s"].to_numpy()
-    label = f"Rank {rank} · {name} (GB/s)" if with_rank else f"{name} (GB/s)"
     return StepLine(label, "GB/s", COLOR, time_ns[rows], value[rows])
+
+
+def _labels(table: pd.DataFrame) -> list[str]:
+    """Kind of transfer of each row, with the rank where there are several."""
+    rows = list(zip(table["rank"].tolist(), table["name"].tolist(), strict=True))
+    several = len({rank for rank, _ in rows}) > 1
+    return [(f"Rank {rank} · " if several else "") + f"{name} (GB/s)" for rank, name in rows]

@@ -13,7 +13,7 @@ from hta_widgets.figures.step_lines import (
     StepLine,
     StepLines,
     first_changes,
-    lines_to_draw,
+    lines_with_most_changes,
     step_lines,
 )
 from hta_widgets.figures.style import TYPE_COLORS
@@ -33,10 +33,8 @@ def lines_of_streams(
     lines: Sequence[StepLine], result: QueueLength, streams: Collection[int]
 ) -> StepLines:
     """Choose among `queue_lines` those of some streams, or of all, that are drawn."""
-    stream, count = (result.streams[name].to_numpy() for name in ("stream", "count"))
-    wanted = np.isin(stream, list(streams)) if streams else np.ones(stream.size, dtype=bool)
-    places = lines_to_draw(count, np.flatnonzero(wanted))
-    return StepLines([lines[at] for at in places.tolist()], in_all=int(wanted.sum()))
+    wanted = [not streams or each in streams for each in result.streams["stream"].tolist()]
+    return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
 
 
 def queue_length(

@@ -74,10 +74,12 @@ def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArra
     return np.asarray(before - before[first[place]])
 
 
-def lines_to_draw(changes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of the lines at some places, those with most changes, in their order."""
-    most = np.argsort(-changes[places], kind="stable")[:STRIPS_AT_MOST]
-    return np.sort(places[most])
+def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]) -> StepLines:
+    """Of the wanted lines, those with most changes, in their order: so many that all are seen."""
+    places = np.flatnonzero(wanted)
+    changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
+    most = places[np.argsort(-changes, kind="stable")[:STRIPS_AT_MOST]]
+    return StepLines([lines[place] for place in np.sort(most).tolist()], in_all=places.size)
 
 
 def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:

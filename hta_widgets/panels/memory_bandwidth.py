@@ -10,7 +10,7 @@ from traitlets import Unicode
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
 from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.memory_bandwidth import bandwidth_lines
+from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
 from hta_widgets.figures.step_lines import step_lines
 from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
 from hta_widgets.panels.time_series import TimeSeriesPanel
@@ -48,9 +48,9 @@ class MemoryBandwidthPanel(TimeSeriesPanel):
 
     def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""
-        name = self._name
-        lines = self._latest.get("lines", partial(bandwidth_lines, result, name), result, name)
-        return {"Bandwidth of copies and fills": step_lines(lines, window_us=self.window_us)}
+        lines = self._latest.get("lines", partial(bandwidth_lines, result), result)
+        drawn = lines_of_transfer(lines, result, self._name)
+        return {"Bandwidth of copies and fills": step_lines(drawn, window_us=self.window_us)}
 
     def tabulate(self, result: MemoryBandwidth) -> pd.DataFrame:
         """One row per kind of transfer."""

@@ -54,6 +54,8 @@ _WORDS = {
 def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     """Draw one of the distributions, summed over ranks.
 
+    Empty bins get no bar, apart from the first and the last, between which the axis runs.
+
     Parameters
     ----------
     result : LaunchStats
@@ -94,12 +96,15 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
 
 def _bins(table: pd.DataFrame, distribution: str) -> list[NDArray[np.int64]]:
-    """Start (ns), end (ns) and count of each bin of one distribution."""
+    """Start (ns), end (ns) and count of the bins of one distribution that are drawn."""
     names = table["distribution"].tolist()
     count = names.count(distribution)
     first = names.index(distribution) if count else 0
-    bins = slice(first, first + count)
-    return [table[name].to_numpy()[bins] for name in ("start_ns", "end_ns", "count")]
+    counts = table["count"].to_numpy()[first : first + count]
+    drawn = counts > 0
+    drawn[:1] = drawn[-1:] = True
+    places = first + np.flatnonzero(drawn)
+    return [table[name].to_numpy()[places] for name in ("start_ns", "end_ns", "count")]
 
 
 def launches_by_api(result: LaunchStats) -> Drawing:

@@ -52,6 +52,23 @@ def test_at_most_300_bins_travel(tmp_path):
         assert 20 < len(launch_histogram(result, name).figure().data[0].x) <= 300
 
 
+def test_empty_bins_get_no_bar_but_the_axis_is_that_of_all_bins(tmp_path):
+    delays = [300, *range(40_000, 40_005), 90_000]
+    events = [
+        event
+        for n, delay in enumerate(delays, 1)
+        for event in (call(10 * n, 1, n), kernel(10 * n + 1 + delay, 1, correlation=n))
+    ]
+    job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
+    result = launch_stats(job, launch_delay_cutoff=200)
+    bins = result.distributions[result.distributions["distribution"] == "launch_delay_outliers"]
+    (bars,) = launch_histogram(result, "launch_delay_outliers").figure().data
+    assert len(bins) > 100
+    assert list(bars.y) == [1, 5, 1]
+    assert bars.x[0] - bars.width[0] / 2 == pytest.approx(bins["start_ns"].iloc[0] / 1e6)
+    assert bars.x[-1] + bars.width[-1] / 2 == pytest.approx(bins["end_ns"].iloc[-1] / 1e6)
+
+
 def test_empty_histograms_say_so(job):
     result = launch_stats(job, runtime_cutoff=1000, launch_delay_cutoff=1000)
     (note,) = launch_histogram(result, "runtime_outliers").figure().layout.annotations

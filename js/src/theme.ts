@@ -47,6 +47,7 @@ export function template(element: HTMLElement): object {
     tickcolor: `rgba(${ink}, 0.25)`,
     zeroline: false,
     automargin: true,
+    ticklabeloverflow: "allow", // automargin makes room; to look for what has none takes plotly long
     ticklabelstandoff: 4,
     title: { font: { size: 12 }, standoff: 8 },
   };

@@ -46,7 +46,14 @@ export class Words {
     this.#root.setAttribute("aria-busy", String(progress === "busy"));
     if (progress === "busy" && this.#told.failed) this.tell({});
     this.say(progress === "silent" ? SILENT : (this.#told.text ?? ""));
-    if (progress === "busy") this.#timer = setTimeout(() => this.say("Computing…"), HESITATION);
+    this.#computing(false);
+    if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), HESITATION);
+  }
+
+  /** What takes long shows: not each step, since whatever the charts inherit restyles all of them. */
+  #computing(shown: boolean): void {
+    this.#root.classList.toggle("hta-computing", shown);
+    if (shown) this.say("Computing…");
   }
 
   /** Tell how an action went. */

@@ -227,6 +227,25 @@ test("slow answers are announced, and a kernel that has gone too", async () => {
   vi.useRealTimers();
 });
 
+test("only a slow answer changes how the charts look meanwhile", () => {
+  vi.useFakeTimers();
+  const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
+  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const box = el.querySelector("input") as HTMLInputElement;
+  const computing = () => el.querySelector(".hta-computing") !== null;
+  box.click();
+  vi.advanceTimersByTime(100);
+  model.answer({ rev: 1 });
+  vi.advanceTimersByTime(300);
+  expect(computing()).toBe(false);
+  box.click();
+  vi.advanceTimersByTime(300);
+  expect(computing()).toBe(true);
+  model.answer({ rev: 2 });
+  expect(computing()).toBe(false);
+  vi.useRealTimers();
+});
+
 test("ids differ between panels, though each runs its own copy of the module", () => {
   const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] };
   const controls = { title: "T", controls: [spec] };

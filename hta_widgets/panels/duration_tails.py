@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 from traitlets import Enum, Float
 
@@ -58,12 +59,11 @@ class DurationTailsPanel(Panel):
         table: pd.DataFrame = getattr(result, self.listed)
         several = len(self.job.select_ranks(self.ranks)) > 1
         rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)
-        return table[
-            [
-                (several or rank != ALL_RANKS) and self._side in {"", side_of(category)}
-                for rank, category in rows
-            ]
+        wanted = [
+            (several or rank != ALL_RANKS) and self._side in {"", side_of(category)}
+            for rank, category in rows
         ]
+        return table[np.array(wanted, dtype=bool)]
 
     def nothing_to_show(self, result: DurationTails) -> str | None:
         """Say so where no event of the side was recorded."""

@@ -56,6 +56,7 @@ def test_nothing_recorded_is_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     panel = DurationTailsPanel(job)
     assert panel._view["empty"] == "No kernels, copies or calls of the CPU to look at."
+    assert list(panel.table) == list(panel.result.tails)
     write(tmp_path / "rank-0.json", [kernel(0, 1)])
     panel = DurationTailsPanel(open_trace(tmp_path, progress=False), side="host")
     assert panel._view["empty"] == "No events of the host."

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 os.environ["HTA_WIDGETS_CACHE"] = "off"
 settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("fewer", settings.get_profile("ci"), max_examples=20)
 settings.load_profile("ci")
 
 REAL_TRACES = Path(

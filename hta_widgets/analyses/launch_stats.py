@@ -288,9 +288,7 @@ def _distributions(
 
 
 def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
-    """The worst calls of all ranks, from the worst of each rank, worst first."""
-    if len(of_ranks) == 1:
-        return of_ranks[0].copy()
+    """The worst calls of all ranks, from the worst of each rank."""
     table = pd.concat(of_ranks, ignore_index=True)
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,13 +111,12 @@ def _of_side(result: DurationTails, side: str) -> list[Row]:
 
 
 def _curves(result: DurationTails) -> dict[str, _Curve]:
-    """The curve of each category, whose points come one after the other."""
-    categories = result.curves["category"].tolist()
+    """The curve of each category."""
+    categories = result.curves["category"].to_numpy(object)
     points = [result.curves[name].to_numpy(float) for name in _Curve._fields]
-    ends = list(accumulate(len([*run]) for _, run in groupby(categories)))
     return {
-        categories[start]: _Curve(*(each[start:end] for each in points))
-        for start, end in pairwise([0, *ends])
+        category: _Curve(*(each[categories == category] for each in points))
+        for category in dict.fromkeys(categories.tolist())
     }
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
 from hta_widgets.analyses.rows import Row
 from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, stacked_time_bars
-from hta_widgets.figures.style import IDLE, axis, drawing, emphasis, height_for_rows
+from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, rank_emphasis, stacked_time_bars
+from hta_widgets.figures.style import IDLE, axis, drawing, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
@@ -71,7 +71,7 @@ def idle_time_of_streams(
     unit = time_unit(whole_ns.max(initial=0))
     scale = np.where(whole_ns > 0, whole_ns, np.nan) / 100 if as_percent else unit.ns
     labels = _labels(rows)
-    emphasised = emphasis([place for place, row in enumerate(rows) if row["rank"] in selected])
+    emphasis = rank_emphasis([row["rank"] for row in rows], selected)
     bars = [
         trace(
             "bar",
@@ -84,7 +84,7 @@ def idle_time_of_streams(
             meta=SELECT_RANKS,
             hovertext=[_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
             hovertemplate="%{hovertext}<extra></extra>",
-            **emphasised,
+            **emphasis,
         )
         for each in _SERIES
     ]

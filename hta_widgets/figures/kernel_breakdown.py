@@ -139,7 +139,7 @@ def kernel_durations(
             for row in records(table)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table, selected),
+        **rank_emphasis(table["rank"].tolist(), selected),
     )
     return drawing(
         [bar],

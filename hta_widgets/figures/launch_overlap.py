@@ -70,7 +70,7 @@ def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = (
         meta=SELECT_RANKS,
         hovertext=[_launches_hover(row) for row in records(table)],
         hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table, selected),
+        **rank_emphasis(table["rank"].tolist(), selected),
     )
     return drawing(
         [bar],

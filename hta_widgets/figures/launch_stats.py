@@ -97,14 +97,11 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
 def _bins(table: pd.DataFrame, distribution: str) -> list[NDArray[np.int64]]:
     """Start (ns), end (ns) and count of the bins of one distribution that are drawn."""
-    names = table["distribution"].tolist()
-    count = names.count(distribution)
-    first = names.index(distribution) if count else 0
-    counts = table["count"].to_numpy()[first : first + count]
-    drawn = counts > 0
+    places = np.flatnonzero(table["distribution"].to_numpy(object) == distribution)
+    drawn = table["count"].to_numpy()[places] > 0
     drawn[:1] = drawn[-1:] = True
-    places = first + np.flatnonzero(drawn)
-    return [table[name].to_numpy()[places] for name in ("start_ns", "end_ns", "count")]
+    columns = (table[name].to_numpy() for name in ("start_ns", "end_ns", "count"))
+    return [column[places[drawn]] for column in columns]
 
 
 def launches_by_api(result: LaunchStats) -> Drawing:

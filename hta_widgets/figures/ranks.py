@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,11 +133,11 @@ def _bars(
         meta=SELECT_RANKS,
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table, selected),
+        **rank_emphasis(table["rank"].tolist(), selected),
     )
 
 
-def rank_emphasis(table: pd.DataFrame, selected: Collection[int]) -> dict[str, Any]:
-    """Settings of a bar trace that fade the ranks outside a selection."""
-    ranks = table["rank"].tolist() if selected else []
-    return emphasis([place for place, rank in enumerate(ranks) if rank in selected])
+def rank_emphasis(ranks: Iterable[int], selected: Collection[int]) -> dict[str, Any]:
+    """Settings of a bar trace that fade bars whose rank is outside a selection."""
+    kept = set(selected)
+    return emphasis([place for place, rank in enumerate(ranks) if rank in kept])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -14,7 +15,7 @@ from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.kernels import KernelRules
 from hta_widgets.trace.notices import summed_over_ranks
-from hta_widgets.trace.progress import byte_bar
+from hta_widgets.trace.progress import OnRead, byte_bar
 from hta_widgets.trace.rank import Rank, RankSettings
 from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_of
 from hta_widgets.trace.rank_loader import RankLoader
@@ -151,14 +152,14 @@ class Job:
         with self._turn:
             missing = {rank: self.sources[rank] for rank in chosen if rank not in self._loaded}
             if missing:
-                self._load(missing, progress=progress)
+                with self._bar(missing, show=progress) as advance:
+                    for _, loaded in self._loader.load(missing, advance):
+                        self._hold(loaded)
         return self
 
-    def _load(self, sources: Mapping[int, RankSource], *, progress: bool) -> None:
-        total = sum(source.size for source in sources.values())
-        with byte_bar(f"Loading {self.name}", total, show=progress) as advance:
-            for _, loaded in self._loader.load(sources, advance):
-                self._hold(loaded)
+    def _bar(self, ranks: Iterable[int], *, show: bool) -> AbstractContextManager[OnRead]:
+        total = sum(self.sources[rank].size for rank in ranks)
+        return byte_bar(f"Loading {self.name}", total, show=show)
 
     def gpu_work(self, rank: int) -> GpuWork:
         """GPU work of one rank that takes part in the analyses."""
@@ -243,8 +244,7 @@ class Job:
             for rank in ranks
         }
         questions = {rank: tuple(of_rank.values()) for rank, of_rank in asked.items()}
-        total = sum(self.sources[rank].size for rank in ranks)
-        with byte_bar(f"Loading {self.name}", total, show=self._progress) as advance:
+        with self._bar(ranks, show=self._progress) as advance:
             for rank, answers in self._loader.ask(self.sources, questions, advance):
                 for each, answer in zip(asked[rank], answers, strict=True):
                     self._reduced.setdefault(each, {})[rank] = answer

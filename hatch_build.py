@@ -24,7 +24,7 @@ class FrontEndHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Build what is missing or stale; an sdist brings it along and needs no npm."""
-        front_end = run_path(str(ROOT / "hta_widgets" / "panels" / "front_end.py"))
+        front_end = run_path(str(ROOT / "hta_widgets" / "panels" / "base" / "front_end.py"))
         if front_end["is_up_to_date"]():
             return
         npm = shutil.which("npm")

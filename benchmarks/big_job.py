@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.arrow_file import StoredTrace
-from hta_widgets.trace.events import Events, SideTable, TextColumn
+from hta_widgets.trace.cache.trace_file import StoredTrace
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Events, SideTable, TextColumn
 
 GAP_NS = 1_000_000
 Column = NDArray[Any] | TextColumn

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from traitlets import Int
 
-from hta_widgets.panels.controls import Choice, Control, Search, Slider, StreamPicker, Toggle
+from hta_widgets.panels.base.controls import Choice, Control, Search, Slider, StreamPicker, Toggle
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.time_series import TimeSeriesPanel
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.panels.panel import Panel
-from hta_widgets.panels.time_series import TimeSeriesPanel
 from hta_widgets.trace.job import Job
 
 WINDOW = "window_us"

@@ -23,10 +23,10 @@ from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace import open as opening
-from hta_widgets.trace import workers
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks import workers
 
 ANALYSES: tuple[Callable[[Job], object], ...] = (
     temporal_breakdown,

@@ -15,9 +15,9 @@ from statistics import median  # noqa: E402
 from typing import Any  # noqa: E402
 
 from hta_widgets import TraceAnalysis  # noqa: E402
-from hta_widgets.trace.arrow_file import StoredTrace  # noqa: E402
+from hta_widgets.trace.cache.trace_file import StoredTrace  # noqa: E402
 from hta_widgets.trace.job import Job  # noqa: E402
-from hta_widgets.trace.loading import LAUNCHES, PARENTS  # noqa: E402
+from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS  # noqa: E402
 
 IMPORTS = WATCH.lap()
 

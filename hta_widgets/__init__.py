@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hta_widgets.panels.dashboard import Dashboard
-    from hta_widgets.trace.open import open_trace
-    from hta_widgets.trace.rank_sample import RankSample
+    from hta_widgets.trace.opening.open import open_trace
+    from hta_widgets.trace.opening.rank_sample import RankSample
     from hta_widgets.trace_analysis import TraceAnalysis
     from hta_widgets.version import __version__
 
@@ -16,10 +16,10 @@ __all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "open_trac
 
 _WHERE = {
     "Dashboard": "hta_widgets.panels.dashboard",
-    "RankSample": "hta_widgets.trace.rank_sample",
+    "RankSample": "hta_widgets.trace.opening.rank_sample",
     "TraceAnalysis": "hta_widgets.trace_analysis",
     "__version__": "hta_widgets.version",
-    "open_trace": "hta_widgets.trace.open",
+    "open_trace": "hta_widgets.trace.opening.open",
 }
 """Imported when first used: processes that only load ranks do without widgets and figures."""
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kernels import KernelRules
-from hta_widgets.trace.open import open_trace
-from hta_widgets.trace.rank import Rank
-from hta_widgets.trace.rank_sample import RankSample
-from hta_widgets.trace.steps import analysed_steps
-from hta_widgets.trace.urls import PathLike, TraceSource, is_url, joined
+from hta_widgets.trace.model.kernels import KernelRules
+from hta_widgets.trace.model.steps import analysed_steps
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.opening.rank_sample import RankSample
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, joined
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
-    from hta_widgets.figures.drawing import Drawing
+    from hta_widgets.figures.base.drawing import Drawing
 
 __all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
@@ -266,7 +266,7 @@ class TraceAnalysis:
             graph has a row for each of its operations.
         """
         from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
-        from hta_widgets.analyses.launched_work import launched_work
+        from hta_widgets.analyses.launch_stats.launched_work import launched_work
         from hta_widgets.figures.launch_stats import launch_histogram
         from hta_widgets.hta_tables.launch_stats import launch_stats as tables
 
@@ -311,7 +311,7 @@ class TraceAnalysis:
             the position in the file of the launch or of the operation that begins. Where a rank has
             several devices: by device first, with a column ``device``.
         """
-        from hta_widgets.analyses.queue_changes import queue_changes
+        from hta_widgets.analyses.queue_length.changes import queue_changes
         from hta_widgets.hta_tables.queue_length import queue_length_time_series
 
         chosen = self._ranks_or_first(ranks)
@@ -354,7 +354,7 @@ class TraceAnalysis:
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
-        from hta_widgets.analyses.bandwidth_changes import bandwidth_changes
+        from hta_widgets.analyses.memory_bandwidth.changes import bandwidth_changes
         from hta_widgets.hta_tables.memory_bandwidth import memory_bw_time_series
 
         chosen = self._ranks_or_first(ranks)
@@ -462,8 +462,8 @@ class TraceAnalysis:
         """
         from hta_widgets.analyses.kernel_sequences import kernel_sequences
         from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
+        from hta_widgets.figures.base.text import plot_name
         from hta_widgets.figures.kernel_sequences import kernel_sequences as figure
-        from hta_widgets.figures.text import plot_name
         from hta_widgets.hta_tables.kernel_sequences import kernel_sequences as table
 
         folder = existing_folder(output_dir)
@@ -549,14 +549,14 @@ def _in_folder(
 
 
 def _show(drawn: Drawing, title: str, renderer: str = "") -> None:
-    from hta_widgets.figures.style import titled
+    from hta_widgets.figures.base.style import titled
 
     titled(drawn, title).figure().show(renderer=renderer or None)
 
 
 def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
     from hta_widgets.figures import kernel_breakdown as kernel_figures
-    from hta_widgets.figures.text import plot_name
+    from hta_widgets.figures.base.text import plot_name
 
     yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()

@@ -10,7 +10,7 @@ import * as esbuild from "esbuild";
 const root = dirname(fileURLToPath(import.meta.url));
 const outdir = join(root, "..", "hta_widgets", "panels", "static");
 
-// The same sum as source_hash() in hta_widgets/panels/front_end.py, which notices a stale build.
+// The same sum as source_hash() in hta_widgets/panels/base/front_end.py, which notices a stale build.
 function sourceHash() {
   const sources = readdirSync(join(root, "src")).map((name) => `src/${name}`);
   const sum = createHash("sha256");

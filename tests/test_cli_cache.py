@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from hta_widgets import cli
-from hta_widgets.trace import cache, cache_files
-from hta_widgets.trace.loading import load_rank
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks.loading import load_rank
+from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import kernel, write
 
 

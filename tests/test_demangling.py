@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.demangling import LONGEST, demangled, is_mangled
+from hta_widgets.names.demangling import LONGEST, demangled, is_mangled
 
 KERNELS = {
     "_Z3addPfi": "add(float*, int)",

@@ -9,15 +9,15 @@ import sys
 import pytest
 
 import hta_widgets
-from hta_widgets.trace import cache_files
-from hta_widgets.trace.arrow_file import StoredTrace, write_trace
-from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.cache.trace_file import StoredTrace, write_trace
+from hta_widgets.trace.loaders.kineto.load import load_kineto
 from tests.kineto_text import call, kernel, step, write
 
 
 def test_loading_needs_no_widgets_and_no_figures():
     code = (
-        "import sys, hta_widgets.trace.rank_tasks, hta_widgets.analyses.rank_overlap;"
+        "import sys, hta_widgets.trace.ranks.tasks, hta_widgets.analyses.rank_overlap;"
         "print(sorted({'plotly', 'ipywidgets', 'anywidget', 'traitlets'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -51,7 +51,8 @@ def test_opening_a_kept_trace_needs_neither_pandas_nor_what_arrow_computes(tmp_p
     kept = tmp_path / "kept.arrow"
     write_trace(StoredTrace(trace, {}), "key", kept)
     code = (
-        "import sys; from pathlib import Path; from hta_widgets.trace.arrow_file import read_trace;"
+        "import sys; from pathlib import Path;"
+        "from hta_widgets.trace.cache.trace_file import read_trace;"
         f"print(len(read_trace(Path({str(kept)!r}), 'key').trace.events));"
         "print(sorted({'pandas', 'pyarrow.compute'} & sys.modules.keys()))"
     )

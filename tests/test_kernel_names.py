@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.kernel_names import normalised_kernel_name
+from hta_widgets.names.normalise import normalised_kernel_name
 
 FILL = (
     "at::native::vectorized_elementwise_kernel<4,at::native::FillFunctor<float>,"

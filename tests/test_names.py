@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.names import (
+from hta_widgets.names.shorten import (
     distinct_names,
     kernel_word,
     remembered,

@@ -12,13 +12,16 @@ import pytest
 
 from benchmarks.big_job import with_kernels
 from hta_widgets.intervals import Intervals
-from hta_widgets.panels.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.trace import cache, cache_files, event_text, nesting
-from hta_widgets.trace.events import TextColumn
-from hta_widgets.trace.events_builder import EventsBuilder
-from hta_widgets.trace.kineto import load_kineto
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.loaders.kineto import text as event_text
+from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model import nesting
+from hta_widgets.trace.model.events import TextColumn
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks import stored as cache
 from tests.kineto_text import call, host, kernel, step, write
 
 LAUNCHES = 3000

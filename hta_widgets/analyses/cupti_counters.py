@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
-from hta_widgets.trace.events import LAUNCH_CALLS, Events, Kind, TextColumn
-from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.links import NO_LAUNCH
-from hta_widgets.trace.nesting import NO_PARENT
-from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColumn
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.links import NO_LAUNCH
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
 
 TOP, BOTTOM = "top_level_op", "bottom_level_op"
 LEVELS = (TOP, BOTTOM)

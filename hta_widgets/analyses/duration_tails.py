@@ -10,22 +10,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.duration_categories import (
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.duration_categories import (
     Categories,
     categories_of_rank,
     categories_of_ranks,
     side_of,
 )
-from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.rows import Row, records
-from hta_widgets.analyses.sorted_durations import SortedDurations
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.shared.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration
 from hta_widgets.quantities import percent as in_percent
-from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 
 ALL_RANKS = "all"
 CURVE_POINTS = 240

@@ -16,12 +16,12 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
-from hta_widgets.names import short_name
+from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
 
 OTHERS = "others"
 _COLUMNS = (

@@ -10,10 +10,10 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.gpu_work import GpuWork
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.rank import Rank
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ from hta_widgets.cli.notebook import (
 from hta_widgets.cli.traces import GivenTrace
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.sample import write_sample
-from hta_widgets.trace.cache_files import cache_folder
+from hta_widgets.trace.cache.files import cache_folder
 
 USER_ERROR = 2
 _TRACE_FOLDER = "trace"

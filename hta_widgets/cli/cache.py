@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from hta_widgets.trace.cache import trace_of
-from hta_widgets.trace.cache_files import (
+from hta_widgets.trace.cache.files import (
     OFF,
     SIZE_VARIABLE,
     VARIABLE,
@@ -15,6 +14,7 @@ from hta_widgets.trace.cache_files import (
     entries,
     size_limit,
 )
+from hta_widgets.trace.ranks.stored import trace_of
 
 SHOWN_AT_MOST = 10
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hta_widgets.errors import RemoteError, TraceNotFoundError
-from hta_widgets.trace.remote_files import RemoteFiles
-from hta_widgets.trace.urls import is_url, local_path, name_in, shown
+from hta_widgets.trace.remote.files import RemoteFiles
+from hta_widgets.trace.remote.urls import is_url, local_path, name_in, shown
 
 
 class GivenTrace(NamedTuple):

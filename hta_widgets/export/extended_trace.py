@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.trace.derived import marked
-from hta_widgets.trace.event_text import EventText
-from hta_widgets.trace.recognise import KINETO_SUFFIXES
+from hta_widgets.trace.loaders.kineto.mark import marked
+from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.opening.recognise import KINETO_SUFFIXES
 
 try:
     from isal import igzip as gzip

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import BETWEEN, appearing_when_whole, closing
-from hta_widgets.names import cut_in_the_middle
-from hta_widgets.trace.derived import marked
-from hta_widgets.trace.event_json import Fields, decode_fields
-from hta_widgets.trace.event_text import EventText
-from hta_widgets.trace.events import Events, Kind
+from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.urls import PathLike
+from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
+from hta_widgets.trace.loaders.kineto.mark import marked
+from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.model.events import Events, Kind
+from hta_widgets.trace.remote.urls import PathLike
 
 PREFIX = "overlaid_"
 PATTERNS = "Patterns"

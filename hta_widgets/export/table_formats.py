@@ -16,10 +16,10 @@ from pyarrow import csv, parquet
 
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, distinct_times
-from hta_widgets.trace.events import Events, Kind
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.urls import PathLike
+from hta_widgets.trace.model.events import Events, Kind
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.remote.urls import PathLike
 
 CUPTI_FILES: Final = {
     "conc_kernel": Kind.KERNEL,

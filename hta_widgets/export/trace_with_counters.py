@@ -15,10 +15,10 @@ from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import ParameterError, TraceFormatError
 from hta_widgets.export.extended_trace import BETWEEN, path_beside, write_extended
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
-from hta_widgets.trace.derived import is_derived
-from hta_widgets.trace.event_text import EventText
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kineto import base_ns
+from hta_widgets.trace.loaders.kineto.load import base_ns
+from hta_widgets.trace.loaders.kineto.mark import is_derived
+from hta_widgets.trace.loaders.kineto.text import EventText
 
 __all__ = ["DEFAULT_SUFFIX", "TimeSeriesTypes", "write_traces_with_counters"]
 

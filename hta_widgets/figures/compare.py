@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.compare import Compare
-from hta_widgets.analyses.compared_kernels import BOTH, FIRST, SECOND, by_change
-from hta_widgets.analyses.rows import Row, records
-from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
-from hta_widgets.figures.style import (
+from hta_widgets.analyses.compare.kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.style import (
     NEUTRAL,
     NOT_SELECTED_OPACITY,
     axis,
@@ -20,8 +19,9 @@ from hta_widgets.figures.style import (
     height_for_rows,
     names_axis,
 )
-from hta_widgets.figures.text import hover_name, plot_names, plot_text
-from hta_widgets.names import cut_in_the_middle
+from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
+from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
+from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import duration, number, percent, time_unit
 
 FIRST_COLOR, SECOND_COLOR = "#5E3C99", "#E66101"

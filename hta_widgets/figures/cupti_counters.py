@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
-from hta_widgets.figures.text import plot_name, plot_text
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
+from hta_widgets.figures.base.text import plot_name, plot_text
 from hta_widgets.quantities import number
 
 BARS_AT_MOST = 30

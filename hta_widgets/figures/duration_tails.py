@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
-from hta_widgets.analyses.rows import Row, records
-from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.style import (
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.style import (
     NEUTRAL,
     TYPE_COLORS,
     axis,

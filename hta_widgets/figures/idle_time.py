@@ -10,10 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
-from hta_widgets.analyses.rows import Row
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.ranks import SELECT_RANKS, TimeSeries, rank_emphasis, stacked_time_bars
-from hta_widgets.figures.style import IDLE, axis, drawing, height_for_rows
+from hta_widgets.analyses.shared.rows import Row
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.rank_bars import (
+    SELECT_RANKS,
+    TimeSeries,
+    rank_emphasis,
+    stacked_time_bars,
+)
+from hta_widgets.figures.base.style import IDLE, axis, drawing, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24

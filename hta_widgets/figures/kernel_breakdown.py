@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
-from hta_widgets.analyses.rows import Row, records
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.ranks import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
-from hta_widgets.figures.style import (
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
+from hta_widgets.figures.base.style import (
     IDLE,
     axis,
     drawing,
@@ -20,7 +20,7 @@ from hta_widgets.figures.style import (
     names_axis,
     type_color,
 )
-from hta_widgets.figures.text import hover_name, plot_names
+from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_KERNEL = {"select": "kernel"}

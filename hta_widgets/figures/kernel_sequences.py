@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
-from hta_widgets.figures.text import plot_text
-from hta_widgets.names import cut_in_the_middle, sequence_words
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
+from hta_widgets.figures.base.text import plot_text
+from hta_widgets.names.shorten import cut_in_the_middle, sequence_words
 from hta_widgets.quantities import duration, time_unit
 
 AXIS_WIDTH = 72

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
-from hta_widgets.analyses.rows import Row, records
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.ranks import (
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
     TimeSeries,
     rank_axis,
@@ -18,7 +18,7 @@ from hta_widgets.figures.ranks import (
     rank_gap,
     stacked_time_bars,
 )
-from hta_widgets.figures.style import (
+from hta_widgets.figures.base.style import (
     NEUTRAL,
     OVERLAPPED,
     axis,
@@ -26,7 +26,7 @@ from hta_widgets.figures.style import (
     height_for_rows,
     names_axis,
 )
-from hta_widgets.figures.text import hover_name, plot_names
+from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import duration, percent, time_unit
 
 _SERIES = (

@@ -15,8 +15,8 @@ from hta_widgets.analyses.launch_stats import (
     SHORT_KERNELS,
     LaunchStats,
 )
-from hta_widgets.figures.drawing import Drawing, Trace, trace
-from hta_widgets.figures.style import (
+from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.style import (
     NEUTRAL,
     TYPE_COLORS,
     axis,
@@ -24,7 +24,7 @@ from hta_widgets.figures.style import (
     height_for_rows,
     names_axis,
 )
-from hta_widgets.figures.text import plot_name
+from hta_widgets.figures.base.text import plot_name
 from hta_widgets.quantities import duration, time_unit
 
 

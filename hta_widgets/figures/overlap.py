@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hta_widgets.analyses.overlap import Overlap
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.ranks import TimeSeries, stacked_time_bars
-from hta_widgets.figures.style import OVERLAPPED, TYPE_COLORS
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.rank_bars import TimeSeries, stacked_time_bars
+from hta_widgets.figures.base.style import OVERLAPPED, TYPE_COLORS
 
 _SERIES = (
     TimeSeries("overlap_time_ns", "Overlapped by computation", OVERLAPPED),

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.figures.step_lines import (
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.step_lines import (
     StepLine,
     StepLines,
     first_changes,
     lines_with_most_changes,
     step_lines,
 )
-from hta_widgets.figures.style import TYPE_COLORS
+from hta_widgets.figures.base.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["COMPUTATION"]
 

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.lane_outliers import SHARES, TIMES
-from hta_widgets.analyses.rank_outliers import OUTLIER
 from hta_widgets.analyses.rank_overlap import RankOverlap
-from hta_widgets.analyses.rank_overlap_finding import LANE_KEYS
-from hta_widgets.figures.drawing import Drawing, Trace, objects, trace
-from hta_widgets.figures.lanes import PANES, DrawnLanes, Pane, four_panes
-from hta_widgets.figures.ranks import SELECT_RANKS
-from hta_widgets.figures.style import axis, drawing, height_for_rows
+from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS
+from hta_widgets.analyses.rank_overlap.outlier_rules import OUTLIER
+from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
+from hta_widgets.figures.base.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.base.lane_panes import PANES, DrawnLanes, Pane, four_panes
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.style import axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8

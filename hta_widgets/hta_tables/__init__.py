@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hta_widgets.trace.shelf import Columns
+from hta_widgets.trace.cache.derived_columns import Columns
 
 NS_PER_US = 1000
 _DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from hta_widgets.analyses.launched_work import LaunchedWork
+from hta_widgets.analyses.launch_stats.launched_work import LaunchedWork
 from hta_widgets.hta_tables import NS_PER_US, tables_of
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import UNIT
-from hta_widgets.analyses.step_statistics import PER_CHANGE
+from hta_widgets.analyses.shared.step_statistics import PER_CHANGE
 from hta_widgets.hta_tables import NS_PER_US, statistics_table, tables_of
-from hta_widgets.trace.shelf import Columns
+from hta_widgets.trace.cache.derived_columns import Columns
 
 
 def memory_bw_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.queue_length import QueueLength
-from hta_widgets.analyses.step_statistics import PER_CHANGE
+from hta_widgets.analyses.shared.step_statistics import PER_CHANGE
 from hta_widgets.hta_tables import NS_PER_US, statistics_table, tables_of
-from hta_widgets.trace.shelf import Columns
+from hta_widgets.trace.cache.derived_columns import Columns
 
 
 def queue_length_time_series(changes: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:

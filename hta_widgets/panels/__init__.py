@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.dashboard import Dashboard
@@ -13,10 +15,8 @@ from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
 from hta_widgets.panels.launch_stats import LaunchStatsPanel
 from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
 from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.queue_length import QueueLengthPanel
 from hta_widgets.panels.rank_overlap import RankOverlapPanel
-from hta_widgets.panels.selection import Selection
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 
 __all__ = [

@@ -9,20 +9,20 @@ import pandas as pd
 from traitlets import Bool, Enum, Int
 
 from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
-from hta_widgets.analyses.compared_kernels import by_change
+from hta_widgets.analyses.compare.kernels import by_change
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.compare import (
     SORT_COLUMNS,
     kernel_changes,
     tails,
     times,
 )
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.panels.controls import Choice, Control, Slider, Toggle
-from hta_widgets.panels.panel import Panel
-from hta_widgets.panels.selection import Selection
+from hta_widgets.panels.base.controls import Choice, Control, Slider, Toggle
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, as_job
-from hta_widgets.trace.urls import TraceSource
+from hta_widgets.trace.opening.open import HasJob, as_job
+from hta_widgets.trace.remote.urls import TraceSource
 
 SORTS = (("Total time", "total"), ("Mean duration", "mean"), ("Launches", "count"))
 LISTS = (

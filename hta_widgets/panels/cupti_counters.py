@@ -8,13 +8,13 @@ import pandas as pd
 from traitlets import Enum, Unicode
 
 from hta_widgets.analyses.cupti_counters import BOTTOM, LEVELS, TOP, CuptiCounters, cupti_counters
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.cupti_counters import counter_by_operator
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.panels.controls import Choice, Control, RankPicker
-from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.base.controls import Choice, Control, RankPicker
+from hta_widgets.panels.base.panel import Panel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, as_job
-from hta_widgets.trace.urls import TraceSource
+from hta_widgets.trace.opening.open import HasJob, as_job
+from hta_widgets.trace.remote.urls import TraceSource
 
 STATISTICS = (("Sum", "sum"), ("Mean", "mean"))
 LEVEL_CHOICES = (("Outermost", TOP), ("Innermost", BOTTOM))

@@ -9,8 +9,10 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
-from hta_widgets.figures.drawing import Drawing
-from hta_widgets.panels.controls import Control, RankPicker
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.controls import Control, RankPicker
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.duration_tails import DurationTailsPanel
 from hta_widgets.panels.idle_time import IdleTimePanel
@@ -20,14 +22,12 @@ from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
 from hta_widgets.panels.launch_stats import LaunchStatsPanel
 from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
 from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.panel import Panel
 from hta_widgets.panels.queue_length import QueueLengthPanel
 from hta_widgets.panels.rank_overlap import RankOverlapPanel
-from hta_widgets.panels.selection import Selection
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, as_job
-from hta_widgets.trace.urls import TraceSource
+from hta_widgets.trace.opening.open import HasJob, as_job
+from hta_widgets.trace.remote.urls import TraceSource
 
 PANELS: dict[str, type[Panel]] = {
     "temporal_breakdown": TemporalBreakdownPanel,

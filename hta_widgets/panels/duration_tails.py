@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from traitlets import Enum, Float
 
-from hta_widgets.analyses.duration_categories import DEVICE, HOST, side_of
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, duration_tails
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.analyses.shared.duration_categories import DEVICE, HOST, side_of
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
-from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider
-from hta_widgets.panels.panel import Panel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.trace.model.formats import Recorded
 
 ALL = "all"
 SIDES = (("All", ALL), ("Device", DEVICE), ("Host", HOST))

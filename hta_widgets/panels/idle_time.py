@@ -8,11 +8,11 @@ import pandas as pd
 from traitlets import Bool, Enum, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
-from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, StreamPicker
-from hta_widgets.panels.panel import Panel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, StreamPicker
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.trace.model.formats import Recorded
 
 LEVELS = (("Streams", "stream"), ("GPUs", "device"))
 SHARE_OR_TIME = Choice("visualize_pctg", "Show", (("Share", True), ("Time", False)))

@@ -8,7 +8,7 @@ import pandas as pd
 from traitlets import Bool, Enum, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
     kernel_durations,
@@ -16,10 +16,10 @@ from hta_widgets.figures.kernel_breakdown import (
     top_kernels,
     top_kernels_of_rank,
 )
-from hta_widgets.names import short_name
-from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, Toggle
-from hta_widgets.panels.panel import Panel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.names.shorten import short_name
+from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, Toggle
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.trace.model.formats import Recorded
 
 ALL = "all"
 TYPES = (

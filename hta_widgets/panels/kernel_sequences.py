@@ -9,13 +9,16 @@ import pandas as pd
 from traitlets import Bool, Int, Unicode
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
-from hta_widgets.analyses.launching_calls import operators_to_offer, suggested_operator
+from hta_widgets.analyses.kernel_sequences.launching_calls import (
+    operators_to_offer,
+    suggested_operator,
+)
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
 from hta_widgets.figures.kernel_sequences import readable_patterns
-from hta_widgets.names import distinct_names
-from hta_widgets.panels.controls import (
+from hta_widgets.names.shorten import distinct_names
+from hta_widgets.panels.base.controls import (
     Button,
     Choice,
     Control,
@@ -24,12 +27,12 @@ from hta_widgets.panels.controls import (
     Slider,
     Toggle,
 )
-from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import duration
-from hta_widgets.trace.formats import Recorded
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import HasJob, as_job
-from hta_widgets.trace.urls import PathLike, TraceSource
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.opening.open import HasJob, as_job
+from hta_widgets.trace.remote.urls import PathLike, TraceSource
 
 OPERATORS_AT_MOST = 200
 LABEL_WIDTH = 72

@@ -8,15 +8,15 @@ import pandas as pd
 from traitlets import Bool, Enum
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.launch_overlap import (
     hidden_launch_time,
     kernel_time_by_api,
     overlapping_launches,
 )
-from hta_widgets.panels.controls import SHARE_OR_TIME, Choice, Control, RankPicker
-from hta_widgets.panels.panel import Panel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Control, RankPicker
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.trace.model.formats import Recorded
 
 LISTS = (
     ("Threads", "threads"),

@@ -14,11 +14,11 @@ from hta_widgets.analyses.launch_stats import (
     LaunchStats,
     launch_stats,
 )
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
-from hta_widgets.panels.controls import Choice, Control, RankPicker, Slider, Toggle
-from hta_widgets.panels.panel import Panel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, Toggle
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.trace.model.formats import Recorded
 
 WORST = (("Launch delay", "launch_delay"), ("Call duration", "cpu_duration"))
 

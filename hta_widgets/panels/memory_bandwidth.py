@@ -9,13 +9,13 @@ import pandas as pd
 from traitlets import Unicode
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
-from hta_widgets.figures.step_lines import step_lines
-from hta_widgets.panels.controls import Button, Choice, Control, Options, RankPicker
-from hta_widgets.panels.time_series import TimeSeriesPanel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import Button, Choice, Control, Options, RankPicker
+from hta_widgets.panels.base.time_series import TimeSeriesPanel
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
 
 ALL = "all"
 

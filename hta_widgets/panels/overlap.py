@@ -8,10 +8,10 @@ import pandas as pd
 from traitlets import Bool
 
 from hta_widgets.analyses.overlap import Overlap, overlap
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.overlap import overlap as draw_overlap
-from hta_widgets.panels.controls import SHARE_OR_TIME, Control, RankPicker
-from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Control, RankPicker
+from hta_widgets.panels.base.panel import Panel
 
 
 class OverlapPanel(Panel):

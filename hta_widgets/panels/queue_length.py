@@ -9,12 +9,12 @@ import pandas as pd
 from traitlets import Int, List
 
 from hta_widgets.analyses.queue_length import QueueLength, queue_length
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.queue_length import lines_of_streams, queue_lines
-from hta_widgets.figures.step_lines import step_lines
-from hta_widgets.panels.controls import Button, Control, RankPicker, StreamPicker
-from hta_widgets.panels.time_series import TimeSeriesPanel
-from hta_widgets.trace.formats import Recorded
+from hta_widgets.panels.base.controls import Button, Control, RankPicker, StreamPicker
+from hta_widgets.panels.base.time_series import TimeSeriesPanel
+from hta_widgets.trace.model.formats import Recorded
 
 
 class QueueLengthPanel(TimeSeriesPanel):

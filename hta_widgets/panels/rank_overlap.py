@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 from traitlets import Bool, Enum, Int
 
-from hta_widgets.analyses.rank_lanes import DEVICE, LEVELS, RANK, STREAM, Lanes
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.analyses.rank_overlap.lanes import DEVICE, LEVELS, RANK, STREAM, Lanes
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.rank_overlap import (
     STRIPS_AT_MOST,
     images_over_time,
     strips_over_time,
     time_by_lane,
 )
-from hta_widgets.panels.controls import (
+from hta_widgets.panels.base.controls import (
     SHARE_OR_TIME,
     Choice,
     Control,
@@ -26,7 +26,7 @@ from hta_widgets.panels.controls import (
     Slider,
     Toggle,
 )
-from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.base.panel import Panel
 from hta_widgets.trace.job import Job
 
 BY = (("Rank", RANK), ("Device", DEVICE), ("Stream", STREAM))

@@ -8,10 +8,10 @@ import pandas as pd
 from traitlets import Bool
 
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
-from hta_widgets.figures.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as draw_gpu_time
-from hta_widgets.panels.controls import SHARE_OR_TIME, Control, RankPicker
-from hta_widgets.panels.panel import Panel
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Control, RankPicker
+from hta_widgets.panels.base.panel import Panel
 
 
 class TemporalBreakdownPanel(Panel):

@@ -9,18 +9,18 @@ from threading import RLock
 from typing import Any, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
-from hta_widgets.trace.arrow_file import StoredTrace
-from hta_widgets.trace.events import Trace
-from hta_widgets.trace.formats import Recorded
-from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.kernels import KernelRules
-from hta_widgets.trace.notices import summed_over_ranks
-from hta_widgets.trace.progress import OnRead, byte_bar
-from hta_widgets.trace.rank import Rank, RankSettings
-from hta_widgets.trace.rank_facts import STANDING, lacks_of, notices_of, origin_of
-from hta_widgets.trace.rank_loader import RankLoader
-from hta_widgets.trace.rank_source import RankSource
-from hta_widgets.trace.rank_tasks import Question
+from hta_widgets.progress import OnRead, byte_bar
+from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import KernelRules
+from hta_widgets.trace.model.notices import summed_over_ranks
+from hta_widgets.trace.ranks.facts import STANDING, lacks_of, notices_of, origin_of
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.loader import RankLoader
+from hta_widgets.trace.ranks.rank import Rank, RankSettings
+from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.ranks.tasks import Question
 
 Built = TypeVar("Built")
 _Key = tuple[Hashable, ...]

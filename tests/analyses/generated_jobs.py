@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import Event, call, host, kernel, write
 
 NAMES = {

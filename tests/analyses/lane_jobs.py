@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hta_widgets.trace.event_blocks import EventBlocks
-from hta_widgets.trace.events import Kind, Trace
-from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.ranks.source import RankSource
 
 COMPUTE = "gemm"
 COMMUNICATE = "ncclDevKernel_AllReduce"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 from hta_widgets.analyses.compare import compare, steps_differ
-from hta_widgets.analyses.compared_kernels import kernel_totals
+from hta_widgets.analyses.compare.kernels import kernel_totals
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.errors import ParameterError, UnknownRankError
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import NAMES, gpu_work, jobs, open_job
 from tests.kineto_text import call, kernel, step, write
 from tests.recipe_folder import write_recipe_folder

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, duration_tails, events_needed
-from hta_widgets.analyses.sorted_durations import SortedDurations
+from hta_widgets.analyses.shared.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError, UnknownRankError
-from hta_widgets.trace.event_blocks import EventBlocks
-from hta_widgets.trace.events import Kind, Trace
-from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.ranks.source import RankSource
 from tests.analyses.generated_jobs import drawn_launches, launched_jobs, open_job
 from tests.kineto_text import call, host, kernel, step
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses import idle_time as module
 from hta_widgets.analyses.idle_time import CATEGORIES, idle_time
+from hta_widgets.analyses.idle_time import analysis as module
 from hta_widgets.errors import ParameterError, UnknownRankError
 from tests.analyses.generated_jobs import (
     gpu_work,

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.kernel_sequences import kernel_sequences, pattern_of_events
-from hta_widgets.analyses.launching_calls import operators_by_gpu_time, suggested_operator
+from hta_widgets.analyses.kernel_sequences.launching_calls import (
+    operators_by_gpu_time,
+    suggested_operator,
+)
 from hta_widgets.errors import ParameterError, UnknownRankError
 from tests.analyses.generated_calls import calls, occurrences, operators, sequences
 from tests.analyses.generated_jobs import open_job

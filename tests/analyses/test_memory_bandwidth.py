@@ -7,9 +7,9 @@ import math
 import pytest
 from hypothesis import given
 
-from hta_widgets.analyses.bandwidth_changes import transfer_name
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
-from hta_widgets.trace.open import open_trace
+from hta_widgets.analyses.memory_bandwidth.changes import transfer_name
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.generated_queues import TRANSFERS, queued_jobs
 from tests.kineto_text import host, kernel, write

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from hta_widgets.analyses.queue_length import FULL_LENGTH, queue_length
 from hta_widgets.errors import UnknownRankError
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.generated_queues import queued_jobs
 from tests.kineto_text import call, host, kernel, write

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.rank_outliers import (
+from hta_widgets.analyses.rank_overlap.outlier_rules import (
     critical_t,
     directions,
     largest_z,

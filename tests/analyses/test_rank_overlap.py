@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.errors import ParameterError, UnknownRankError
-from hta_widgets.trace.events import Kind
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.lane_jobs import COMMUNICATE, COMPUTE, COPY, busy_rank, columns_job, kernels_job
 
 ACTIVITIES = ("compute", "communicate", "overlap", "empty")

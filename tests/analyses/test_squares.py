@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.squares import BLOCK, Squares
+from hta_widgets.analyses.idle_time.block_variance import BLOCK, Squares
 
 COUNT = 4 * BLOCK + 17
 LENGTHS = np.random.default_rng(5).integers(0, 10**6, COUNT)

@@ -14,7 +14,7 @@ from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.errors import HtaWidgetsError, ParameterError
 from hta_widgets.export import overlaid_trace
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import LAYOUTS, call, host, kernel, write
 
 PROFILER = {
@@ -184,7 +184,7 @@ def test_pieces(tmp_path_factory, block):
     folder = tmp_path_factory.mktemp("trace")
     source = write(folder / "rank-0.json", EVENTS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hta_widgets.trace.event_text.BLOCK_BYTES", 64 + block)
+        patch.setattr("hta_widgets.trace.loaders.kineto.text.BLOCK_BYTES", 64 + block)
         written = content(overlay(source, folder, compress_other_kernels=False))["traceEvents"]
     names = [event["name"] for event in written]
     assert names == [event["name"] for event in EVENTS]

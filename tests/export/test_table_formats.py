@@ -12,7 +12,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.table_formats import write_cupti_tables, write_overlap_recipe
 from hta_widgets.sample import write_sample
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hta_widgets import TraceAnalysis
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.export import extended_trace
 from hta_widgets.export.trace_with_counters import TimeSeriesTypes, write_traces_with_counters
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.golden.reference import JOBS, trace_files
 from tests.kineto_text import LAYOUTS, call, host, kernel, write
 
@@ -100,7 +100,7 @@ def test_the_rest_is_unchanged(tmp_path, layout, name):
 
 
 def test_bytes_are_kept_where_pieces_meet(tmp_path, monkeypatch):
-    monkeypatch.setattr("hta_widgets.trace.event_text.BLOCK_BYTES", 97)
+    monkeypatch.setattr("hta_widgets.trace.loaders.kineto.text.BLOCK_BYTES", 97)
     source = write(tmp_path / "rank-0.json", EVENTS * 20, layout="indent4")
     (path,) = write_traces_with_counters(open_trace(source, progress=False))
     text, copy = source.read_bytes(), path.read_bytes()

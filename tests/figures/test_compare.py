@@ -4,7 +4,7 @@ import pytest
 
 from hta_widgets.analyses.compare import Compare, compare
 from hta_widgets.figures.compare import FIRST_COLOR, SECOND_COLOR, kernel_changes, tails, times
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, write
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.analyses.duration_tails import CURVE_POINTS, duration_tails
+from hta_widgets.figures.base.style import NEUTRAL, TYPE_COLORS
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
-from hta_widgets.figures.style import NEUTRAL, TYPE_COLORS
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
 

@@ -10,10 +10,10 @@ from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.figures import kernel_breakdown as kernel_figures
+from hta_widgets.figures.base.text import hover_name, plot_text
 from hta_widgets.figures.overlap import overlap as overlap_figure
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
-from hta_widgets.figures.text import hover_name, plot_text
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, kernel, write
 
 HOSTILE = '<img src=x onerror="alert(1)">'

@@ -10,7 +10,7 @@ from hta_widgets.figures.idle_time import (
     idle_time_of_devices,
     idle_time_of_streams,
 )
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
 

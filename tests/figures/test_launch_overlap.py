@@ -7,13 +7,13 @@ import json
 import pytest
 
 from hta_widgets.analyses.launch_overlap import launch_overlap
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.launch_overlap import (
     hidden_launch_time,
     kernel_time_by_api,
     overlapping_launches,
 )
-from hta_widgets.figures.ranks import SELECT_RANKS
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
 HOSTILE = '<img src=x onerror="alert(1)">'

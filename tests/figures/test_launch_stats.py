@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
+from hta_widgets.figures.base.style import TYPE_COLORS
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
-from hta_widgets.figures.style import TYPE_COLORS
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
 HOSTILE = '<img src=x onerror="alert(1)">'

@@ -14,7 +14,7 @@ from hta_widgets.figures.rank_overlap import (
     strips_over_time,
     time_by_lane,
 )
-from hta_widgets.panels.view import figure_view
+from hta_widgets.panels.base.view import figure_view
 from tests.analyses.lane_jobs import (
     COMMUNICATE,
     COMPUTE,

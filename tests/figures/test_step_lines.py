@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
-from hta_widgets.figures.queue_length import queue_length as queue_figure
-from hta_widgets.figures.reduction import BLOCK, Extremes, steps_to_draw
-from hta_widgets.figures.step_lines import (
+from hta_widgets.figures.base.downsampling import BLOCK, Extremes, steps_to_draw
+from hta_widgets.figures.base.step_lines import (
     POINTS_AT_MOST,
     STRIPS_AT_MOST,
     StepLine,
     StepLines,
     step_lines,
 )
-from hta_widgets.trace.open import open_trace
+from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
+from hta_widgets.figures.queue_length import queue_length as queue_figure
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, write
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.style import drawing, titled
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.style import drawing, titled
 
 
 def test_a_title_takes_no_room_from_the_chart():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.trace.cache_files import VARIABLE
+from hta_widgets.trace.cache.files import VARIABLE
 
 
 @pytest.fixture(scope="session")
@@ -15,4 +15,4 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _cached(cache, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(cache))
-    monkeypatch.setattr("hta_widgets.trace.cache.WORTH_KEEPING", 0)
+    monkeypatch.setattr("hta_widgets.trace.ranks.stored.WORTH_KEEPING", 0)

@@ -21,10 +21,10 @@ from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace.events import Kind
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kernels import KernelType
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.opening.open import open_trace
 
 JOBS = ("dlrm_2rank", "compare_control", "h100_bert")
 TABLE_FORMS = ("nsys_sqlite", "cupti_csv")

@@ -7,7 +7,7 @@ import pytest
 
 from hta_widgets.analyses.idle_time import CATEGORIES, idle_time
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import brute_force
 from tests.golden.reference import JOBS, exact, hta_result, reference, trace_files

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.conftest import REFERENCE
 from tests.golden import raw_calls

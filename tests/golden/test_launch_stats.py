@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from hta_widgets.analyses.launch_stats import launch_stats
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import brute_force
 from tests.golden.reference import JOBS, hta_result, reference, trace_files

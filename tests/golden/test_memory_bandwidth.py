@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import raw_operations
 from tests.golden.reference import JOBS, hta_result, trace_files

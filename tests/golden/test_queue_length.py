@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import raw_operations
 from tests.golden.reference import JOBS, hta_result, trace_files

@@ -16,14 +16,14 @@ import pytest
 
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
-from hta_widgets.analyses.kernel_launches import KernelLaunches
 from hta_widgets.analyses.launch_overlap import launch_overlap
-from hta_widgets.trace.event_blocks import EventBlocks
-from hta_widgets.trace.events import Kind, Trace
-from hta_widgets.trace.formats import TraceFormat
+from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.source import RankSource
 
 
 class Printed(NamedTuple):

@@ -11,11 +11,11 @@ from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.figures.drawing import Drawing, trace
+from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.panels import Panel
-from hta_widgets.panels.controls import RankPicker, Slider, Toggle
+from hta_widgets.panels.base.controls import RankPicker, Slider, Toggle
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.ranks.source import RankSource
 
 EVIL = "<img src=x onerror=alert(1)>"
 

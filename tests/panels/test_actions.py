@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.panels.actions import outcome
-from hta_widgets.panels.controls import Button, Slider
+from hta_widgets.panels.base.actions import outcome
+from hta_widgets.panels.base.controls import Button, Slider
 from tests.panels.fakes import FakePanel, fake_job, send
 
 

@@ -7,7 +7,7 @@ from hta_widgets.analyses.compare import compare
 from hta_widgets.panels import ComparePanel, KernelBreakdownPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, step, write
 
 

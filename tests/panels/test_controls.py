@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hta_widgets.panels.controls import (
+from hta_widgets.panels.base.controls import (
     Button,
     Choice,
     Number,
@@ -10,7 +10,7 @@ from hta_widgets.panels.controls import (
     StreamPicker,
     Toggle,
 )
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, kernel, write
 from tests.panels.fakes import fake_job
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.figures.style import drawing
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.style import drawing
 from hta_widgets.panels import ComparePanel, CuptiCountersPanel
-from hta_widgets.panels.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.panels.panel import Panel
 from hta_widgets.trace.job import Job
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_cupti_counters import measured

@@ -8,12 +8,12 @@ import pytest
 
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.panels import Dashboard, DurationTailsPanel, LaunchOverlapPanel
-from hta_widgets.trace.event_blocks import EventBlocks
-from hta_widgets.trace.events import Kind, Trace
-from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from hta_widgets.panels import front_end
-from hta_widgets.panels.assets import shared_assets
+from hta_widgets.panels.base import front_end
+from hta_widgets.panels.base.assets import shared_assets
 
 
 def test_the_build_is_up_to_date():

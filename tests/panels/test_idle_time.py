@@ -7,7 +7,7 @@ from traitlets import TraitError
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.panels import IdleTimePanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, write
 from tests.panels.fakes import send
 

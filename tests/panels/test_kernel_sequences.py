@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.analyses.launching_calls import (
+from hta_widgets.analyses.kernel_sequences.launching_calls import (
     operators_by_gpu_time,
     operators_to_offer,
     suggested_operator,

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from hta_widgets.panels import ComparePanel, RankOverlapPanel, outcome
-from hta_widgets.panels.latest import Latest
+from hta_widgets.panels import ComparePanel, RankOverlapPanel
+from hta_widgets.panels.base import outcome
+from hta_widgets.panels.base.latest import Latest
 from hta_widgets.trace.job import Job
 
 TABLE = pd.DataFrame({"n": [1]})

@@ -6,7 +6,7 @@ import pytest
 from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.panels import LaunchOverlapPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, write
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.panels import LaunchStatsPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, write
 from tests.panels.fakes import send
 

@@ -5,7 +5,7 @@ import pandas as pd
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.panels import OverlapPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import kernel, write
 
 

@@ -6,7 +6,7 @@ import pytest
 from traitlets import TraitError
 
 from hta_widgets.panels import Dashboard, MemoryBandwidthPanel, QueueLengthPanel
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 

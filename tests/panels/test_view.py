@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from hta_widgets.figures.drawing import Drawing, trace
-from hta_widgets.panels.view import figure_view, format_cell, table_view
+from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.panels.base.view import figure_view, format_cell, table_view
 
 
 def bar(**properties):

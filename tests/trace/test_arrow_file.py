@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.trace.arrow_file import StoredTrace, read_trace, write_trace
-from hta_widgets.trace.events import TextColumn, Trace
-from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.cache.trace_file import StoredTrace, read_trace, write_trace
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.events import TextColumn, Trace
 from tests.kineto_text import call, host, kernel, step, write
 
 EVENTS = [

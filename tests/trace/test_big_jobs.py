@@ -21,10 +21,13 @@ from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.sample import write_sample
-from hta_widgets.trace import cache, cache_files, rank_loader, workers
-from hta_widgets.trace import open as opening
+from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.job import ANSWERS_KEPT
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.ranks import loader as rank_loader
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks.source import RankSource
 
 
 def compared_with_itself(job):

@@ -6,10 +6,11 @@ import os
 
 import pytest
 
-from hta_widgets.trace import cache, cache_files
-from hta_widgets.trace.loading import load_rank
-from hta_widgets.trace.open import open_trace
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks.loading import load_rank
+from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import call, host, kernel, write
 
 EVENTS = [host(0, 9, "aten::mm"), call(1, 1, 1), kernel(3, 3, correlation=1)]

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace.call_tree import CallTree
-from hta_widgets.trace.nesting import ancestors
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.model.call_tree import CallTree
+from hta_widgets.trace.model.nesting import ancestors
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, write
 
 BACKWARD = "autograd::engine::evaluate_function: X"

@@ -18,8 +18,8 @@ import pytest
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
-from hta_widgets.trace import open as opening
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.opening.open import open_trace
 
 distributed = pytest.importorskip("distributed")
 

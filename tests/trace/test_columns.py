@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace import columns
-from hta_widgets.trace.columns import GrowingColumns, places_in
+from hta_widgets.trace.loaders import columns
+from hta_widgets.trace.loaders.columns import GrowingColumns, places_in
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INTEGERS = st.one_of(st.integers(-130, 130), st.integers(-(2**31) - 2, 2**31 + 2), INT64)

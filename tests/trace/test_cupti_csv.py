@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.errors import HtaWidgetsError, TraceFormatError
-from hta_widgets.trace import csv_table
-from hta_widgets.trace.cupti_csv import FLOAT_STEP_NS, is_cupti_folder, load_cupti_csv
-from hta_widgets.trace.events import RESOLUTION, Kind
-from hta_widgets.trace.formats import TraceFormat
-from hta_widgets.trace.links import launch_rows
+from hta_widgets.trace.loaders.cupti import csv_table
+from hta_widgets.trace.loaders.cupti.load import FLOAT_STEP_NS, is_cupti_folder, load_cupti_csv
+from hta_widgets.trace.model.events import RESOLUTION, Kind
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.links import launch_rows
 from tests.cupti_folder import COLUMNS, exact, row, through_float, write_cupti_folder
 
 NOW_NS = 1_732_611_000_000_000_000

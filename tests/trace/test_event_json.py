@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hta_widgets.trace.event_json import decode_counters, decode_events, decode_fields
+from hta_widgets.trace.loaders.kineto.decode import decode_counters, decode_events, decode_fields
 
 SEPARATOR = b'{"ph":'
 GOOD = b'{"ph": "X", "name": "good", "ts": 1.5, "dur": 2}'

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace import event_text
-from hta_widgets.trace.event_text import EventText
+from hta_widgets.trace.loaders.kineto import text as event_text
+from hta_widgets.trace.loaders.kineto.text import EventText
 from tests.kineto_text import LAYOUTS, call, document, host, kernel, write
 
 HOSTILE_NAMES = ['a "quoted" name', "}, {", "]}", "back\\slash", '},\n  {\n    "ph": "X"', "µ<b>"]

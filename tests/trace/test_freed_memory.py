@@ -15,7 +15,7 @@ PAGES = BLOCKS * BLOCK_BYTES // 4096
 CHILD = f"""
 import resource, sys
 import numpy as np
-from hta_widgets.trace.freed_memory import reuse_freed_memory
+from hta_widgets.trace.loaders.freed_memory import reuse_freed_memory
 
 def touch():
     return [np.ones({BLOCK_BYTES}, dtype=np.uint8) for _ in range({BLOCKS})]

@@ -11,7 +11,7 @@ import pytest
 
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.opening.open import open_trace
 
 THREADS = 4
 

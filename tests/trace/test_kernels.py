@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.trace.kernels import KernelRules, KernelType
-from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.kernels import KernelRules, KernelType
 from tests.kineto_text import kernel, write
 
 COMMUNICATION = [

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace import event_text
-from hta_widgets.trace.events import Kind
-from hta_widgets.trace.kineto import load_kineto
+from hta_widgets.trace.loaders.kineto import text as event_text
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.events import Kind
 from tests.kineto_text import call, host, kernel, step, write
 
 

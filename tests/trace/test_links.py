@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace.events import GPU_SIDE, LAUNCH_CALLS
-from hta_widgets.trace.kineto import load_kineto
-from hta_widgets.trace.links import NO_LAUNCH, launch_rows
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS
+from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
 from tests.kineto_text import call, host, kernel, write
 
 

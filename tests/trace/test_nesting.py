@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace.kineto import load_kineto
-from hta_widgets.trace.nesting import NO_PARENT, ancestors, parent_rows
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.nesting import NO_PARENT, ancestors, parent_rows
 from tests.kineto_text import call, host, kernel, write
 
 

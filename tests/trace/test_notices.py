@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hta_widgets.trace.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 
 NOTICES = {
     0: [Notice("{} of {} are odd", (1, 1000)), Notice("no GPU work")],

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace.events import GPU_WORK, Kind
-from hta_widgets.trace.formats import TraceFormat
-from hta_widgets.trace.links import NO_LAUNCH, launch_rows
-from hta_widgets.trace.nsys import GpuProcess, gpu_processes, is_nsys_export, load_nsys
-from hta_widgets.trace.nsys_events import _TWICE, _UNTIMED, _WHOLE
-from hta_widgets.trace.rank_source import RankSource
-from hta_widgets.trace.steps import profiler_steps
+from hta_widgets.trace.loaders.nsys.events import _TWICE, _UNTIMED, _WHOLE
+from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys
+from hta_widgets.trace.model.events import GPU_WORK, Kind
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
+from hta_widgets.trace.model.steps import profiler_steps
+from hta_widgets.trace.ranks.source import RankSource
 from tests.nsys_export import (
     GRAPH,
     KERNEL,

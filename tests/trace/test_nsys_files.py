@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.events import Kind
-from hta_widgets.trace.nsys import gpu_processes, is_nsys_export, load_nsys
-from hta_widgets.trace.nsys_sqlite import sqlite_tables
+from hta_widgets.trace.loaders.nsys.load import gpu_processes, is_nsys_export, load_nsys
+from hta_widgets.trace.loaders.nsys.sqlite import sqlite_tables
+from hta_widgets.trace.model.events import Kind
 from tests.nsys_export import (
     KERNEL,
     MEMCPY,

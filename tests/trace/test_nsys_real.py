@@ -8,13 +8,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hta_widgets.trace.events import Kind
-from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.kineto import load_kineto
-from hta_widgets.trace.links import NO_LAUNCH
-from hta_widgets.trace.nsys import GpuProcess, gpu_processes, is_nsys_export, load_nsys
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.links import NO_LAUNCH
+from hta_widgets.trace.ranks.source import RankSource
 
 DLRM = [f"trace_filter_node0_rank{rank}" for rank in (0, 1)]
 EXPORTS = [

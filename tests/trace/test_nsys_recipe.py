@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace import nsys_recipe
-from hta_widgets.trace.events import Kind
-from hta_widgets.trace.formats import TraceFormat
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.nsys_recipe import (
+from hta_widgets.trace.loaders.nsys import overlap_recipe as nsys_recipe
+from hta_widgets.trace.loaders.nsys.overlap_recipe import (
     is_recipe_folder,
     load_nsys_recipe,
     recipe_files,
     recipe_name,
 )
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.ranks.source import RankSource
 from tests.recipe_folder import SESSION_NS, write_files, write_recipe_folder, write_segments
 
 TYPES = ("Compute", "Communicate", "Overlap", "Empty")

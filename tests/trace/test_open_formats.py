@@ -10,8 +10,8 @@ import pytest
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
 from hta_widgets.export.table_formats import write_cupti_tables
-from hta_widgets.trace.formats import TraceFormat
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.opening.open import open_trace
 from tests import nsys_export
 from tests.kineto_text import call, kernel, write
 from tests.nsys_export import KERNEL, RUNTIME, STRINGS, owner

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hta_widgets.trace.formats import TraceFormat
-from hta_widgets.trace.rank_numbers import Candidate, number_ranks
-from hta_widgets.trace.rank_source import RankSource
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.opening.rank_numbers import Candidate, number_ranks
+from hta_widgets.trace.ranks.source import RankSource
 
 
 def files(*stems):

@@ -15,7 +15,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from hta_widgets import TraceAnalysis, open_trace
+from hta_widgets import TraceAnalysis, open_trace, progress
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import (
     HtaWidgetsError,
@@ -27,14 +27,18 @@ from hta_widgets.errors import (
 )
 from hta_widgets.export.trace_with_counters import write_traces_with_counters
 from hta_widgets.panels.dashboard import JobPanel
-from hta_widgets.trace import cache, cache_files, progress, remote_copies, remote_heads, workers
-from hta_widgets.trace import open as opening
-from hta_widgets.trace.loading import load_rank
-from hta_widgets.trace.nsys_tables import CALLS, KERNELS, STRINGS
-from hta_widgets.trace.rank import RankSettings
-from hta_widgets.trace.rank_source import RankSource
-from hta_widgets.trace.rank_tasks import RankTask, hold_rank
-from hta_widgets.trace.remote import fetched
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.loaders.nsys.tables import CALLS, KERNELS, STRINGS
+from hta_widgets.trace.opening import heads as remote_heads
+from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.opening.fetch import fetched
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks.loading import load_rank
+from hta_widgets.trace.ranks.rank import RankSettings
+from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.ranks.tasks import RankTask, hold_rank
+from hta_widgets.trace.remote import copies as remote_copies
 from tests import nsys_export as nsys
 from tests.cupti_folder import row, write_cupti_folder
 from tests.kineto_text import call, kernel, write
@@ -224,7 +228,7 @@ def test_what_was_read_is_kept_even_if_the_copy_goes(run, folder, remote, monkey
     cache_files.prune(folder, 0, list(folder.glob("*.arrow")))
     assert not source.path.exists()
     remote.fetches.clear()
-    monkeypatch.setattr("hta_widgets.trace.rank_source.RankSource._load", None)
+    monkeypatch.setattr("hta_widgets.trace.ranks.source.RankSource._load", None)
     assert len(load_rank(source, 0).trace.events) == 2
     assert remote.fetches == []
 

@@ -10,8 +10,11 @@ from hta_widgets import open_trace
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceNotFoundError
 from hta_widgets.sample import write_sample
-from hta_widgets.trace import cache, cache_files, remote_heads, workers
-from hta_widgets.trace import open as opening
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.opening import heads as remote_heads
+from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import workers
 from tests.serving import served
 
 RANKS = 3

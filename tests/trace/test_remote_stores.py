@@ -13,7 +13,7 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
-from hta_widgets.trace import cache_files
+from hta_widgets.trace.cache import files as cache_files
 from tests.serving import ROOT, served
 from tests.trace.open_url import HEAD_BYTES
 

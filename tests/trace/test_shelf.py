@@ -7,20 +7,25 @@ import json
 import numpy as np
 import pytest
 
-from hta_widgets.analyses import idle_gaps, launched_work, rank_lanes
+from hta_widgets.analyses.idle_time import gaps as idle_gaps
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.analyses.launch_stats import launch_stats
+from hta_widgets.analyses.launch_stats import launch_stats, launched_work
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.analyses.rank_lanes import LEVELS
+from hta_widgets.analyses.rank_overlap import lanes as rank_lanes
 from hta_widgets.analyses.rank_overlap import rank_overlap
+from hta_widgets.analyses.rank_overlap.lanes import LEVELS
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace import cache, cache_files, call_tree, gpu_work, kernels, shelf, steps
-from hta_widgets.trace.column_file import numbers_of, read_columns
-from hta_widgets.trace.gpu_work import GpuWork
-from hta_widgets.trace.open import open_trace
+from hta_widgets.trace.cache import derived_columns as shelf
+from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.cache.column_file import numbers_of, read_columns
+from hta_widgets.trace.model import call_tree, kernels, steps
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks import gpu_work
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from tests.kineto_text import call, host, kernel, step, write
 
 EVENTS = [

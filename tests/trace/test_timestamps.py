@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.trace.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
+from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 
 EPOCH_US = 1_732_611_000_000_000
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace import workers
-from hta_widgets.trace.workers import results
+from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks.workers import results
 
 
 def doubled(number):

@@ -1,0 +1,295 @@
+"""What differs between two jobs: kernels, times, and the longest events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pandas as pd
+
+from hta_widgets.analyses.compare.kernels import (
+    compared_kernels,
+    kernel_totals,
+    only_in_one,
+)
+from hta_widgets.analyses.compare.times import (
+    Recording,
+    compared_tails,
+    compared_times,
+    recording,
+)
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import ParameterError
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import duration, number, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+PER: Final = ("rank", "job")
+
+_ALIKE_PERCENT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compare(Result):
+    """Two jobs side by side; every delta is that of the second to the first.
+
+    Counts and times are means per rank or sums over the ranks, of the whole recording or per
+    ProfilerStep, as asked for. Sums over the whole recording are int64, all others float.
+
+    Attributes
+    ----------
+    kernels : DataFrame
+        One row per kernel (`normalised_kernel_name` tells which names are of one), largest change
+        of the total time first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or
+        ``second``), ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing where
+        the job lacks the kernel), ``count_first``, ``count_second``, ``total_first_ns``,
+        ``total_second_ns`` (0 where it lacks the kernel), ``mean_first_ns``, ``mean_second_ns``
+        (per launch; NaN there), ``delta_count``, ``delta_total_ns``, ``delta_mean_ns``,
+        ``ratio_mean`` (second ÷ first). Without rows where one of the formats holds no kernels.
+    only_in_one : DataFrame
+        Of these, the ones that one job lacks, by job and longest first: ``in``, ``kernel``,
+        ``kernel_type``, ``count``, ``total_ns``, ``share_percent`` (of the time of all kernels and
+        copies of the job that has it).
+    tails : DataFrame
+        One row per category (kernel, memcpy, memset, graph, runtime, driver) and percentage:
+        ``category``, ``percent``, ``count_first``, ``count_second`` (events of all the ranks),
+        ``k_first``, ``k_second`` (how many of the longest the percentage is, rounded down),
+        ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_first_to_second``
+        (first ÷ second; NaN where either ``k`` is 0).
+    times : DataFrame
+        ``time`` (``span`` from the first start to the last end of GPU work, and of it ``busy``,
+        ``idle``, ``compute``, ``non_compute``, ``communication``; of that ``overlap`` and
+        ``exposed_communication``), ``first_ns``, ``second_ns``, ``delta_ns``, ``percent_of``
+        (``span`` or ``communication``), ``first_percent``, ``second_percent``,
+        ``delta_percentage_points``. A rank with several GPUs counts the time of each.
+    recorded : DataFrame
+        One row per job: ``job``, ``ranks``, ``steps`` (ProfilerSteps per rank), ``span_ns`` (per
+        rank).
+    first, second : str
+        What the jobs are called.
+    unit : str
+        What counts and times are of, such as ``per rank and ProfilerStep``.
+    """
+
+    kernels: pd.DataFrame
+    only_in_one: pd.DataFrame
+    tails: pd.DataFrame
+    times: pd.DataFrame
+    recorded: pd.DataFrame
+    first: str
+    second: str
+    unit: str
+
+
+def compare(
+    first: Job,
+    second: Job,
+    *,
+    ranks: Iterable[int] | None = None,
+    per: str = "rank",
+    per_step: bool = False,
+) -> Compare:
+    """Compare two jobs, in any formats.
+
+    Parameters
+    ----------
+    first, second : Job
+    ranks : iterable of int, optional
+        Ranks of both jobs; all ranks of each when not given.
+    per : {"rank", "job"}
+        Means over the ranks, which compares jobs of any size, or sums over them.
+    per_step : bool
+        Divide by the number of ProfilerSteps, which compares recordings of any length.
+
+    Returns
+    -------
+    Compare
+
+    Raises
+    ------
+    UnknownRankError
+        If a job lacks a rank.
+    ParameterError
+        If `per` is something else, or `per_step` is asked for and a rank has no ProfilerStep.
+    """
+    sides = _sides(first, second, ranks)
+    _check(sides, per, per_step=per_step)
+    shares = _shares(sides, per, per_step=per_step)
+    kernels = _kernels(sides, shares)
+    times = compared_times(sides[0].recording, sides[1].recording, shares)
+    unit = _unit(sides, per, per_step=per_step)
+    return Compare(
+        kernels=kernels,
+        only_in_one=only_in_one(kernels),
+        tails=compared_tails(first, second, (sides[0].ranks, sides[1].ranks)),
+        times=times,
+        recorded=pd.DataFrame([side.recorded() for side in sides]),
+        first=sides[0].name,
+        second=sides[1].name,
+        unit=unit,
+        finding=_finding(sides, times, kernels, unit),
+        notices=_notices(sides, per_step=per_step),
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two jobs.
+
+    Attributes
+    ----------
+    job : Job
+    ranks : tuple of int
+        Those that are compared.
+    name : str
+        Tells the jobs apart.
+    """
+
+    job: Job
+    ranks: tuple[int, ...]
+    name: str
+
+    @property
+    def recording(self) -> Recording:
+        return recording(self.job, self.ranks)
+
+    @property
+    def lacks_kernels(self) -> tuple[str, ...]:
+        return self.job.lacking(self.ranks, Recorded.KERNELS)
+
+    def recorded(self) -> dict[str, object]:
+        recorded = self.recording
+        return {
+            "job": self.name,
+            "ranks": recorded.ranks,
+            "steps": recorded.steps / recorded.ranks,
+            "span_ns": recorded.times_ns["span"] / recorded.ranks,
+        }
+
+    def notices(self) -> list[str]:
+        recorded = self.recording
+        amount = (
+            f"{_number_of(recorded.ranks, 'rank')} with "
+            f"{_number_of(recorded.steps / recorded.ranks, 'ProfilerStep')} and "
+            f"{duration(recorded.times_ns['span'] / recorded.ranks)} from first to last GPU work"
+            f"{' each' if recorded.ranks > 1 else ''}"
+        )
+        said = (amount, *self.job.notices_for(self.ranks), *self.lacks_kernels)
+        return [f"{self.name}: {notice}" for notice in said]
+
+
+_Sides: TypeAlias = tuple[_Side, _Side]
+
+
+def _number_of(count: float, noun: str) -> str:
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}" if count else f"no {noun}s"
+
+
+def _sides(first: Job, second: Job, ranks: Iterable[int] | None) -> _Sides:
+    wanted = tuple(ranks) if ranks is not None else None
+    names = job_names(first, second)
+    return (
+        _Side(first, first.select_ranks(wanted), names[0]),
+        _Side(second, second.select_ranks(wanted), names[1]),
+    )
+
+
+def job_names(first: Job, second: Job) -> tuple[str, str]:
+    """Names of two jobs that tell them apart.
+
+    Examples
+    --------
+    >>> from hta_widgets.trace.job import Job
+    >>> job_names(Job({}, name="run"), Job({}, name="run"))
+    ('run (first)', 'run (second)')
+    """
+    if first.name != second.name:
+        return first.name, second.name
+    return f"{first.name} (first)", f"{second.name} (second)"
+
+
+def steps_differ(first: Job, second: Job) -> bool:
+    """Tell whether the ranks of both jobs have ProfilerSteps, and unequal numbers of them."""
+    steps = [recording(job, job.ranks) for job in (first, second)]
+    per_rank = {each.steps / each.ranks for each in steps}
+    return all(each.all_have_steps for each in steps) and len(per_rank) > 1
+
+
+def _check(sides: _Sides, per: str, *, per_step: bool) -> None:
+    if per not in PER:
+        msg = f"per is {per!r}; it is one of {', '.join(map(repr, PER))}"
+        raise ParameterError(msg)
+    without = [side.name for side in sides if not side.recording.all_have_steps]
+    if per_step and without:
+        msg = (
+            f"per_step needs ProfilerSteps on all ranks of both jobs; {' and '.join(without)} "
+            "lacks them: compare with per_step=False"
+        )
+        raise ParameterError(msg)
+
+
+def _shares(sides: _Sides, per: str, *, per_step: bool) -> tuple[float, float] | None:
+    """What the sums of each job are divided by, None where sums are wanted."""
+    if per == "job" and not per_step:
+        return None
+    first, second = (
+        side.recording.share(per_rank=per == "rank", per_step=per_step) for side in sides
+    )
+    return first, second
+
+
+def _kernels(sides: _Sides, shares: tuple[float, float] | None) -> pd.DataFrame:
+    first, second = (kernel_totals(side.job, side.ranks) for side in sides)
+    if any(side.lacks_kernels for side in sides):
+        first, second = first.iloc[:0], second.iloc[:0]
+    return compared_kernels(first, second, shares)
+
+
+def _unit(sides: _Sides, per: str, *, per_step: bool) -> str:
+    """What counts and times are of, empty where that goes without saying."""
+    several = any(len(side.ranks) > 1 for side in sides)
+    parts = ["rank"] * (per == "rank" and several) + ["ProfilerStep"] * per_step
+    return f"per {' and '.join(parts)}" if parts else ""
+
+
+def _notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
+    steps = {side.recording.steps / side.recording.ranks for side in sides}
+    have_steps = all(side.recording.all_have_steps for side in sides)
+    advice = (
+        "the jobs have unequal numbers of ProfilerSteps: per_step=True compares them step by step"
+    )
+    said = [notice for side in sides for notice in side.notices()]
+    return (*([advice] if len(steps) > 1 and have_steps and not per_step else []), *said)
+
+
+def _finding(sides: _Sides, times: pd.DataFrame, kernels: pd.DataFrame, unit: str) -> str:
+    span = times[times["time"] == "span"]
+    first_ns, second_ns = float(span["first_ns"].iloc[0]), float(span["second_ns"].iloc[0])
+    idle = [side.name for side, ns in zip(sides, (first_ns, second_ns), strict=True) if not ns]
+    if idle:
+        return f"No GPU work was recorded in {' and '.join(idle)}: there is nothing to compare."
+    change = 100 * (second_ns / first_ns - 1)
+    takes = f"takes {percent(abs(change))} {'longer' if change > 0 else 'less time'} than"
+    if abs(change) < _ALIKE_PERCENT:
+        takes = "takes as long as"
+    per = f" {unit}" if unit else ""
+    return (
+        f"{sides[1].name} {takes} {sides[0].name}: {duration(second_ns)} instead of "
+        f"{duration(first_ns)}{per} from first to last GPU work{_largest_changes(kernels)}."
+    )
+
+
+def _largest_changes(kernels: pd.DataFrame) -> str:
+    """Name the kernels that cost and save most."""
+    changes = kernels["delta_total_ns"]
+    more, less = kernels[changes > 0], kernels[changes < 0]
+    said = []
+    if len(more):
+        row = more.iloc[0]
+        said.append(f"{short_name(row['kernel'])} adds most, {duration(row['delta_total_ns'])}")
+    if len(less):
+        row = less.iloc[0]
+        said.append(f"{short_name(row['kernel'])} saves most, {duration(-row['delta_total_ns'])}")
+    return f"; of the kernels, {', and '.join(said)}" if said else ""

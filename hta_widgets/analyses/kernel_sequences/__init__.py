@@ -1,0 +1,10 @@
+"""Which sequences of kernels an operator launches, and how often: candidates for fusion."""
+
+from hta_widgets.analyses.kernel_sequences.analysis import (
+    NO_PATTERN,
+    KernelSequences,
+    kernel_sequences,
+    pattern_of_events,
+)
+
+__all__ = ["NO_PATTERN", "KernelSequences", "kernel_sequences", "pattern_of_events"]

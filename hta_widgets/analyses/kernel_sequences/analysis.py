@@ -1,0 +1,218 @@
+"""Which sequences of kernels an operator launches, and how often: candidates for fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.kernel_sequences.counts import Occurrences, Patterns, counted_sequences
+from hta_widgets.analyses.kernel_sequences.launching_calls import LaunchingCalls, launching_calls
+from hta_widgets.analyses.kernel_sequences.pattern_ids import Rows, runs
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import ParameterError
+from hta_widgets.names.shorten import sequence_words
+from hta_widgets.quantities import duration
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+NO_PATTERN = -1
+_SIMILAR_AMONG = 2_000
+_NAMES_SAID = 3
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KernelSequences(Result):
+    """Sequences of GPU operations that the occurrences of an operator launch.
+
+    Attributes
+    ----------
+    rank : int
+    operator_name : str
+        As it was asked for.
+    patterns : DataFrame
+        One row per sequence, most frequent first, then by pattern: ``pattern`` (name of the
+        operator, then of each GPU operation in order of its start on the GPU, joined by ``|``),
+        ``operator``, ``kernels`` (GPU operations in the sequence), ``count`` (occurrences),
+        ``gpu_time_ns`` (sum of the durations of the GPU operations of all occurrences),
+        ``cpu_time_ns`` (sum of the durations of the operator), int64.
+    sequences : tuple of tuple of str
+        Names of the GPU operations of each pattern.
+    """
+
+    rank: int
+    operator_name: str
+    patterns: pd.DataFrame
+    sequences: tuple[tuple[str, ...], ...]
+    every: Occurrences = field(repr=False)
+    long_enough: NDArray[np.bool_] = field(repr=False)
+
+    @cached_property
+    def occurrences(self) -> pd.DataFrame:
+        """One row per occurrence, ascending by start.
+
+        ``event`` (row of the operator in the events table), ``pattern`` (row of `patterns`),
+        ``gpu_time_ns``, ``cpu_time_ns`` (int64 ns).
+        """
+        return self.every.table(self.long_enough)
+
+
+def kernel_sequences(
+    job: Job,
+    rank: int | None = None,
+    *,
+    operator_name: str,
+    min_pattern_len: int = 3,
+    whole_name: bool = False,
+) -> KernelSequences:
+    """Find the sequences of GPU operations that an operator launches.
+
+    An occurrence is a call of the CPU (operator, annotation, Python function or runtime call) with
+    a fitting name that is not inside another one. All work that it, or any call inside it,
+    launches on whatever stream belongs to it.
+
+    Parameters
+    ----------
+    job : Job
+    rank : int, optional
+        The first rank when not given.
+    operator_name : str
+        A part of the operator's name, upper and lower case as it is written.
+    min_pattern_len : int
+        Occurrences with fewer GPU operations are left out.
+    whole_name : bool
+        `operator_name` is the whole name: ``aten::add`` does not stand for ``aten::addmm``.
+
+    Returns
+    -------
+    KernelSequences
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    ParameterError
+        If `operator_name` is empty or `min_pattern_len` is negative.
+    """
+    _check(operator_name, min_pattern_len)
+    (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
+    calls = launching_calls(job, rank)
+    names, every_pattern, every = job.rank(rank).remember(
+        ("kernel sequences", operator_name, whole_name),
+        lambda: _counted(calls, operator_name, whole_name=whole_name),
+    )
+    long_enough = every_pattern.kernels >= min_pattern_len
+    patterns = every_pattern.take(np.flatnonzero(long_enough))
+    short = every.places.size - int(patterns.count.sum())
+    asked = (operator_name, rank, min_pattern_len)
+    return KernelSequences(
+        rank=rank,
+        operator_name=operator_name,
+        patterns=patterns.table(),
+        sequences=tuple(patterns.sequences),
+        every=every,
+        long_enough=long_enough,
+        finding=_finding(calls, patterns, every.places.size, asked),
+        notices=(
+            *job.notices_for([rank]),
+            *job.lacking([rank], Recorded.KERNELS, Recorded.OPERATORS),
+            *_notices(names, every.places.size, short, min_pattern_len),
+        ),
+    )
+
+
+def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
+    """Tell which of the first `top_k` patterns each event of the rank belongs to.
+
+    Returns
+    -------
+    ndarray of int64, one per event
+        Row of ``result.patterns`` for the operator of each occurrence, all calls inside it, and
+        the GPU work that they launch; -1 for all other events.
+    """
+    calls = launching_calls(job, result.rank)
+    table = result.occurrences[result.occurrences["pattern"] < top_k]
+    places = calls.tree.place[table["event"].to_numpy()]
+    patterns = table["pattern"].to_numpy()
+    belongs = np.full(len(job.rank(result.rank).trace.events), NO_PATTERN, dtype=np.int64)
+    sizes = calls.tree.ends[places] - places
+    belongs[calls.tree.rows[runs(places, sizes)]] = np.repeat(patterns, sizes)
+    first, counts = calls.first_operation[places], calls.operations(places)
+    belongs[calls.work.rows[runs(first, counts)]] = np.repeat(patterns, counts)
+    return belongs
+
+
+def _check(operator_name: str, min_pattern_len: int) -> None:
+    if not operator_name:
+        msg = "operator_name is empty; give an operator's name or a part of it: 'aten::linear'"
+        raise ParameterError(msg)
+    if min_pattern_len < 0:
+        msg = f"min_pattern_len is {min_pattern_len}; it is a number of kernels, 0 or more"
+        raise ParameterError(msg)
+
+
+def _counted(
+    calls: LaunchingCalls, operator_name: str, *, whole_name: bool
+) -> tuple[list[str], Patterns, Occurrences]:
+    """Find the outermost calls of that name: how they are named in full, and what they launch."""
+    names = calls.work.names
+    codes = [
+        code
+        for code, name in enumerate(names)
+        if (operator_name == name if whole_name else operator_name in name)
+    ]
+    patterns, every = counted_sequences(calls, calls.outermost(codes))
+    there = set(patterns.operator)
+    return [names[code] for code in codes if names[code] in there], patterns, every
+
+
+def _notices(names: Sequence[str], found: int, short: int, min_pattern_len: int) -> list[str]:
+    notices = []
+    if short:
+        notices.append(
+            f"{short:,} of {found:,} occurrences launch fewer than {min_pattern_len} GPU "
+            "operations and are left out"
+        )
+    if len(names) > 1:
+        said = ", ".join(names[:_NAMES_SAID]) + (", …" if len(names) > _NAMES_SAID else "")
+        notices.append(f"{len(names)} different names contain operator_name: {said}")
+    return notices
+
+
+def _finding(
+    calls: LaunchingCalls,
+    patterns: Patterns,
+    found: int,
+    asked: tuple[str, int, int],
+) -> str:
+    name, rank, least = asked
+    if not found:
+        return f"No call on rank {rank} is named {name}{_similar(calls, name)}."
+    occurrences = f"{found:,} occurrence{'s' if found > 1 else ''} of {name} on rank {rank}"
+    different = patterns.count.size
+    if not different:
+        return f"None of the {occurrences} launches {least} GPU operations or more."
+    verb = "launch" if found > 1 else "launches"
+    noun = "sequence" if different == 1 else "different sequences"
+    often = "once" if patterns.count[0] == 1 else f"{patterns.count[0]:,} times"
+    return (
+        f"The {occurrences} {verb} {different:,} {noun}; the most frequent, "
+        f"{sequence_words(patterns.sequences[0], 3)}, occurs {often} and takes "
+        f"{duration(patterns.gpu_time_ns[0])} of GPU time, "
+        f"{duration(patterns.cpu_time_ns[0])} of CPU time."
+    )
+
+
+def _similar(calls: LaunchingCalls, name: str) -> str:
+    """Names of calls that may have been meant."""
+    codes = np.unique(calls.names).tolist()
+    names = [calls.work.names[code] for code in codes]
+    alike = [each for each in names if name.lower() in each.lower()]
+    alike = alike or get_close_matches(name, names[:_SIMILAR_AMONG], cutoff=_ALIKE)
+    return f"; there is {', '.join(alike[:_NAMES_SAID])}" if alike else ""

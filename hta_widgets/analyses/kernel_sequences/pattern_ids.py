@@ -1,0 +1,55 @@
+"""Equal sequences get equal numbers, exactly and without comparing them one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.model.events import Codes
+
+Rows = NDArray[np.int64]
+
+_SMALL_WORDS = 4
+"""Words up to so many times their number are counted instead of sorted."""
+
+
+def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
+    """Give equal patterns equal numbers from 0 on."""
+    launches = counts > 0
+    ids = np.zeros(counts.size, dtype=np.int64)
+    ids[launches] = _sequence_ids(kernels, counts[launches]) + (not launches.all())
+    least, most = int(operators.min(initial=0)), int(operators.max(initial=0))
+    return ids if least == most else _renamed(ids * (most + 1) + operators)
+
+
+def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
+    """Give equal sequences, laid out one after the other, equal numbers from 0 on.
+
+    Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
+    no slower for one long sequence than for many short ones.
+    """
+    words = _renamed(words)
+    while (lengths > 1).any():
+        within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        left = np.flatnonzero(within & 1 == 0)
+        alone = within[left] + 1 == np.repeat(lengths, (lengths + 1) // 2)
+        right = np.where(alone, 0, words[np.minimum(left + 1, words.size - 1)] + 1)
+        words = _renamed(words[left] * (int(words.max()) + 2) + right)
+        lengths = (lengths + 1) // 2
+    return words
+
+
+def _renamed(words: Rows) -> Rows:
+    """Number words by size, from 0 on; where they are small, without sorting them."""
+    most = int(words.max(initial=0))
+    if most > _SMALL_WORDS * words.size:
+        return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)
+    there = np.zeros(most + 1, dtype=bool)
+    there[words] = True
+    return np.asarray((np.cumsum(there) - 1)[words])
+
+
+def runs(first: Rows, counts: Rows) -> Rows:
+    """Positions ``first[i], first[i] + 1, ...``, so many as counted, one run after the other."""
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))

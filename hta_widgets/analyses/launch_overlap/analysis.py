@@ -1,0 +1,273 @@
+"""Launches made before an earlier kernel has ended: how much of the launch time that hides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
+from hta_widgets.analyses.result import Result
+from hta_widgets.grouping import grouped
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.api_names import api_name
+from hta_widgets.trace.model.events import Codes
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.ranks.rank import Rank
+
+_WITHOUT_LAUNCH = (
+    "{} of {} kernels have no launch in the trace: they hide launch time, but no launch API counts "
+    "them"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaunchOverlap(Result):
+    """Launches of kernels, those made before an earlier kernel has ended, and their APIs.
+
+    A launch is a call that launches kernels or a graph; one that launches only copies or fills is
+    none. It overlaps where a kernel of an earlier launch ends after it starts.
+
+    Attributes
+    ----------
+    ranks : DataFrame
+        One row per rank: ``rank``, ``launches``, ``overlapping`` (earlier launches being those of
+        all threads of the process), ``overlapping_percent`` (of the launches; NaN for none),
+        ``call_time_ns`` (time in launches, summed over threads), ``hidden_ns`` (of it, while any
+        kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns), ``kernels``,
+        ``without_launch`` (kernels whose launch is not in the trace).
+    threads : DataFrame
+        One row per process and thread with launches, ascending: ``rank``, ``pid``, ``tid``, then as
+        in `ranks` up to ``exposed_ns``; for ``overlapping``, earlier launches are the thread's own.
+    launch_apis : DataFrame
+        One row per rank and launching call, longest kernel time first: ``rank``, ``launch_api``
+        (name without version), ``launches``, ``kernels``, ``kernel_time_ns`` (sum of their
+        durations, int64 ns), ``mean_launch_delay_ns`` (from the end of the call to the start of the
+        kernel, float ns; over the kernels that start after the call returns; NaN for none),
+        ``started_before_return`` (kernels that do not, and are not in the mean).
+    apis_by_kernel : DataFrame
+        What launches each kernel, over all the ranks, longest first: ``kernel``, ``launch_api``,
+        ``kernels``, ``kernel_time_ns`` (int64 ns).
+    """
+
+    ranks: pd.DataFrame
+    threads: pd.DataFrame
+    launch_apis: pd.DataFrame
+    apis_by_kernel: pd.DataFrame
+
+
+class _OfRank(NamedTuple):
+    """Tables of one rank, and what its row of `ranks` holds beside the sums over its threads."""
+
+    threads: pd.DataFrame
+    launch_apis: pd.DataFrame
+    apis_by_kernel: pd.DataFrame
+    overlapping: int
+    kernels: int
+    without_launch: int
+
+
+def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverlap:
+    """Find the launches made before an earlier kernel has ended, and what launches the kernels.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    LaunchOverlap
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    each = [_remembered(job, rank) for rank in chosen]
+    summary = _summary(chosen, each)
+    return LaunchOverlap(
+        ranks=summary,
+        threads=pd.concat([of_rank.threads for of_rank in each], ignore_index=True),
+        launch_apis=pd.concat([of_rank.launch_apis for of_rank in each], ignore_index=True),
+        apis_by_kernel=_over_ranks([of_rank.apis_by_kernel for of_rank in each]),
+        finding=_finding(summary),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *_notices(job, summary),
+        ),
+    )
+
+
+def _remembered(job: Job, rank: int) -> _OfRank:
+    of_rank = job.rank(rank)
+    return of_rank.remember("launch overlap", lambda: _of_rank(rank, of_rank))
+
+
+def _of_rank(number: int, rank: Rank) -> _OfRank:
+    launches = KernelLaunches.of(rank)
+    kernels = _kernels(launches)
+    return _OfRank(
+        threads=_threads(number, launches),
+        launch_apis=_launch_apis(number, kernels),
+        apis_by_kernel=_apis_by_kernel(kernels),
+        overlapping=sum(map(launches.overlapping, launches.by_process())),
+        kernels=len(launches.kernels),
+        without_launch=len(launches.kernels) - len(launches.launched),
+    )
+
+
+def _threads(rank: int, launches: KernelLaunches) -> pd.DataFrame:
+    threads = launches.by_thread()
+    first = launches.calls[np.array([own[0] for own in threads], dtype=np.int64)]
+    calls = [launches.call_time(own) for own in threads]
+    events = launches.events
+    return _with_rest(
+        pd.DataFrame(
+            {
+                "rank": np.full(len(threads), rank),
+                "pid": events.ids_in_source(events.pid[first]),
+                "tid": events.ids_in_source(events.tid[first]),
+                "launches": _integers(own.size for own in threads),
+                "overlapping": _integers(map(launches.overlapping, threads)),
+                "call_time_ns": _integers(each.length for each in calls),
+                "hidden_ns": _integers(map(launches.hidden_ns, calls)),
+            }
+        )
+    )
+
+
+def _integers(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _summary(chosen: Sequence[int], each: Sequence[_OfRank]) -> pd.DataFrame:
+    threads = [of_rank.threads for of_rank in each]
+    table = pd.DataFrame(
+        {
+            "rank": _integers(chosen),
+            "launches": _integers(int(own["launches"].sum()) for own in threads),
+            "overlapping": _integers(of_rank.overlapping for of_rank in each),
+            "call_time_ns": _integers(int(own["call_time_ns"].sum()) for own in threads),
+            "hidden_ns": _integers(int(own["hidden_ns"].sum()) for own in threads),
+        }
+    )
+    table = _with_rest(table)
+    table["kernels"] = _integers(of_rank.kernels for of_rank in each)
+    table["without_launch"] = _integers(of_rank.without_launch for of_rank in each)
+    return table
+
+
+def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
+    """Add what follows from the other columns."""
+    launches = table["launches"]
+    share = 100 * table["overlapping"] / launches.where(launches > 0)
+    table.insert(list(table.columns).index("call_time_ns"), "overlapping_percent", share)
+    table["exposed_ns"] = table["call_time_ns"] - table["hidden_ns"]
+    return table
+
+
+def _kernels(launches: KernelLaunches) -> pd.DataFrame:
+    """One row per kernel whose launch is in the trace."""
+    names = launches.events.name
+    delay_ns = launches.delay_ns
+    return pd.DataFrame(
+        {
+            "call": launches.launched.launch,
+            "launch_api": _texts(names.codes[launches.launched.launch], names.values, api_name),
+            "kernel": _texts(launches.launched.name, names.values),
+            "kernel_time_ns": launches.launched.duration_ns,
+            "launch_delay_ns": np.where(delay_ns >= 0, delay_ns, np.nan),
+            "started_before_return": delay_ns < 0,
+        }
+    )
+
+
+def _texts(
+    codes: Codes, values: Sequence[str], write: Callable[[str], str] = str
+) -> pd.Categorical:
+    """Names in words, each distinct one written once."""
+    names = grouped(codes)
+    texts = [write(values[code]) for code in codes[names.first].tolist()]
+    distinct = sorted(set(texts))
+    places = np.array([distinct.index(text) for text in texts], dtype=np.int64)
+    return pd.Categorical.from_codes(places[names.number], pd.Index(distinct, dtype=object))
+
+
+def _launch_apis(rank: int, kernels: pd.DataFrame) -> pd.DataFrame:
+    table = kernels.groupby("launch_api", as_index=False, observed=True).agg(
+        launches=("call", "nunique"),
+        kernels=("call", "size"),
+        kernel_time_ns=("kernel_time_ns", "sum"),
+        mean_launch_delay_ns=("launch_delay_ns", "mean"),
+        started_before_return=("started_before_return", "sum"),
+    )
+    table = _in_words(table, "launch_api")
+    table.insert(0, "rank", rank)
+    return _longest_first(table, "launch_api")
+
+
+def _apis_by_kernel(kernels: pd.DataFrame) -> pd.DataFrame:
+    keys = ["kernel", "launch_api"]
+    table = kernels.groupby(keys, as_index=False, observed=True).agg(
+        kernels=("call", "size"), kernel_time_ns=("kernel_time_ns", "sum")
+    )
+    return _in_words(table, *keys)
+
+
+def _in_words(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Write categories as texts."""
+    return table.assign(**{name: table[name].tolist() for name in columns})
+
+
+def _over_ranks(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    keys = ["kernel", "launch_api"]
+    every: pd.DataFrame = pd.concat(tables, ignore_index=True)
+    return _longest_first(every.groupby(keys, as_index=False).sum(), *keys)
+
+
+def _longest_first(table: pd.DataFrame, *names: str) -> pd.DataFrame:
+    ascending = [False, *(True for _ in names)]
+    return table.sort_values(["kernel_time_ns", *names], ascending=ascending, ignore_index=True)
+
+
+def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
+    columns = (summary[name].tolist() for name in ("rank", "without_launch", "kernels"))
+    notices = {
+        rank: [Notice(_WITHOUT_LAUNCH, (without, kernels))]
+        for rank, without, kernels in zip(*columns, strict=True)
+        if without
+    }
+    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+
+
+def _finding(summary: pd.DataFrame) -> str:
+    total = summary.sum()
+    launches = int(total["launches"])
+    if not launches:
+        return "No launch of a kernel was recorded on these ranks."
+    where = f"rank {summary['rank'].iloc[0]}" if len(summary) == 1 else f"{len(summary)} ranks"
+    call_ns, exposed_ns = int(total["call_time_ns"]), int(total["exposed_ns"])
+    made = (
+        f"On {where}, {percent(100 * int(total['overlapping']) / launches)} of {launches:,} "
+        "launches are made before an earlier kernel has ended"
+    )
+    if not call_ns:
+        return f"{made}."
+    exposed = (
+        f"{made}; {percent(100 * exposed_ns / call_ns)} of the launch time passes with no kernel "
+        f"running ({duration(exposed_ns)} of {duration(call_ns)})"
+    )
+    most = summary.iloc[summary["exposed_ns"].argmax()]
+    if len(summary) == 1 or not exposed_ns:
+        return f"{exposed}."
+    return f"{exposed}; most of it on rank {int(most['rank'])}: {duration(most['exposed_ns'])}."

@@ -1,0 +1,106 @@
+"""Launches of kernels, and the kernels that each launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.events import Events, Kind, Trace
+from hta_widgets.trace.model.links import launch_delays_ns
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLaunches:
+    """Calls of one rank that launch kernels or graphs; copies and fills do not count.
+
+    Attributes
+    ----------
+    events : Events
+    kernels : GpuWork
+        All kernels and graphs after the step filter, ascending by start.
+    launched : GpuWork
+        Those whose launch is in the trace.
+    calls : ndarray of int64
+        Rows of the launches, ascending by start.
+    """
+
+    trace: Trace
+    kernels: GpuWork
+    launched: GpuWork
+    calls: Rows
+
+    @classmethod
+    def of(cls, rank: Rank) -> KernelLaunches:
+        """Find the launches of a rank."""
+        events, work = rank.trace.events, rank.gpu_work
+        is_kernel = np.isin(events.kind[work.rows], (Kind.KERNEL, Kind.GRAPH))
+        kernels = work.take(np.flatnonzero(is_kernel))
+        launched = kernels.take(np.flatnonzero(kernels.launch >= 0))
+        is_launch = np.zeros(len(events), dtype=bool)
+        is_launch[launched.launch] = True
+        return cls(
+            trace=rank.trace,
+            kernels=kernels,
+            launched=launched,
+            calls=np.flatnonzero(is_launch),
+        )
+
+    @cached_property
+    def busy(self) -> Intervals:
+        """Time in which any kernel of the rank runs."""
+        return Intervals.union(self.kernels.start_ns, self.kernels.end_ns)
+
+    @cached_property
+    def last_end_ns(self) -> Times:
+        """End of the last kernel of each launch."""
+        ends = np.full(self.calls.size, np.iinfo(np.int64).min)
+        np.maximum.at(ends, np.searchsorted(self.calls, self.launched.launch), self.launched.end_ns)
+        return ends
+
+    @property
+    def events(self) -> Events:
+        """Events of the rank."""
+        return self.trace.events
+
+    @property
+    def delay_ns(self) -> Times:
+        """Time from the end of the launch to the start of each launched kernel, of any sign."""
+        events, call, start_ns = self.events, self.launched.launch, self.launched.start_ns
+        call_end_ns = events.start_ns[call] + events.duration_ns[call]
+        return launch_delays_ns(start_ns, call_end_ns, self.trace.resolution_ns)
+
+    def by_process(self) -> list[Rows]:
+        """Positions in `calls` of the launches of each process, ascending."""
+        return self._grouped(self.events.pid[self.calls])
+
+    def by_thread(self) -> list[Rows]:
+        """Positions in `calls` of the launches of each thread, by process and thread."""
+        return self._grouped(self.events.pid[self.calls], self.events.tid[self.calls])
+
+    def _grouped(self, *keys: Rows) -> list[Rows]:
+        order = np.lexsort(keys[::-1])
+        changes = np.any([np.diff(key[order]) for key in keys], axis=0)
+        return np.split(order, np.flatnonzero(changes) + 1) if order.size else []
+
+    def overlapping(self, own: Rows) -> int:
+        """Number of some launches made before a kernel of an earlier one of them has ended."""
+        reached = np.maximum.accumulate(self.last_end_ns[own])
+        return int((reached[:-1] > self.events.start_ns[self.calls[own]][1:]).sum())
+
+    def call_time(self, own: Rows) -> Intervals:
+        """Time in which a thread is in one of its launches."""
+        rows = self.calls[own]
+        return Intervals.union(self.events.start_ns[rows], self.events.end_ns[rows])
+
+    def hidden_ns(self, calls: Intervals) -> int:
+        """How much of some time any kernel of the rank runs."""
+        covered = self.busy.covered_until
+        return int((covered(calls.ends) - covered(calls.starts)).sum())

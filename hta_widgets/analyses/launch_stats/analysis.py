@@ -1,0 +1,329 @@
+"""What it costs to launch GPU work: duration of the calls, and delay until the work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.launch_stats.histogram import histogram
+from hta_widgets.analyses.launch_stats.launched_work import WORST_BY, LaunchedWork, launched_work
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.cutoffs import cutoff_ns
+from hta_widgets.errors import ParameterError
+from hta_widgets.grouping import grouped, reduce_runs
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.ranks.rank import Rank
+
+SHORT_KERNELS = "short_kernels"
+RUNTIME_OUTLIERS = "runtime_outliers"
+LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
+DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
+_BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
+_WITHOUT_LAUNCH = (
+    "{} GPU operations whose launch is not in the trace are in none of the launch statistics"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaunchStats(Result):
+    """Calls that launch GPU work, and the operations that they launch.
+
+    Attributes
+    ----------
+    ranks : DataFrame
+        One row per rank: ``rank``, ``calls``, ``operations`` (launched by them), ``without_launch``
+        (operations whose launch is not in the trace, in no other number here),
+        ``started_before_return`` (operations that start before the call returns),
+        ``short_kernels`` (operations shorter than their call, which is within the cutoff),
+        ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (operations
+        that wait longer than the cutoff), ``median_launch_delay_ns`` (float ns; NaN for none).
+    apis : DataFrame
+        One row per rank and launching API, most operations first: ``rank``, ``launch_api``,
+        ``calls``, ``operations``, ``mean_cpu_duration_ns`` (float ns), ``max_cpu_duration_ns``
+        (int64 ns), ``median_launch_delay_ns`` (float ns).
+    launched : DataFrame
+        What each API launches: ``rank``, ``launch_api``, ``kernel_type``, ``operations``,
+        ``gpu_duration_ns`` (sum, int64 ns).
+    distributions : DataFrame
+        Histograms over all the ranks: ``distribution`` (``short_kernels`` and ``runtime_outliers``
+        by call duration, ``launch_delay_outliers`` by delay), ``start_ns``, ``end_ns`` (of the bin,
+        half-open, int64 ns), ``count``.
+    worst : DataFrame
+        The calls with the longest delay, or the longest ones: ``rank``, ``operator``,
+        ``launch_api``, ``kernel`` (of its operation that starts first), ``operations``,
+        ``cpu_duration_ns``, ``gpu_duration_ns``, ``launch_delay_ns``, ``started_before_return``,
+        ``correlation``.
+    runtime_cutoff_ns, launch_delay_cutoff_ns : int
+        What the outliers are beyond.
+    """
+
+    ranks: pd.DataFrame
+    apis: pd.DataFrame
+    launched: pd.DataFrame
+    distributions: pd.DataFrame
+    worst: pd.DataFrame
+    runtime_cutoff_ns: int
+    launch_delay_cutoff_ns: int
+    work: Mapping[int, LaunchedWork] = field(repr=False)
+
+    @cached_property
+    def launches(self) -> dict[int, pd.DataFrame]:
+        """One row per launched operation, of each rank, in the order of the calls in the file.
+
+        ``correlation``, ``cpu_duration_ns`` (of the call), ``gpu_duration_ns``,
+        ``launch_delay_ns`` (end of the call to start of the operation, 0 when it starts before),
+        ``started_before_return``, ``launch_api``, ``kernel``, ``kernel_type``, ``operator``
+        (innermost around the call, empty for none). All int64 ns.
+        """
+        return {rank: work.table() for rank, work in self.work.items()}
+
+
+_Summary = dict[str, Any]
+
+
+class _OfRank(NamedTuple):
+    """Launches of one rank: `beyond` has the times of each distribution, shortest first."""
+
+    work: LaunchedWork
+    beyond: dict[str, Times]
+    summary: _Summary
+    apis: pd.DataFrame
+    launched: pd.DataFrame
+    worst: pd.DataFrame
+
+
+def launch_stats(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    runtime_cutoff: float = 50,
+    launch_delay_cutoff: float = 100,
+    include_memory_events: bool = True,
+    worst_by: str = "launch_delay",
+    num_worst: int = 20,
+) -> LaunchStats:
+    """Pair GPU operations with the calls that launch them.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    runtime_cutoff : float
+        Calls longer than this (µs) are outliers.
+    launch_delay_cutoff : float
+        Delays longer than this (µs) are outliers.
+    include_memory_events : bool
+        Include copies and fills.
+    worst_by : {"launch_delay", "cpu_duration"}
+        What makes a call one of the worst.
+    num_worst : int
+        Calls listed as the worst.
+
+    Returns
+    -------
+    LaunchStats
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If a cutoff or `num_worst` is negative or `worst_by` is none of the two.
+    """
+    runtime_ns = cutoff_ns("runtime_cutoff", runtime_cutoff)
+    delay_ns = cutoff_ns("launch_delay_cutoff", launch_delay_cutoff)
+    cutoffs = dict(zip(DISTRIBUTIONS, (runtime_ns, runtime_ns, delay_ns), strict=True))
+    _check(worst_by, num_worst)
+    chosen = job.select_ranks(ranks)
+    by_rank = {
+        rank: _of_rank(
+            job.rank(rank), cutoffs, worst_by, num_worst, include_memory=include_memory_events
+        )
+        for rank in chosen
+    }
+    parts = [*by_rank.values()]
+    summary = [each.summary for each in parts]
+    return LaunchStats(
+        ranks=pd.DataFrame(summary),
+        apis=pd.concat([each.apis for each in parts], ignore_index=True),
+        launched=pd.concat([each.launched for each in parts], ignore_index=True),
+        distributions=_distributions([each.beyond for each in parts], cutoffs),
+        worst=_worst([each.worst for each in parts], worst_by, num_worst),
+        runtime_cutoff_ns=runtime_ns,
+        launch_delay_cutoff_ns=delay_ns,
+        work={rank: each.work for rank, each in by_rank.items()},
+        finding=_finding(summary, runtime_ns, delay_ns),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
+            *_notices(job, summary),
+        ),
+    )
+
+
+def _of_rank(
+    rank: Rank,
+    cutoffs: Mapping[str, int],
+    worst_by: str,
+    num_worst: int,
+    *,
+    include_memory: bool,
+) -> _OfRank:
+    number = rank.trace.rank
+    work = launched_work(rank, include_memory_events=include_memory)
+    beyond = _beyond(work, cutoffs)
+    apis, launched = rank.remember(("launch apis", include_memory), partial(_by_api, number, work))
+    worst = rank.remember(
+        ("worst launches", include_memory, worst_by, num_worst),
+        partial(_worst_of_rank, number, work, worst_by, num_worst),
+    )
+    return _OfRank(work, beyond, _summary(number, work, beyond), apis, launched, worst)
+
+
+def _check(worst_by: str, num_worst: int) -> None:
+    if worst_by not in WORST_BY:
+        msg = f"worst_by is {worst_by!r}; it is one of {', '.join(WORST_BY)}"
+        raise ParameterError(msg)
+    if num_worst < 0:
+        msg = f"num_worst is {num_worst}; it is a number of calls, 0 or more"
+        raise ParameterError(msg)
+
+
+def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
+    """Times of each distribution, shortest first."""
+    short, calls, delays = work.short_kernel_calls_ns, work.call_durations_ns, work.delays_ns
+
+    def place(times: Times, distribution: str) -> int:
+        return int(np.searchsorted(times, cutoffs[distribution], side="right"))
+
+    return {
+        SHORT_KERNELS: short[: place(short, SHORT_KERNELS)],
+        RUNTIME_OUTLIERS: calls[place(calls, RUNTIME_OUTLIERS) :],
+        LAUNCH_DELAY_OUTLIERS: delays[place(delays, LAUNCH_DELAY_OUTLIERS) :],
+    }
+
+
+def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> _Summary:
+    return {
+        "rank": rank,
+        "calls": work.calls.rows.size,
+        "operations": work.call.size,
+        "without_launch": work.without_launch,
+        "started_before_return": work.number_started_before_return,
+        **{distribution: times.size for distribution, times in beyond.items()},
+        "median_launch_delay_ns": _median_of_sorted(work.delays_ns),
+    }
+
+
+def _median_of_sorted(times: Times) -> float:
+    middle = times[(times.size - 1) // 2 : times.size // 2 + 1]
+    return float(middle.mean()) if times.size else float("nan")
+
+
+def _by_api(rank: int, work: LaunchedWork) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables `apis` and `launched` of one rank."""
+    texts, names, calls = work.events.name.values, work.call_names, work.calls
+    by_type = grouped(names, work.kernel_type)
+    apis_of_types = names[by_type.first]
+    launched = {
+        "launch_api": apis_of_types,
+        "kernel_type": [KernelType(code).name for code in work.kernel_type[by_type.first].tolist()],
+        "operations": by_type.sizes,
+        "gpu_duration_ns": by_type.reduce(np.add, work.gpu_duration_ns),
+    }
+    first_type = np.flatnonzero(np.diff(apis_of_types, prepend=-1))
+    delays_ns = np.split(work.launch_delay_ns[by_type.order], by_type.edges[first_type[1:]])
+    by_api = grouped(names[calls.first])
+    call_ns = work.cpu_duration_ns[calls.first]
+    apis = {
+        "launch_api": apis_of_types[first_type],
+        "calls": by_api.sizes,
+        "operations": reduce_runs(np.add, by_type.sizes, first_type),
+        "mean_cpu_duration_ns": by_api.reduce(np.add, call_ns) / by_api.sizes,
+        "max_cpu_duration_ns": by_api.reduce(np.maximum, call_ns),
+        "median_launch_delay_ns": [float(np.median(each)) for each in delays_ns if each.size],
+    }
+    return _named(rank, texts, apis), _named(rank, texts, launched)
+
+
+def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a table of APIs by name and the rank in front, most operations first."""
+    apis = [names[code] for code in columns["launch_api"].tolist()]
+    ranks = np.full(len(apis), rank, dtype=np.int64)
+    table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
+    order = ["operations", "launch_api"]
+    return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
+
+
+def _distributions(
+    beyond: Sequence[Mapping[str, Times]], cutoffs: Mapping[str, int]
+) -> pd.DataFrame:
+    bins = {
+        distribution: histogram(
+            [times[distribution] for times in beyond],
+            0 if distribution == SHORT_KERNELS else cutoffs[distribution],
+            _BINS_AT_MOST[distribution],
+        )
+        for distribution in DISTRIBUTIONS
+    }
+    return pd.DataFrame(
+        {
+            "distribution": [name for name, (_, counts) in bins.items() for _ in counts],
+            "start_ns": np.concatenate([edges[:-1] for edges, _ in bins.values()]),
+            "end_ns": np.concatenate([edges[1:] for edges, _ in bins.values()]),
+            "count": np.concatenate([counts for _, counts in bins.values()]),
+        }
+    )
+
+
+def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
+    """The worst calls of all ranks, from the worst of each rank."""
+    table = pd.concat(of_ranks, ignore_index=True)
+    table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
+    return table.head(number)
+
+
+def _worst_of_rank(rank: int, work: LaunchedWork, worst_by: str, number: int) -> pd.DataFrame:
+    calls = work.worst_calls(worst_by, number)
+    table = work.table(work.calls.first[calls])
+    texts = ["operator", "launch_api", "kernel"]
+    table[texts] = table[texts].astype(str)
+    table.insert(0, "rank", rank)
+    table["operations"] = work.calls.operations[calls]
+    times = ["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]
+    return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
+
+
+def _notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
+    notices = {
+        each["rank"]: [Notice(_WITHOUT_LAUNCH, (each["without_launch"],))]
+        for each in summary
+        if each["without_launch"]
+    }
+    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+
+
+def _finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:
+    summed = ("operations", "calls", *DISTRIBUTIONS)
+    operations, calls, short, long, late = (sum(each[name] for each in summary) for name in summed)
+    if not operations:
+        return "No launch of GPU work was recorded on these ranks."
+    where = f"rank {summary[0]['rank']}" if len(summary) == 1 else f"{len(summary)} ranks"
+    return (
+        f"On {where}, {calls:,} calls launch {operations:,} operations; "
+        f"{short:,} ({percent(100 * short / operations)}) of these are shorter than their call, "
+        f"{late:,} ({percent(100 * late / operations)}) start more than "
+        f"{duration(delay_ns)} after it; {long:,} "
+        f"{'call lasts' if long == 1 else 'calls last'} longer than {duration(runtime_ns)}."
+    )

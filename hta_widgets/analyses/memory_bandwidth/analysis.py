@@ -1,0 +1,184 @@
+"""Bandwidth of copies and fills over time, by kind of transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.memory_bandwidth.changes import (
+    Transfers,
+    bandwidth_changes,
+    bandwidth_changes_table,
+    transfers_of,
+)
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.rows import table_of
+from hta_widgets.analyses.shared.step_statistics import (
+    OVER_TIME,
+    PER_CHANGE,
+    statistics_over_time,
+    statistics_per_change,
+)
+from hta_widgets.intervals import Intervals
+from hta_widgets.quantities import data_size, duration, number, percent
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+
+UNIT = "_gb_per_s"
+SPEEDS = tuple(f"{name}{UNIT}" for name in (*PER_CHANGE[1:], *OVER_TIME))
+_TRANSFERS = {
+    "rank": np.int64,
+    "name": object,
+    **dict.fromkeys(("operations", "without_bandwidth", "bytes", "busy_ns", "count"), np.int64),
+    **dict.fromkeys(SPEEDS, np.float64),
+}
+"""Columns of `MemoryBandwidth.transfers` and their types."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MemoryBandwidth(Result):
+    """Bandwidth of copies and fills; what kernels read and write themselves is not in it.
+
+    Attributes
+    ----------
+    changes : mapping of rank to DataFrame
+        One row per start and per end of a transfer, by ``name`` (e.g. ``Memcpy HtoD``, ``Memset``)
+        and ``time_ns`` (int64 ns since the job's origin, ranks aligned): ``bandwidth_gb_per_s``
+        from then on, the sum over all streams and devices, exactly 0 where nothing runs;
+        ``active`` (transfers of known bandwidth running); ``pid`` of the transfer.
+    transfers : DataFrame
+        One row per ``rank`` and ``name``: ``operations``; of them ``without_bandwidth``;
+        ``bytes`` (of those that say); ``busy_ns`` (at least one running); ``count``,
+        ``mean_gb_per_s``, ``std_…``, ``min_…``, ``q25_…``, ``median_…``, ``q75_…``, ``max_…`` over
+        the changes to more than 0, as in HTA; and ``mean_over_time_gb_per_s`` etc., weighted by how
+        long each bandwidth above 0 holds.
+    """
+
+    changes: Mapping[int, pd.DataFrame]
+    transfers: pd.DataFrame
+
+
+class _OfRank(NamedTuple):
+    """What no parameter changes on one rank."""
+
+    changes: pd.DataFrame
+    rows: list[dict[str, object]]
+    notices: tuple[Notice, ...]
+
+
+def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
+    """Add up the bandwidth of the copies and fills that run at a time.
+
+    A transfer has the bandwidth that the trace states, and where it states none, 0 or no number,
+    its bytes divided by its duration. One without bytes as well adds nothing. Where a transfer
+    starts as another ends, the end comes first.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    MemoryBandwidth
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    transfers = _table(each.rows for each in by_rank.values())
+    notices = {rank: each.notices for rank, each in by_rank.items()}
+    return MemoryBandwidth(
+        changes={rank: each.changes for rank, each in by_rank.items()},
+        transfers=transfers,
+        finding=_finding(transfers),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
+        ),
+    )
+
+
+def transfer_statistics(job: Job, ranks: Iterable[int] | None = None) -> pd.DataFrame:
+    """Add up as `memory_bandwidth` does, for nothing but `MemoryBandwidth.transfers`."""
+    return _table(_rows_of(job, rank) for rank in job.select_ranks(ranks))
+
+
+def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:
+    return table_of([row for rows in of_ranks for row in rows], _TRANSFERS)
+
+
+def _of_rank(job: Job, rank: int) -> _OfRank:
+    return _OfRank(
+        changes=bandwidth_changes_table(job, rank),
+        rows=_rows_of(job, rank),
+        notices=_notices(transfers_of(job, rank)),
+    )
+
+
+def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
+    transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
+    return job.rank(rank).remember("bandwidths", lambda: _rows(rank, transfers, changes))
+
+
+def _rows(rank: int, transfers: Transfers, changes: Columns) -> list[dict[str, object]]:
+    last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
+    return [
+        _row(rank, code, transfers, {name: each[first:end] for name, each in changes.items()})
+        for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
+    ]
+
+
+def _notices(transfers: Transfers) -> tuple[Notice, ...]:
+    unknown = int((transfers.gb_per_s == 0).sum())
+    words = "{} of {} copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
+    return (Notice(words, (unknown, transfers.gb_per_s.size)),) if unknown else ()
+
+
+def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[str, object]:
+    mine = transfers.name == code
+    bandwidth = changes["bandwidth_gb_per_s"]
+    held_ns = np.diff(changes["time_ns"])
+    running = bandwidth[:-1] > 0
+    starts_ns = transfers.work.start_ns[mine]
+    speeds = statistics_per_change(bandwidth[bandwidth > 0])
+    count = speeds.pop("count")
+    speeds |= statistics_over_time(bandwidth[:-1][running], held_ns[running])
+    return {
+        "rank": rank,
+        "name": transfers.names[code],
+        "operations": int(mine.sum()),
+        "without_bandwidth": int((transfers.gb_per_s[mine] == 0).sum()),
+        "bytes": int(transfers.transferred[mine].sum()),
+        "busy_ns": Intervals.union(starts_ns, starts_ns + transfers.duration_ns[mine]).length,
+        "count": count,
+        **{f"{name}{UNIT}": speed for name, speed in speeds.items()},
+    }
+
+
+def _finding(transfers: pd.DataFrame) -> str:
+    if transfers.empty:
+        return "No copies or fills were recorded on these ranks."
+    moved, operations = int(transfers["bytes"].sum()), int(transfers["operations"].sum())
+    if not moved:
+        return f"{operations:,} copies and fills ran; the trace does not say how much they moved."
+    by_name = transfers.groupby("name")[["bytes", "busy_ns"]].sum().sort_values("bytes")
+    most, size, busy_ns = by_name.index[-1], by_name["bytes"].iloc[-1], by_name["busy_ns"].iloc[-1]
+    highest = transfers.loc[transfers["name"] == most, "max_gb_per_s"].max()
+    return (
+        f"{operations:,} copies and fills moved {data_size(moved)}, {percent(100 * size / moved)} "
+        f"of it as {most}: {duration(busy_ns)} at {number(size / busy_ns)} GB/s on average, "
+        f"at most {number(highest)} GB/s."
+    )

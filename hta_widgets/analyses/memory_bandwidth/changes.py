@@ -1,0 +1,161 @@
+"""Copies and fills, and when the bandwidth that they use together changes."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Events
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+
+SHORTEST_NS = 1000
+"""Transfers recorded with a duration of 0 count as so long, as in HTA."""
+
+UNKNOWN_COPY = "Memcpy Unknown"
+FILL = "Memset"
+_FILL_NAME = re.compile(r"^(hip|cuda)?Memset|fill_?buffer", re.IGNORECASE)
+_COPY_NAME = re.compile(r"^(?:hip|cuda)?Memcpy\s*([A-Z]to[A-Z])")
+_COPY_IN_WORDS = re.compile(r"^Copy(Host|Device)To(Host|Device)")
+
+
+class Transfers(NamedTuple):
+    """Copies and fills of one rank, ascending by start.
+
+    Attributes
+    ----------
+    work : GpuWork
+    name : ndarray of int64
+        Codes into `names`.
+    names : tuple of str
+        Kinds of transfers, ascending.
+    duration_ns : ndarray of int64
+        As recorded, and `SHORTEST_NS` where that is 0.
+    transferred : ndarray of int64
+        Bytes; 0 where the trace does not say.
+    gb_per_s : ndarray of float64
+        0 where it is not known.
+    """
+
+    work: GpuWork
+    name: NDArray[np.int64]
+    names: tuple[str, ...]
+    duration_ns: Times
+    transferred: NDArray[np.int64]
+    gb_per_s: NDArray[np.float64]
+
+
+def transfers_of(job: Job, rank: int) -> Transfers:
+    """Copies and fills of one rank, which no parameter touches."""
+    of_rank = job.rank(rank)
+    return of_rank.remember("transfers", lambda: _transfers(of_rank.gpu_work, of_rank.trace.events))
+
+
+def bandwidth_changes(job: Job, rank: int) -> Columns:
+    """Columns of `MemoryBandwidth.changes` of one rank, untouched by parameters; not to be written.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    """
+    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
+    return of_rank.remember(
+        ("bandwidth changes", offset_ns),
+        lambda: _changes(of_rank.trace.events, transfers_of(job, rank), offset_ns),
+    )
+
+
+def bandwidth_changes_table(job: Job, rank: int) -> pd.DataFrame:
+    """`MemoryBandwidth.changes` of one rank."""
+    table = job.rank(rank).remember(
+        ("bandwidth changes table", job.offset_ns(rank)),
+        lambda: pd.DataFrame(bandwidth_changes(job, rank), copy=False),
+    )
+    return table.copy(deep=False)
+
+
+def transfer_name(name: str) -> str:
+    """Kind of a transfer, from the name of its event.
+
+    Examples
+    --------
+    >>> transfer_name("Memcpy HtoD (Pageable -> Device)"), transfer_name("CopyDeviceToHost")
+    ('Memcpy HtoD', 'Memcpy DtoH')
+    >>> transfer_name("__amd_rocclr_fillBufferAligned"), transfer_name("__amd_rocclr_copyBuffer")
+    ('Memset', 'Memcpy Unknown')
+    """
+    if _FILL_NAME.search(name):
+        return FILL
+    if found := _COPY_NAME.match(name):
+        return f"Memcpy {found[1]}"
+    if found := _COPY_IN_WORDS.match(name):
+        return f"Memcpy {found[1][0]}to{found[2][0]}"
+    return UNKNOWN_COPY
+
+
+def _transfers(work: GpuWork, events: Events) -> Transfers:
+    work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
+    by_name = grouped(work.name)
+    kinds = [transfer_name(work.names[code]) for code in work.name[by_name.first].tolist()]
+    names = tuple(sorted(set(kinds)))
+    by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
+    duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
+    transferred, stated = _recorded(events, work.rows)
+    reckoned = transferred / duration_ns
+    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, reckoned)
+    return Transfers(work, by_code[by_name.number], names, duration_ns, transferred, gb_per_s)
+
+
+def _recorded(
+    events: Events, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Bytes (0 when unknown) and bandwidth (GB/s, NaN when unknown) that the trace states."""
+    transferred = np.zeros(rows.size, dtype=np.int64)
+    stated = np.full(rows.size, np.nan)
+    recorded = events.side.get("transfers")
+    if recorded is None:
+        return transferred, stated
+    at = np.searchsorted(recorded.rows, rows)
+    found = np.flatnonzero(np.append(recorded.rows, -1)[at] == rows)
+    columns = {name: np.asarray(values)[at[found]] for name, values in recorded.columns.items()}
+    transferred[found] = np.maximum(columns["bytes"], 0)
+    stated[found] = columns["bandwidth_gb_per_s"]
+    return transferred, stated
+
+
+def _changes(events: Events, transfers: Transfers, offset_ns: int) -> Columns:
+    count = len(transfers.work)
+    start_ns = transfers.work.start_ns
+    time_ns = np.concatenate([start_ns + transfers.duration_ns, start_ns])
+    order = np.argsort(time_ns, kind="stable")
+    is_end = order < count
+    copy = np.where(is_end, order, order - count)
+    by_name = grouped(transfers.name[copy]).order
+    copy, sign = copy[by_name], np.where(is_end[by_name], -1, 1)
+    active = np.cumsum(sign * (transfers.gb_per_s[copy] > 0))
+    return {
+        "name": np.array(transfers.names, dtype=object)[transfers.name[copy]],
+        "time_ns": time_ns[order[by_name]] + offset_ns,
+        "bandwidth_gb_per_s": _sums_while_active(sign * transfers.gb_per_s[copy], active),
+        "active": active,
+        "pid": events.ids_in_source(events.pid[transfers.work.rows])[copy],
+    }
+
+
+def _sums_while_active(
+    steps: NDArray[np.float64], active: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Running sum that begins anew, at exactly 0, whenever nothing is active."""
+    total = np.cumsum(steps)
+    idle = np.maximum.accumulate(np.where(active == 0, np.arange(active.size), -1))
+    residue = np.where(idle < 0, 0, total[idle])
+    return np.where(active == 0, 0, np.maximum(total - residue, 0))

@@ -1,0 +1,5 @@
+"""How many operations wait on each stream: launched, but not yet begun."""
+
+from hta_widgets.analyses.queue_length.analysis import FULL_LENGTH, QueueLength, queue_length
+
+__all__ = ["FULL_LENGTH", "QueueLength", "queue_length"]

@@ -1,0 +1,179 @@
+"""How many operations wait on each stream: launched, but not yet begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.queue_length.changes import queue_changes, queue_changes_table
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.rows import table_of
+from hta_widgets.analyses.shared.step_statistics import (
+    OVER_TIME,
+    PER_CHANGE,
+    statistics_over_time,
+    statistics_per_change,
+)
+from hta_widgets.quantities import duration, number, percent
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.ranks.rank import NEVER, Rank
+
+FULL_LENGTH = 1022
+"""Waiting launches at which a queue counts as full. CUDA takes 1,024 per stream; of these the one
+running and one more do not wait, and traces in which launches block stand at exactly 1,022."""
+
+_WHOLE = {"count", "min", "max"}
+_STREAMS = {
+    **dict.fromkeys(("rank", "device", "stream", "operations"), np.int64),
+    **{name: np.int64 if name in _WHOLE else np.float64 for name in (*PER_CHANGE, *OVER_TIME)},
+    **dict.fromkeys(("observed_ns", "empty_ns", "full_ns"), np.int64),
+}
+"""Columns of `QueueLength.streams` and their types."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueueLength(Result):
+    """Operations launched and not yet begun, stream by stream.
+
+    Attributes
+    ----------
+    changes : mapping of rank to DataFrame
+        One row per change, by ``device``, ``stream`` and ``time_ns`` (int64 ns since the job's
+        origin, ranks aligned): ``queue_length`` from then on; ``launches``, the calls of whose
+        operations on the stream none has begun, so that a graph counts once; ``pid``, ``tid`` of
+        the GPU operation; ``event``, position in the file of the launch (where the length rises) or
+        of the operation (where it falls).
+    streams : DataFrame
+        One row per ``rank``, ``device`` and ``stream``: ``operations`` counted; ``count``,
+        ``mean``, ``std``, ``min``, ``q25``, ``median``, ``q75``, ``max`` over the changes, as in
+        HTA; ``mean_over_time`` etc., weighted by how long each length holds; ``observed_ns`` (first
+        to last change), and of it ``empty_ns`` (length 0) and ``full_ns`` (at least `FULL_LENGTH`
+        launches).
+    """
+
+    changes: Mapping[int, pd.DataFrame]
+    streams: pd.DataFrame
+
+
+class _OfRank(NamedTuple):
+    """What no parameter changes on one rank."""
+
+    changes: pd.DataFrame
+    streams: list[dict[str, float]]
+    notices: tuple[Notice, ...]
+    has_work: bool
+
+
+def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
+    """Count the operations that are launched and not yet begun.
+
+    The start of a launch adds its operations to the queue of their stream, a graph launch all of
+    its graph; the start of an operation takes it off. Any launching call counts. At equal times
+    launches come first. An operation that, by the clocks, starts before its launch is taken off at
+    its launch. Operations whose launch is not in the trace are left out.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    QueueLength
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
+    notices = {rank: each.notices for rank, each in by_rank.items()}
+    return QueueLength(
+        changes={rank: each.changes for rank, each in by_rank.items()},
+        streams=streams,
+        finding=_finding(streams, any(each.has_work for each in by_rank.values())),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
+        ),
+    )
+
+
+def _of_rank(job: Job, rank: int) -> _OfRank:
+    of_rank, changes = job.rank(rank), queue_changes(job, rank)
+    return _OfRank(
+        changes=queue_changes_table(job, rank),
+        streams=of_rank.remember("queues", lambda: _stream_rows(rank, changes)),
+        notices=of_rank.remember("queue notices", lambda: tuple(_notices(of_rank))),
+        has_work=len(of_rank.gpu_work) > 0,
+    )
+
+
+def _stream_rows(rank: int, changes: Columns) -> list[dict[str, float]]:
+    device, stream = changes["device"], changes["stream"]
+    differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
+    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
+    return [
+        _stream_row(rank, {name: column[first:last] for name, column in changes.items()})
+        for first, last in pairwise(edges)
+        if last
+    ]
+
+
+def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
+    lengths, launches = changes["queue_length"], changes["launches"]
+    held_ns = np.diff(changes["time_ns"])
+    return {
+        "rank": rank,
+        "device": int(changes["device"][0]),
+        "stream": int(changes["stream"][0]),
+        "operations": lengths.size // 2,
+        **statistics_per_change(lengths),
+        **statistics_over_time(lengths[:-1], held_ns),
+        "observed_ns": held_ns.sum(),
+        "empty_ns": held_ns[lengths[:-1] == 0].sum(),
+        "full_ns": held_ns[launches[:-1] >= FULL_LENGTH].sum(),
+    }
+
+
+def _notices(rank: Rank) -> Iterator[Notice]:
+    work, launched_ns = rank.gpu_work, rank.launched_ns
+    if without := int((launched_ns == NEVER).sum()):
+        words = "{} of {} GPU operations are not in the queue lengths: they have no launch"
+        yield Notice(words, (without, len(work)))
+    if early := int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum()):
+        words = "{} GPU operations start before their launch, by the clocks; counted as if at it"
+        yield Notice(words, (early,))
+
+
+def _finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
+    if streams.empty and worked:
+        return "No GPU operation on these ranks has its launch in the trace."
+    if streams.empty:
+        return "No GPU work was recorded on these ranks."
+    waiting = streams["mean_over_time"].fillna(0) * streams["observed_ns"]
+    longest = streams.iloc[waiting.argmax()]
+    observed_ns = longest["observed_ns"]
+    empty = percent(100 * longest["empty_ns"] / observed_ns) if observed_ns else "0 %"
+    text = (
+        f"Most waits on stream {longest['stream']:.0f} of rank {longest['rank']:.0f}: "
+        f"{number(longest['mean_over_time'])} operations on average over time, at most "
+        f"{longest['max']:,.0f}. The queue is empty {empty} of the time"
+    )
+    full_ns = longest["full_ns"]
+    if not full_ns:
+        return f"{text}; it is never full."
+    full = f"{percent(100 * full_ns / observed_ns)} ({duration(full_ns)})"
+    return f"{text} and full, so that launches block, {full}."

@@ -1,0 +1,124 @@
+"""When the queues of GPU streams change: at each launch, and at each start of an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.grouping import narrow
+from hta_widgets.intervals import Times
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+_COLUMNS = (
+    *("device", "stream", "time_ns", "queue_length", "launches"),
+    *("pid", "tid", "event"),
+)
+
+
+def queue_changes(job: Job, rank: int) -> Columns:
+    """Columns of `QueueLength.changes` of one rank, which no parameter touches; not to be written.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks the rank.
+    """
+    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
+
+    def build() -> Columns:
+        columns = dict(of_rank.derive("queue changes", lambda: _changes(of_rank)))
+        if offset_ns:
+            columns["time_ns"] = columns["time_ns"] + offset_ns
+        return {name: columns[name] for name in _COLUMNS}
+
+    return of_rank.remember(("queue changes", offset_ns), build)
+
+
+def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
+    """`QueueLength.changes` of one rank."""
+    table = job.rank(rank).remember(
+        ("queue changes table", job.offset_ns(rank)),
+        lambda: pd.DataFrame(queue_changes(job, rank), copy=False),
+    )
+    return table.copy(deep=False)
+
+
+def _changes(rank: Rank) -> Columns:
+    """Columns of the changes, times by the rank's own origin."""
+    events, launched = rank.trace.events, _launched(rank.gpu_work)
+    launched_ns, streams = events.start_ns[launched.launch], launched.streams
+    by_stream = [streams.order[first:end] for first, end in pairwise(streams.edges.tolist())]
+    change, time_ns = _in_order(launched, launched_ns, by_stream)
+    is_start = change >= len(launched)
+    operation = change - len(launched) * is_start
+    step = 1 - 2 * is_start.view(np.int8)
+    begins = _begin_launches(launched, by_stream)
+    # Each stream ends at 0, so that one running sum serves all.
+    length = np.cumsum(step, dtype=np.int32)
+    launches = length if begins.all() else np.cumsum(step * begins[operation], dtype=np.int32)
+    rows = launched.rows
+    return {
+        "device": np.repeat(narrow(launched.device[streams.first]), 2 * streams.sizes),
+        "stream": np.repeat(narrow(launched.stream[streams.first]), 2 * streams.sizes),
+        "time_ns": time_ns,
+        "queue_length": length,
+        "launches": launches,
+        "pid": _of_each(narrow(events.ids_in_source(events.pid[rows])), operation),
+        "tid": _of_each(narrow(events.ids_in_source(events.tid[rows])), operation),
+        "event": np.concatenate([events.index[launched.launch], events.index[rows]])[change],
+    }
+
+
+def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]:
+    """Value of each operation named, without looking each up where all are the same."""
+    if values.size and (values == values[0]).all():
+        return np.full(operation.size, values[0], values.dtype)
+    return values[operation]
+
+
+def _launched(work: GpuWork) -> GpuWork:
+    has_launch = work.launch >= 0
+    return work if has_launch.all() else work.take(np.flatnonzero(has_launch))
+
+
+def _in_order(
+    launched: GpuWork, launched_ns: Times, by_stream: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], Times]:
+    """Put the changes of each stream in order: what changes, and when.
+
+    What changes is the position of an operation that is launched, and that plus their number where
+    it starts.
+    """
+    changes, times_ns = (np.empty(2 * len(launched), dtype=np.int64) for _ in range(2))
+    first = 0
+    for positions in by_stream:
+        called_ns = launched_ns[positions]
+        starts_ns = np.maximum(launched.start_ns[positions], called_ns)
+        time_ns = np.concatenate([called_ns, starts_ns])
+        # Both halves ascend, or nearly so: a stable sort merges them.
+        order = np.argsort(time_ns, kind="stable")
+        change = np.concatenate([positions, positions + len(launched)])
+        span = slice(first, first + order.size)
+        np.take(change, order, out=changes[span], mode="clip")  # which writes there at once
+        np.take(time_ns, order, out=times_ns[span], mode="clip")
+        first = span.stop
+    return changes, times_ns
+
+
+def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Tell which operations are the first of their launch on their stream."""
+    begin = np.ones(len(launched), dtype=bool)
+    for positions in by_stream:
+        launch = launched.launch[positions]
+        if not (launch[1:] > launch[:-1]).all():
+            begin[positions] = False
+            begin[positions[np.unique(launch, return_index=True)[1]]] = True
+    return begin

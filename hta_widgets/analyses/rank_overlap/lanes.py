@@ -1,0 +1,237 @@
+"""Ranks, devices or streams as lanes: what each of them computes and communicates over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.rank_overlap.timeline import (
+    Timeline,
+    at_edges,
+    slice_edges,
+    time_in_slices,
+)
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
+from hta_widgets.trace.ranks.rank import Rank
+
+RANK, DEVICE, STREAM = "rank", "device", "stream"
+LEVELS = (RANK, DEVICE, STREAM)
+NO_STREAM = -1
+
+_SUFFIXES = (".gz", ".json", ".sqlite", ".sqlite3", ".db", ".parquet", "_pqtdir")
+_RECIPE_PREFIX = "type_"
+
+
+class Lane(NamedTuple):
+    """A rank, a device or a stream, on the rank's own clock."""
+
+    rank: int
+    device: int
+    stream: int
+    kernels: int
+    """How many were counted."""
+    graphs: int
+    """How many of them are CUDA graphs that were recorded as a whole."""
+    devices: int
+    """How many devices the kernels ran on."""
+    start_ns: int
+    """First kernel start."""
+    end_ns: int
+    """Last kernel end."""
+    busy_ns: tuple[int, ...]
+    """Time of compute, communicate and overlap in all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The lanes of some ranks on one clock.
+
+    Attributes
+    ----------
+    lanes : list of Lane
+    offset_ns : ndarray of int64
+        Time to add to each lane's own times to count from the job's origin.
+    """
+
+    lanes: list[Lane]
+    offset_ns: Times
+
+    @classmethod
+    def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:
+        """Collect the lanes of the given ranks; a rank without kernels has one, without any."""
+        chosen = tuple(ranks)
+        offsets = job.offsets_ns(chosen)
+        by_rank = job.reduce("lanes", _lanes_of, chosen, by).values()
+        lanes = [lane for of_rank in by_rank for lane in of_rank]
+        return cls(lanes, np.array([offsets[lane.rank] for lane in lanes], dtype=np.int64))
+
+    @cached_property
+    def extents(self) -> dict[int, tuple[int, int]]:
+        """First kernel start and last kernel end of each rank that has any, since the origin."""
+        extents: dict[int, tuple[int, int]] = {}
+        for lane, offset in zip(self.lanes, self.offset_ns.tolist(), strict=True):
+            own = lane.start_ns + offset, lane.end_ns + offset
+            start_ns, end_ns = extents.get(lane.rank, own)
+            if lane.kernels:
+                extents[lane.rank] = min(start_ns, own[0]), max(end_ns, own[1])
+        return extents
+
+    @cached_property
+    def extent_of_lanes(self) -> tuple[Times, Times]:
+        """First kernel start and last kernel end of each lane, in ns since the job's origin."""
+        own = np.array([(lane.start_ns, lane.end_ns) for lane in self.lanes], dtype=np.int64)
+        starts, ends = own.T + self.offset_ns
+        return starts, ends
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First kernel start and last kernel end of all, in ns since the job's origin."""
+        starts, ends = zip(*(self.extents.values() or [(0, 0)]), strict=True)
+        return min(starts), max(ends)
+
+
+def source_label(job: Job, rank: int) -> str:
+    """Name of a rank's file without what all of them share."""
+    name = job.sources[rank].path.name
+    while suffix := next((each for each in _SUFFIXES if name.endswith(each)), ""):
+        name = name.removesuffix(suffix)
+    return name.removeprefix(_RECIPE_PREFIX)
+
+
+def lane_slices(
+    job: Job, ranks: Iterable[int], by: str, source: Lanes, slices: int
+) -> NDArray[np.int64]:
+    """Cut all lanes of some ranks, in their order, into equal slices of their window.
+
+    Returns
+    -------
+    ndarray of int64, shape (4, lanes, slices)
+        Time (ns) of each of the `ACTIVITIES`.
+    """
+    window = (*source.window, slices)
+    by_rank = job.reduce("lanes at edges", _at_edges, ranks, by, *window, job.origin_ns)
+    at = np.concatenate(list(by_rank.values()))
+    return time_in_slices(at, slice_edges(*window), *source.extent_of_lanes)
+
+
+def _lanes_of(rank: Rank, by: str) -> list[Lane]:
+    return [lane for lane, _ in _timed_lanes(rank, by)]
+
+
+def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
+    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, origin_ns: int
+) -> NDArray[np.int64]:
+    timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
+    offset_ns = rank.trace.origin_ns - origin_ns
+    return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
+
+
+def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    return rank.remember(("lanes", by), lambda: _kept_lanes(rank, by))
+
+
+def _kept_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    if by == DEVICE and len(rank.gpu_work.devices) == 1:
+        return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
+    return _from_columns(rank.derive(f"lanes by {by}", lambda: _columns(_build_lanes(rank, by))))
+
+
+def _columns(lanes: list[tuple[Lane, Timeline]]) -> Columns:
+    """Lanes without their busy times, which are the last of the timelines, one after another."""
+    return {
+        "lane": np.ravel([lane[:-1] for lane, _ in lanes]),
+        "edges": np.cumsum([0, *(timeline.changes.size for _, timeline in lanes)]),
+        "changes": np.concatenate([timeline.changes.ravel() for _, timeline in lanes]),
+    }
+
+
+def _from_columns(columns: Columns) -> list[tuple[Lane, Timeline]]:
+    lanes = columns["lane"].reshape(-1, len(Lane._fields) - 1).tolist()
+    runs = np.split(columns["changes"], columns["edges"][1:-1])
+    timelines = [Timeline.of_changes(run) for run in runs]
+    return [
+        (Lane._make([*lane, tuple(timeline.busy_ns.tolist())]), timeline)
+        for lane, timeline in zip(lanes, timelines, strict=True)
+    ]
+
+
+def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    number, kernels = rank.trace.rank, _kernels(rank)
+    if by == RANK or not kernels.start_ns.size:
+        return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
+    columns = (kernels.device, kernels.stream) if by == STREAM else (kernels.device,)
+    groups = grouped(*columns)
+    lanes = []
+    for positions in np.split(groups.order, groups.edges[1:-1]):
+        of_lane = kernels.take(positions)
+        stream = int(of_lane.stream[0]) if by == STREAM else NO_STREAM
+        lanes.append(_lane((number, int(of_lane.device[0]), stream), of_lane))
+    return lanes
+
+
+def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timeline]:
+    """Lane of the only device of a rank: that of the rank, which is made already."""
+    return lane._replace(device=device if lane.kernels else NO_DEVICE), timeline
+
+
+class _Kernels(NamedTuple):
+    """Kernels that compute or communicate."""
+
+    start_ns: Times
+    end_ns: Times
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    communicates: NDArray[np.bool_]
+    is_graph: NDArray[np.bool_]
+
+    def take(self, wanted: NDArray[Any]) -> _Kernels:
+        """Keep those that are wanted."""
+        return _Kernels(
+            self.start_ns[wanted],
+            self.end_ns[wanted],
+            self.device[wanted],
+            self.stream[wanted],
+            self.communicates[wanted],
+            self.is_graph[wanted],
+        )
+
+
+def _kernels(rank: Rank) -> _Kernels:
+    work = rank.gpu_work
+    is_graph = rank.trace.events.kind[work.rows] == Kind.GRAPH
+    is_graph &= work.type == KernelType.OTHER
+    communicates = work.type == KernelType.COMMUNICATION
+    every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, communicates, is_graph)
+    return every.take(communicates | is_graph | (work.type == KernelType.COMPUTATION))
+
+
+def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]:
+    count = kernels.start_ns.size
+    computing, communicating = (
+        Intervals.union(kernels.start_ns[some], kernels.end_ns[some])
+        for some in (~kernels.communicates, kernels.communicates)
+    )
+    start_ns = int(kernels.start_ns.min()) if count else 0
+    end_ns = int(kernels.end_ns.max()) if count else 0
+    timeline = Timeline.of(computing, communicating, start_ns, end_ns)
+    lane = Lane(
+        *key,
+        kernels=count,
+        graphs=int(kernels.is_graph.sum()),
+        devices=grouped(kernels.device).first.size,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        busy_ns=tuple(timeline.busy_ns.tolist()),
+    )
+    return lane, timeline

@@ -1,0 +1,122 @@
+"""Durations of the events of each category: kernels, copies and calls of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.sorted_durations import SortedDurations
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+DEVICE = "device"
+HOST = "host"
+
+Rows = NDArray[np.int64]
+
+_SIDES = {
+    kind.name.lower(): DEVICE if kind in GPU_WORK else HOST
+    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH, Kind.RUNTIME, Kind.DRIVER)
+}
+
+CATEGORIES = tuple(_SIDES)
+
+
+@dataclass(frozen=True, eq=False)
+class DurationCategory:
+    """Events of one category.
+
+    Attributes
+    ----------
+    durations : SortedDurations
+    nested : int
+        How many of them run inside a runtime call of their thread; counted for driver calls only.
+    nested_ns : int
+        Total duration of these.
+    """
+
+    durations: SortedDurations
+    nested: int = 0
+    nested_ns: int = 0
+
+
+Categories = dict[str, DurationCategory]
+
+
+def side_of(category: str) -> str:
+    """Tell whether the events of a category run on the device or on the host."""
+    return _SIDES[category]
+
+
+def categories_of_rank(job: Job, rank: int) -> Categories:
+    """Categories that occur on a rank, after the step filter, sorted once per job."""
+    return job.reduce("duration categories", _of_rank, [rank])[rank]
+
+
+def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
+    """Categories of the events of several ranks together, put together once per choice."""
+    return job.remember(
+        ("duration categories", ranks),
+        lambda: _together(job.reduce("duration categories", _of_rank, ranks).values()),
+    )
+
+
+def _of_rank(rank: Rank) -> Categories:
+    events = rank.trace.events
+    found = {}
+    for category in CATEGORIES:
+        rows = events.rows_of(Kind[category.upper()])
+        rows = rows[rank.analysed[rows]]
+        if rows.size:
+            is_driver = category == Kind.DRIVER.name.lower()
+            nested = _inside_runtime_calls(events, rows) if is_driver else rows[:0]
+            found[category] = DurationCategory(
+                durations=SortedDurations.of(events.duration_ns[rows]),
+                nested=nested.size,
+                nested_ns=int(events.duration_ns[nested].sum()),
+            )
+    return found
+
+
+def _together(ranks: Iterable[Categories]) -> Categories:
+    every = list(ranks)
+    found = {}
+    for category in CATEGORIES:
+        if parts := [each[category] for each in every if category in each]:
+            found[category] = DurationCategory(
+                durations=SortedDurations.merged(part.durations for part in parts),
+                nested=sum(part.nested for part in parts),
+                nested_ns=sum(part.nested_ns for part in parts),
+            )
+    return found
+
+
+def _inside_runtime_calls(events: Events, calls: Rows) -> Rows:
+    """Rows of those calls that begin and end within a runtime call of their thread."""
+    runtime = _rows_by_thread(events, events.rows_of(Kind.RUNTIME))
+    inside = [
+        own[_within(events, own, runtime[thread])]
+        for thread, own in _rows_by_thread(events, calls).items()
+        if thread in runtime
+    ]
+    return np.concatenate([calls[:0], *inside])
+
+
+def _rows_by_thread(events: Events, rows: Rows) -> dict[tuple[int, int], Rows]:
+    """Rows of each process and thread, in order of start."""
+    pid, tid = events.pid[rows], events.tid[rows]
+    order = np.lexsort((tid, pid))
+    changes = np.diff(pid[order]).astype(bool) | np.diff(tid[order]).astype(bool)
+    parts = np.split(rows[order], np.flatnonzero(changes) + 1) if rows.size else []
+    return {(int(events.pid[part[0]]), int(events.tid[part[0]])): part for part in parts}
+
+
+def _within(events: Events, inner: Rows, outer: Rows) -> NDArray[np.bool_]:
+    """Tell which of some events begin and end within one of others, which come by start."""
+    reached = np.maximum.accumulate(events.end_ns[outer])
+    begun = np.searchsorted(events.start_ns[outer], events.start_ns[inner], side="right")
+    return np.asarray((begun > 0) & (reached[begun - 1] >= events.end_ns[inner]))

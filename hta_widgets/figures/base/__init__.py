@@ -1,0 +1,1 @@
+"""What figures are made of: drawings, styles, text, bars, lines."""

@@ -1,0 +1,143 @@
+"""Bars over ranks: what the figures of tables with one row per GPU share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.figures.base.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.base.style import axis, drawing, emphasis
+from hta_widgets.quantities import duration, percent, time_unit
+
+SELECT_RANKS = {"select": "ranks"}
+_TICKS_AT_MOST = 24
+
+
+class TimeSeries(NamedTuple):
+    """One part of a stacked bar."""
+
+    column: str
+    name: str
+    color: str
+
+
+def rank_labels(table: pd.DataFrame) -> list[str]:
+    """Label of each row: the rank, and its device where a rank has several."""
+    ranks, devices = table["rank"].tolist(), table["device"].tolist()
+    several = len(set(ranks)) < len(ranks)
+    return [
+        f"{rank} · GPU {device}" if several and device >= 0 else f"{rank}"
+        for rank, device in zip(ranks, devices, strict=True)
+    ]
+
+
+def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
+    """Axis with one position per row, labelled thinly when there are many."""
+    labels = rank_labels(table)
+    step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
+    return axis(
+        "Rank",
+        tickvals=list(range(0, len(labels), step)),
+        ticktext=labels[::step],
+        range=[-0.5, max(len(labels), 1) - 0.5],
+        showgrid=False,
+    )
+
+
+def rank_gap(table: pd.DataFrame) -> float:
+    """Gap between bars, wide enough that few bars do not become slabs."""
+    return max(0.25, 1 - 0.16 * len(table))
+
+
+def stacked_time_bars(
+    table: pd.DataFrame,
+    series: Sequence[TimeSeries],
+    *,
+    whole: str,
+    whole_name: str,
+    selected: Collection[int] = (),
+    as_percent: bool = True,
+) -> Drawing:
+    """Draw parts of a time as one stacked bar per row; a click selects the rank.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Has ``rank``, ``device``, the columns of `series` and `whole`, in ns.
+    series : sequence of TimeSeries
+        The parts, from the bottom up.
+    whole : str
+        Column that the parts add up to.
+    whole_name : str
+        What the whole is called.
+    selected : collection of int
+        Ranks that keep their colour; all when it is empty.
+    as_percent : bool
+        Share of the whole instead of time.
+    """
+    unit = time_unit(float(table[whole].max()))
+    scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
+    hover = _hover(table, series, whole, whole_name)
+    bars = [
+        _bars(table, each, table[each.column] / scale, texts, selected)
+        for each, texts in zip(series, hover, strict=True)
+    ]
+    title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
+    limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=rank_gap(table),
+        xaxis=rank_axis(table),
+        yaxis=axis(title, **limits),
+    )
+
+
+def _hover(
+    table: pd.DataFrame, series: Sequence[TimeSeries], whole: str, whole_name: str
+) -> list[list[str]]:
+    """Texts of each bar of each part."""
+    totals = table[whole].tolist()
+    ends = [f"{duration(total)} {whole_name}" for total in totals]
+    labels = rank_labels(table)
+    return [
+        [
+            f"Rank {label}<br>{each.name}: {duration(ns)}, {percent(100 * ns / total)} of {end}"
+            if total
+            else f"Rank {label}: no {whole_name}"
+            for label, ns, total, end in zip(
+                labels, table[each.column].tolist(), totals, ends, strict=True
+            )
+        ]
+        for each in series
+    ]
+
+
+def _bars(
+    table: pd.DataFrame,
+    series: TimeSeries,
+    heights: pd.Series[float],
+    hover: list[str],
+    selected: Collection[int],
+) -> Trace:
+    return trace(
+        "bar",
+        x=np.arange(len(table)),
+        y=heights.to_numpy(dtype=float),
+        name=series.name,
+        marker={"color": series.color},
+        customdata=objects([[rank] for rank in table["rank"].tolist()]),
+        meta=SELECT_RANKS,
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+        **rank_emphasis(table["rank"].tolist(), selected),
+    )
+
+
+def rank_emphasis(ranks: Iterable[int], selected: Collection[int]) -> dict[str, Any]:
+    """Settings of a bar trace that fade bars whose rank is outside a selection."""
+    kept = set(selected)
+    return emphasis([place for place, rank in enumerate(ranks) if rank in kept])

@@ -1,0 +1,231 @@
+"""Step lines over time, one strip below the other, reduced to what the screen shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.figures.base.downsampling import Extremes, steps_to_draw
+from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
+from hta_widgets.figures.base.text import plot_text
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import time_unit
+
+POINTS_AT_MOST = 2400
+STRIPS_AT_MOST = 8
+ZOOM = {"zoom": "window_us"}
+"""A zoom sets the parameter `window_us` to the range of the x axis, which is in µs."""
+
+_NS_PER_US = 1000
+_STRIP_HEIGHT = 76
+_AXES_HEIGHT = 60
+_LABEL_HEIGHT = 20
+_LABEL_SIZE = 11
+_TICKS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class StepLine:
+    """A value that holds from one change to the next."""
+
+    name: str
+    unit: str
+    color: str
+    time_ns: Times
+    values: NDArray[Any]
+
+    @cached_property
+    def extremes(self) -> Extremes:
+        """Of the values, which are read once for all windows."""
+        return Extremes.of(self.values)
+
+
+class StepLines(NamedTuple):
+    """Lines to draw, and how many there are, if these are only some of them."""
+
+    drawn: Sequence[StepLine]
+    in_all: int = 0
+
+
+class _Stretch(NamedTuple):
+    """The time that is shown, ends included."""
+
+    start_ns: int
+    end_ns: int
+
+
+def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of the first change of each line among the changes of its rank.
+
+    Parameters
+    ----------
+    rank, changes : ndarray of int64
+        Rank of each line and how many changes it has; the lines of a rank stand together.
+    """
+    before = np.cumsum(changes) - changes
+    _, first, place = np.unique(rank, return_index=True, return_inverse=True)
+    return np.asarray(before - before[first[place]])
+
+
+def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]) -> StepLines:
+    """Of the wanted lines, those with most changes, in their order: so many that all are seen."""
+    places = np.flatnonzero(wanted)
+    changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
+    most = places[np.argsort(-changes, kind="stable")[:STRIPS_AT_MOST]]
+    return StepLines([lines[place] for place in np.sort(most).tolist()], in_all=places.size)
+
+
+def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
+    """Draw each line in a strip of its own over one axis of time, in µs.
+
+    Parameters
+    ----------
+    lines : StepLines
+    window_us : sequence of float
+        Start and end (µs since the job's origin) of what is shown; all when empty.
+    """
+    drawn, in_all = lines
+    stretch = _stretch(drawn, window_us)
+    changes = [_changes_on(stretch, line.time_ns) for line in drawn]
+    chosen = [
+        steps_to_draw(line.time_ns, line.extremes, *stretch, points)
+        for line, points in zip(drawn, _shares(changes), strict=True)
+    ]
+    traces = [
+        _trace(line, positions, stretch, place)
+        for place, (line, positions) in enumerate(zip(drawn, chosen, strict=True))
+    ]
+    caption = _caption(sum(map(len, chosen)), sum(changes), len(drawn), in_all)
+    return drawing(
+        traces,
+        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * len(drawn)),
+        showlegend=False,
+        dragmode="zoom",
+        meta=ZOOM,
+        xaxis=_time_axis(stretch, caption, len(drawn)),
+        annotations=[_label(line, place, len(drawn)) for place, line in enumerate(drawn)],
+        **_value_axes(len(drawn)),
+    )
+
+
+def _stretch(lines: Sequence[StepLine], window_us: Sequence[float]) -> _Stretch:
+    if len(window_us):
+        start_ns, end_ns = (round(us * _NS_PER_US) for us in window_us)
+        return _Stretch(start_ns, max(start_ns + 1, end_ns))
+    drawn = [line.time_ns for line in lines if line.time_ns.size]
+    if not drawn:
+        return _Stretch(0, 1)
+    start_ns = min(int(each[0]) for each in drawn)
+    return _Stretch(start_ns, max(start_ns + 1, *(int(each[-1]) for each in drawn)))
+
+
+def _changes_on(stretch: _Stretch, time_ns: Times) -> int:
+    first, last = np.searchsorted(time_ns, [stretch.start_ns, stretch.end_ns + 1])
+    return int(last - first)
+
+
+def _shares(changes: Sequence[int]) -> list[int]:
+    """Points for each line: what one with few changes does not need goes to the others."""
+    shares = [0] * len(changes)
+    left = POINTS_AT_MOST
+    for done, place in enumerate(np.argsort(changes).tolist()):
+        shares[place] = min(changes[place] + 1, left // (len(changes) - done))
+        left -= shares[place]
+    return shares
+
+
+def _trace(line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int) -> Trace:
+    name = plot_text(line.name)
+    time_ns, values = line.time_ns[positions], line.values[positions]
+    if positions.size:
+        # The last value holds to the end of the stretch.
+        time_ns = np.append(np.maximum(time_ns, stretch.start_ns), stretch.end_ns)
+        values = np.append(values, values[-1])
+    return trace(
+        "scatter",
+        x=time_ns / _NS_PER_US,
+        y=values,
+        name=name,
+        mode="lines",
+        line={"shape": "hv", "width": 1, "color": line.color},
+        fill="tozeroy",
+        xaxis="x",
+        yaxis=_axis_id(place),
+        hovertemplate=f"{name}<br>%{{x:,.3f}} µs: %{{y:,.4~g}} {line.unit}<extra></extra>",
+    )
+
+
+def _axis_id(place: int) -> str:
+    return "y" if place == 0 else f"y{place + 1}"
+
+
+def _top(place: int, strips: int) -> float:
+    height = max(DEFAULT_HEIGHT - _AXES_HEIGHT, _STRIP_HEIGHT * strips)
+    return 1 - place / strips - _LABEL_HEIGHT / height
+
+
+def _value_axes(strips: int) -> dict[str, Any]:
+    """Axes of the strips, from top to bottom, with room for a label above each."""
+    return {
+        f"yaxis{place + 1 if place else ''}": axis(
+            domain=[1 - (place + 1) / strips, _top(place, strips)],
+            anchor="x",
+            rangemode="tozero",
+            nticks=4,
+        )
+        for place in range(strips)
+    }
+
+
+def _label(line: StepLine, place: int, strips: int) -> dict[str, Any]:
+    return {
+        "text": plot_text(line.name),
+        "showarrow": False,
+        "x": 0,
+        "y": _top(place, strips),
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"size": _LABEL_SIZE},
+    }
+
+
+def _caption(shown: int, changes: int, strips: int, lines_in_all: int) -> str:
+    parts = f"{changes:,} changes"
+    if shown < changes:
+        parts = f"{shown:,} of {changes:,} changes drawn (least, greatest, last)"
+    if lines_in_all > strips:
+        parts += f"; {strips} of {lines_in_all} lines, those with most changes"
+    return parts
+
+
+def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
+    """Axis in µs, which a zoom reports, labelled in the unit that reads best."""
+    start_ns, end_ns = stretch
+    unit = time_unit(max(abs(start_ns), abs(end_ns)))
+    ticks, decimals = _ticks(start_ns / unit.ns, end_ns / unit.ns)
+    return axis(
+        f"Time ({unit.symbol}) · {caption}",
+        range=[start_ns / _NS_PER_US, end_ns / _NS_PER_US],
+        tickvals=[tick * unit.ns / _NS_PER_US for tick in ticks],
+        ticktext=[f"{tick:,.{decimals}f}" for tick in ticks],
+        fixedrange=False,
+        anchor=_axis_id(max(strips - 1, 0)),
+    )
+
+
+def _ticks(start: float, end: float) -> tuple[list[float], int]:
+    """Round numbers between two times, and how many decimals they need."""
+    rough = max(end - start, 1e-9) / _TICKS
+    power = math.floor(math.log10(rough))
+    step = next(each for each in (1, 2, 5, 10) if each * 10.0**power >= rough) * 10.0**power
+    numbers = range(math.ceil(start / step), math.floor(end / step) + 1)
+    return [number * step for number in numbers], max(0, -power)

@@ -1,0 +1,49 @@
+"""Make text of a trace safe and readable inside a plotly figure.
+
+Plotly reads its texts as a subset of HTML: a kernel name with ``<`` would be mangled, and one
+made on purpose would become a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hta_widgets.names.shorten import distinct_names, short_name
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_DIRECTION_MARKS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+_CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_SHOWN_AS = dict.fromkeys(map(chr, (*_DIRECTION_MARKS, *_CONTROL)), "�")
+_REPLACED = str.maketrans(_ESCAPES | _SHOWN_AS)
+_TO_REPLACE = re.compile(f"[{''.join(map(re.escape, _ESCAPES | _SHOWN_AS))}]")
+_HOVER_LINE = 64
+_HOVER_LINES = 6
+
+
+def plot_text(text: str) -> str:
+    """Escape text for plotly; control and direction marks are shown, not obeyed.
+
+    Examples
+    --------
+    >>> plot_text("Array<char*, 2>")
+    'Array&lt;char*, 2&gt;'
+    """
+    return text.translate(_REPLACED) if _TO_REPLACE.search(text) else text
+
+
+def plot_name(name: str, width: int = 48) -> str:
+    """Short form of a name for an axis or a legend."""
+    return plot_text(short_name(name, width))
+
+
+def plot_names(names: Sequence[str], width: int = 48) -> list[str]:
+    """Short forms of names that stand side by side: different names stay different."""
+    return [plot_text(name) for name in distinct_names(names, width)]
+
+
+def hover_name(name: str) -> str:
+    """Whole name in lines that fit the screen; only absurdly long names are cut."""
+    lines = [name[start : start + _HOVER_LINE] for start in range(0, len(name), _HOVER_LINE)]
+    shown = [plot_text(line) for line in lines[:_HOVER_LINES]]
+    return "<br>".join(shown + (["…"] if len(lines) > _HOVER_LINES else []))

@@ -1,0 +1,1 @@
+"""Names of kernels: demangled, normalised and shortened."""

@@ -1,0 +1,42 @@
+"""The large part of the front end: one hidden model in each kernel, which every panel refers to.
+
+anywidget sends the text of `_esm` with every widget and saves it with every widget, so panels carry
+only a loader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import anywidget
+from traitlets import Dict, Unicode
+
+from hta_widgets.panels.base.front_end import static_file
+
+MODULES = ("panel", "plotly")
+
+
+class SharedModel(anywidget.AnyWidget):
+    """State in the browser that panels refer to; it has nothing to show itself."""
+
+    _esm = "export default {}"
+    _view_name = Unicode(None, allow_none=True).tag(sync=True)  # type: ignore[assignment]
+
+
+class Assets(SharedModel):
+    """Modules of the front end that are loaded once per page: gzipped files and their sums."""
+
+    files = Dict().tag(sync=True)
+    sums = Dict().tag(sync=True)
+
+
+_shared: list[Assets] = []
+
+
+def shared_assets() -> Assets:
+    """Return the assets of this kernel, made when the first panel is."""
+    if not _shared or _shared[0].comm is None:
+        files = {name: static_file(f"{name}.js.gz").read_bytes() for name in MODULES}
+        sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        _shared[:] = [Assets(files=files, sums=sums)]
+    return _shared[0]

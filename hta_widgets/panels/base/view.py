@@ -1,0 +1,111 @@
+"""What a panel shows, as the JSON that travels to the browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.quantities import number
+
+MAX_ROWS: Final = 200
+"""Rows of a table that are sent."""
+
+_BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
+_NUMBER_KINDS = {"i", "u", "f"}
+_LISTS = (list, tuple)
+_SIMPLE = (str, int, type(None))
+
+
+def as_text(view: dict[str, Any], _: object) -> str:
+    """Encode a view for the browser: as text it takes one line of a saved notebook.
+
+    Notebooks are written with every number of a list on a line of its own, far indented.
+    """
+    return json.dumps(view, separators=(",", ":"))
+
+
+def figure_view(name: str, drawing: Drawing) -> dict[str, Any]:
+    """Turn a figure into JSON, its number arrays into base64, as plotly does.
+
+    There is no template: the front end makes one from the notebook's theme.
+    """
+    return {"name": name, "data": _json(drawing.data), "layout": _json(drawing.layout)}
+
+
+def _json(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, _SIMPLE):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _json(each) for key, each in value.items()}
+    if isinstance(value, _LISTS):
+        return [each if isinstance(each, _SIMPLE) else _json(each) for each in value]
+    return _array(value) if isinstance(value, np.ndarray) else _json(value.item())
+
+
+def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Numbers as the bytes of a JavaScript array, which has no integers of 64 bits."""
+    if values.dtype == object:
+        return values.tolist()
+    packed = _narrowed(values) if values.dtype == np.int64 and values.size else values
+    code = packed.dtype.str[1:]
+    if code not in _BROWSER_TYPES or not packed.size:
+        return _json(packed.tolist())
+    content = base64.b64encode(packed.tobytes()).decode("ascii")
+    shape = {"shape": str(packed.shape)[1:-1]} if packed.ndim > 1 else {}
+    return {"dtype": code, "bdata": content, **shape}
+
+
+def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+    least, most = int(values.min()), int(values.max())
+    for narrow in (np.int8, np.int16, np.int32):
+        if np.iinfo(narrow).min <= least and most <= np.iinfo(narrow).max:
+            return values.astype(narrow)
+    return values
+
+
+def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:
+    """Turn a table into text, cell by cell, numbers to be aligned right."""
+    shown = table.head(max_rows)
+    columns = [column for _, column in shown.items()]
+    return {
+        "columns": [_heading(column) for column in columns],
+        "rows": [list(row) for row in zip(*map(_texts, columns), strict=True)],
+        "total": len(table),
+    }
+
+
+def _heading(column: pd.Series[Any]) -> dict[str, str]:
+    is_number = column.dtype.kind in _NUMBER_KINDS
+    return {"label": str(column.name), "align": "right" if is_number else "left"}
+
+
+def _texts(column: pd.Series[Any]) -> list[str]:
+    if column.dtype == np.int64:
+        return [f"{value:,}" for value in column.tolist()]
+    return [format_cell(value) for value in column.tolist()]
+
+
+def format_cell(value: object) -> str:
+    """Write a value for a reader: thousands apart, floats with three significant digits.
+
+    Examples
+    --------
+    >>> format_cell(1234567), format_cell(12.3456), format_cell(1234.5), format_cell(None)
+    ('1,234,567', '12.3', '1,234', '')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return "" if math.isnan(value) else number(value)
+    return "" if value is None or value is pd.NA or value is pd.NaT else str(value)

@@ -1,0 +1,1 @@
+"""Files of columns in the user's cache folder."""

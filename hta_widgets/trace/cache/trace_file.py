@@ -1,0 +1,165 @@
+"""One rank's trace as an Arrow file that is opened by memory map, without copying a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.cache.column_file import (
+    array_of,
+    array_of_texts,
+    numbers_of,
+    read_columns,
+    read_header,
+    unreadable,
+    write_columns,
+)
+from hta_widgets.trace.cache.derived_columns import Shelf
+from hta_widgets.trace.model.events import Events, SideTable, TextColumn, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.notices import Notice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Column = NDArray[Any] | TextColumn
+
+_TEXT_ERRORS = "surrogatepass"
+_MAIN = (
+    "start_ns",
+    "duration_ns",
+    "kind",
+    "pid",
+    "tid",
+    "device",
+    "stream",
+    "correlation",
+    "index",
+)
+_SIDE = "side"
+_LINKS = "links"
+_SEPARATOR = "\t"
+
+
+class StoredTrace(NamedTuple):
+    """A trace, and what is derived from it once.
+
+    Attributes
+    ----------
+    trace : Trace
+    links : mapping of str to ndarray of int32
+        One value per event each.
+    shelf : Shelf, optional
+        Where more of what is derived from it can be kept.
+    """
+
+    trace: Trace
+    links: Mapping[str, NDArray[np.int32]]
+    shelf: Shelf | None = None
+
+
+def write_trace(stored: StoredTrace, key: str, path: Path) -> None:
+    """Write a trace; `key` is what a reader has to ask for."""
+    arrays: dict[str, pa.Array] = {}
+    for name, column in _columns(stored):
+        arrays |= _arrays(name, column)
+    write_columns(arrays, {"key": key, "trace": _about(stored.trace)}, path)
+
+
+def read_trace(path: Path, key: str) -> StoredTrace | None:
+    """Open a file that `write_trace` wrote under this key; None for any other."""
+    try:
+        header, arrays = read_columns(path)
+        return _opened(arrays, header["trace"]) if header["key"] == key else None
+    except unreadable():
+        return None
+
+
+def read_key(path: Path) -> str:
+    """Key that a file was written under, read without its columns; empty for any other."""
+    try:
+        return str(read_header(path)["key"])
+    except unreadable():
+        return ""
+
+
+def _columns(stored: StoredTrace) -> Iterator[tuple[str, Column]]:
+    events = stored.trace.events
+    yield from ((name, getattr(events, name)) for name in _MAIN)
+    yield "name", events.name
+    for table, side in events.side.items():
+        yield _SEPARATOR.join((_SIDE, table)), side.rows
+        for column, values in side.columns.items():
+            yield _SEPARATOR.join((_SIDE, table, column)), values
+    yield from ((_SEPARATOR.join((_LINKS, name)), rows) for name, rows in stored.links.items())
+
+
+def _about(trace: Trace) -> dict[str, Any]:
+    return {
+        "rank": trace.rank,
+        "source": trace.source,
+        "origin_ns": trace.origin_ns,
+        "metadata": trace.metadata,
+        "notices": [[notice.words, list(notice.counts)] for notice in trace.notices],
+        "format": trace.format.name,
+        "labels": list(trace.events.labels),
+    }
+
+
+def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
+    if not isinstance(column, TextColumn):
+        return {name: array_of(column)}
+    texts = [text.encode("utf-8", _TEXT_ERRORS) for text in column.values]
+    texts_name = _SEPARATOR.join((name, "", "texts"))
+    return {name: array_of(column.codes), texts_name: array_of_texts(texts)}
+
+
+def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredTrace:
+    columns = _stored_columns(arrays)
+    main = {name: columns.pop(name) for name in (*_MAIN, "name")}
+    sides: dict[str, dict[str, Any]] = {}
+    links: dict[str, NDArray[np.int32]] = {}
+    for name, column in columns.items():
+        where, table, *rest = name.split(_SEPARATOR)
+        if where == _LINKS:
+            links[table] = column
+        else:
+            sides.setdefault(table, {})["".join(rest)] = column
+    side = {table: SideTable(of.pop(""), of) for table, of in sides.items()}
+    _require_equal_lengths(main["name"].codes, *(main[name] for name in _MAIN), *links.values())
+    events = Events(**main, labels=tuple(about["labels"]), side=side)
+    trace = Trace(
+        rank=about["rank"],
+        source=about["source"],
+        events=events,
+        origin_ns=about["origin_ns"],
+        metadata=about["metadata"],
+        notices=tuple(Notice(words, tuple(counts)) for words, counts in about["notices"]),
+        format=TraceFormat[about["format"]],
+    )
+    return StoredTrace(trace, links)
+
+
+def _require_equal_lengths(*columns: NDArray[Any]) -> None:
+    if len({column.size for column in columns}) > 1:
+        msg = "columns of different lengths"
+        raise ValueError(msg)
+
+
+def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name, values in arrays.items():
+        if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
+            continue
+        numbers = numbers_of(values)
+        texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
+        columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
+    return columns
+
+
+def _decoded(texts: pa.Array) -> tuple[str, ...]:
+    return tuple(text.decode("utf-8", _TEXT_ERRORS) for text in texts.to_pylist())

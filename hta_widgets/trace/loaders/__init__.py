@@ -1,0 +1,1 @@
+"""One folder for each format, and what the loaders share."""

@@ -1,0 +1,171 @@
+"""Read a CSV file block by block, in memory that does not grow with it, into typed columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.names.shorten import cut_in_the_middle
+from hta_widgets.trace.loaders.columns import integers
+from hta_widgets.trace.loaders.timestamps import decimal_text_to_ns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+else:
+    pa = LazyModule("pyarrow")
+    pc = LazyModule("pyarrow.compute")
+    pacsv = LazyModule("pyarrow.csv")
+
+BLOCK_BYTES = 4 * 2**20
+"""A longer row cannot be read."""
+
+_HEADER_BYTES = 2**16
+_REASON_WIDTH = 200
+_DIGITS = 38
+
+
+class CsvTable:
+    """A CSV file with a header: quoted or not, with or without a byte order mark, any line end.
+
+    Attributes
+    ----------
+    path : Path
+    columns : tuple of str
+        Names of the columns in lower case; none if the file has no header that can be read.
+    malformed : int
+        Rows met so far that have another number of columns; they are left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.columns = _header(path)
+        self.malformed = 0
+
+    def blocks(
+        self, wanted: Iterable[str], on_read: Callable[[int], object] | None = None
+    ) -> Iterator[dict[str, pa.Array]]:
+        """Yield block after block: the columns of `wanted` that there are, as bytes.
+
+        Raises
+        ------
+        TraceFormatError
+            If the file cannot be read.
+        """
+        positions = {name: str(self.columns.index(name)) for name in wanted if name in self.columns}
+        try:
+            with self.path.open("rb", buffering=0) as opened:
+                file = _ValidText(opened)
+                reader = self._reader(file, list(positions.values()))
+                reached = rows = 0
+                for batch in reader:
+                    block = batch.slice(1) if rows == 0 else batch
+                    rows += batch.num_rows
+                    yield {name: block.column(at) for name, at in positions.items()}
+                    before, reached = reached, file.bytes_read
+                    if on_read:
+                        on_read(reached - before)
+        except (pa.ArrowException, OSError) as error:
+            reason = cut_in_the_middle(str(error), _REASON_WIDTH)
+            msg = f"{self.path} cannot be read as a table of comma-separated values: {reason}"
+            raise TraceFormatError(msg) from error
+
+    def _reader(self, file: _ValidText, positions: list[str]) -> pacsv.CSVStreamingReader:
+        """Open the file with columns named by position; its header comes as the first row."""
+        names = [str(position) for position in range(len(self.columns))]
+        return pacsv.open_csv(
+            file,
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),
+            parse_options=pacsv.ParseOptions(
+                newlines_in_values=True, invalid_row_handler=self._leave_out
+            ),
+            convert_options=pacsv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.binary()),
+                include_columns=positions,
+            ),
+        )
+
+    def _leave_out(self, _: pacsv.InvalidRow) -> str:
+        self.malformed += 1
+        return "skip"
+
+
+class _ValidText(io.RawIOBase):
+    """A file in which ``?`` stands for each byte that is no UTF-8; pyarrow stumbles over those."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self.bytes_read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes, and none at the end only."""
+        while True:
+            pending = len(self._decoder.getstate()[0])
+            data = self._file.read(max(size - pending, 1))
+            self.bytes_read += len(data)
+            if data.isascii() and data and not pending:
+                return data
+            valid = self._decoder.decode(data, final=not data).encode("utf-8", "replace")
+            if valid or not data:
+                return valid
+
+
+def nanoseconds(column: pa.Array) -> Times:
+    """Convert µs in decimal text to ns, exactly; `UNREADABLE` where the text is no time."""
+    try:
+        decimals = column.cast(pa.string()).cast(pa.decimal128(_DIGITS, 3))
+        size, buffers, offset = len(decimals), decimals.buffers(), decimals.offset
+        whole = pa.Array.from_buffers(pa.decimal128(_DIGITS, 0), size, buffers, offset=offset)
+        return np.asarray(whole.cast(pa.int64()).to_numpy(), np.int64)
+    except pa.ArrowException:
+        return decimal_text_to_ns(column.to_pylist())
+
+
+def whole_numbers(column: pa.Array) -> NDArray[np.int64]:
+    """Convert text to integers; `ABSENT` where it is none. 7.0, as pandas may write it, is 7."""
+    try:
+        return np.asarray(column.cast(pa.string()).cast(pa.int64()).to_numpy(), np.int64)
+    except pa.ArrowException:
+        texts = (text.decode("ascii", "replace").strip() for text in column.to_pylist())
+        return integers([text.removesuffix(".0") for text in texts])
+
+
+def distinct_texts(column: pa.Array) -> tuple[list[str], list[int]]:
+    """Return the distinct texts of a column, and which of them each row has."""
+    encoded = column.dictionary_encode()
+    texts = [text.decode("utf-8", "replace") for text in encoded.dictionary.to_pylist()]
+    return texts, encoded.indices.to_pylist()
+
+
+def has_exponent(column: pa.Array) -> NDArray[np.bool_]:
+    """Tell which numbers are written like 1.7e+15."""
+    found = pc.match_substring(column, "e", ignore_case=True)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _header(path: Path) -> tuple[str, ...]:
+    """Names of the columns, in the first line that is not empty."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_HEADER_BYTES).decode("utf-8-sig", "replace")
+        rows = csv.reader(io.StringIO(beginning, newline=""))
+        first: list[str] = next((row for row in rows if row), [])
+    except (OSError, csv.Error):
+        return ()
+    return tuple(name.strip().lower() for name in first)

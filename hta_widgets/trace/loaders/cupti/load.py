@@ -1,0 +1,292 @@
+"""Load a folder of CUPTI activity tables: one CSV file per category of events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.names.demangling import demangled, is_mangled
+from hta_widgets.trace.loaders.columns import ABSENT
+from hta_widgets.trace.loaders.cupti.csv_table import (
+    CsvTable,
+    distinct_texts,
+    has_exponent,
+    nanoseconds,
+    whole_numbers,
+)
+from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values
+from hta_widgets.trace.loaders.timestamps import UNREADABLE
+from hta_widgets.trace.model.api_names import api_name
+from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.notices import Notice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LazyModule("pyarrow")
+
+CONCURRENT_KERNELS = "conc_kernel.csv"
+SERIAL_KERNELS = "kernel.csv"
+TABLES = {
+    CONCURRENT_KERNELS: Kind.KERNEL,
+    SERIAL_KERNELS: Kind.KERNEL,
+    "cuda_runtime.csv": Kind.RUNTIME,
+    "cuda_driver.csv": Kind.DRIVER,
+    "gpu_memcpy.csv": Kind.MEMCPY,
+    "gpu_memset.csv": Kind.MEMSET,
+}
+
+FLOAT_STEP_NS = 250
+"""What a float64 tells apart at the µs since 1970 of the years 2005 to 2041."""
+
+_FLOAT_STEPS_SINCE_NS = 2**50 * 1000
+_ROUNDED = {0: 0, 200: 250, 250: 250, 500: 500, 750: 750, 800: 750}
+"""Nanoseconds of a µs as float64s are written, in full or as short as possible: what they mean."""
+
+_HOLDS = {
+    Kind.KERNEL: "kernels",
+    Kind.RUNTIME: "calls of the CUDA runtime",
+    Kind.DRIVER: "calls of the CUDA driver",
+    Kind.MEMCPY: "copies",
+    Kind.MEMSET: "fills",
+}
+_NEEDED = "start, name, and dur or end"
+_IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
+_NO_STREAM = 2**32 - 1
+_EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
+
+_SERIAL_NOTICE = (
+    f"the kernels are from {SERIAL_KERNELS}, whose recording makes them run one after the other: "
+    "overlaps and launch delays are not comparable with those of other recordings"
+)
+_BOTH_NOTICE = f"{SERIAL_KERNELS} is left out, since {CONCURRENT_KERNELS} holds the kernels"
+_FLOAT_NOTICE = (
+    "times were rounded to 0.25 µs when they were written (as float64); durations have a column of "
+    "their own, but launch delays and gaps of up to 0.5 µs cannot be told from 0"
+)
+_COARSE = "times like 1.732611e+15 place no event: all digits of µs are needed"
+_COARSE_NOTICE = f"{{}} events are left out, as {_COARSE}"
+
+
+def is_cupti_folder(path: Path) -> bool:
+    """Tell whether a folder holds at least one table of CUPTI activities."""
+    return any(_has_events(table) for table in _tables_in(path))
+
+
+def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
+    """Load the tables of a folder, as far as they are there.
+
+    They are ``conc_kernel.csv`` (or ``kernel.csv``), ``cuda_runtime.csv``, ``cuda_driver.csv``,
+    ``gpu_memcpy.csv`` and ``gpu_memset.csv``, with columns in any order: ``start`` (µs since 1970),
+    ``name``, and ``dur`` or ``end`` (µs); as far as they are there also ``pid``, ``tid``,
+    ``device``, ``stream``, ``correlation`` and ``bytes``. Where there is ``dur``, it says how long
+    an event took. Mangled names of kernels are demangled; the side table ``mangled`` keeps them.
+
+    Parameters
+    ----------
+    path : Path
+    rank : int
+    on_read : callable, optional
+        Called with the number of bytes that were read since the last call.
+
+    Returns
+    -------
+    Trace
+        ``metadata["resolution_ns"]`` is 250 where the times went through float64.
+
+    Raises
+    ------
+    TraceFormatError
+        If there is no such table, or one cannot be read.
+    """
+    tables, notices = _tables(path)
+    blocks = EventBlocks()
+    left_out: Counter[str] = Counter()
+    for table in tables:
+        _add_table(blocks, table, left_out, on_read)
+    if not blocks and left_out[_COARSE_NOTICE]:
+        msg = f"{path} cannot be loaded: {_COARSE}"
+        raise TraceFormatError(msg)
+    exact = [TABLES[table.path.name] for table in tables if "dur" in table.columns]
+    events, first_ns, is_rounded = _mended(*blocks.finish(), exact)
+    notices += [Notice(words, (count,)) for words, count in left_out.items() if count]
+    notices += [Notice(_FLOAT_NOTICE)] if is_rounded else []
+    return Trace(
+        rank=rank,
+        source=str(path),
+        events=events,
+        origin_ns=first_ns,
+        metadata={RESOLUTION: FLOAT_STEP_NS} if is_rounded else {},
+        notices=tuple(notices),
+        format=TraceFormat.CUPTI_CSV,
+    )
+
+
+def _tables_in(path: Path) -> list[CsvTable]:
+    return [CsvTable(path / file) for file in TABLES if (path / file).is_file()]
+
+
+def _has_events(table: CsvTable) -> bool:
+    return {"start", "name"} <= set(table.columns) and bool({"dur", "end"} & set(table.columns))
+
+
+def _tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
+    """Tables to load, and what there is to say about those that are not."""
+    found = _tables_in(path)
+    usable = {table.path.name: table for table in found if _has_events(table)}
+    if not usable:
+        msg = (
+            f"{path} holds no table of CUPTI activities: at least one of {', '.join(TABLES)} with "
+            f"the columns {_NEEDED} is needed"
+        )
+        raise TraceFormatError(msg)
+    unusable = [table.path.name for table in found if table.path.name not in usable]
+    words = [f"{file} is left out: it has no columns {_NEEDED}" for file in unusable]
+    if CONCURRENT_KERNELS in usable and SERIAL_KERNELS in usable:
+        del usable[SERIAL_KERNELS]
+        words.append(_BOTH_NOTICE)
+    words += [_SERIAL_NOTICE] if SERIAL_KERNELS in usable else []
+    words += _missing(usable)
+    return list(usable.values()), [Notice(each) for each in words]
+
+
+def _missing(usable: Iterable[str]) -> list[str]:
+    lacking = set(_HOLDS) - {TABLES[file] for file in usable}
+    return [
+        f"{file} is missing: no {_HOLDS[kind]} are known"
+        for file, kind in TABLES.items()
+        if kind in lacking and file != SERIAL_KERNELS
+    ]
+
+
+def _add_table(
+    blocks: EventBlocks,
+    table: CsvTable,
+    left_out: Counter[str],
+    on_read: Callable[[int], object] | None,
+) -> None:
+    kind = TABLES[table.path.name]
+    unreadable = f"{{}} rows of {table.path.name} cannot be read and are left out"
+    length = "dur" if "dur" in table.columns else "end"
+    for columns in table.blocks(("start", length, "name", "bytes", *_IDS), on_read):
+        coarse = _coarse(columns["start"])
+        start_ns, duration_ns = _times(columns, coarse)
+        readable = duration_ns != UNREADABLE
+        left_out[_COARSE_NOTICE] += int(coarse.sum())
+        left_out[unreadable] += int((~readable & ~coarse).sum())
+        if not readable.all():
+            kept = pa.array(readable)
+            columns = {name: column.filter(kept) for name, column in columns.items()}  # noqa: PLW2901
+        _add(blocks, kind, start_ns[readable], duration_ns[readable], columns)
+    left_out[unreadable] += table.malformed
+
+
+def _coarse(start: pa.Array) -> NDArray[np.bool_]:
+    """Tell which times are written with fewer digits than µs need."""
+    coarse = has_exponent(start)
+    for row in np.flatnonzero(coarse).tolist():
+        try:
+            exponent = Decimal(start[row].as_py().decode("ascii", "replace")).as_tuple().exponent
+        except InvalidOperation:
+            exponent = 0
+        coarse[row] = isinstance(exponent, int) and exponent > 0
+    return coarse
+
+
+def _times(columns: Mapping[str, pa.Array], coarse: NDArray[np.bool_]) -> tuple[Times, Times]:
+    """Start and duration of each row; the duration is `UNREADABLE` where either cannot be read."""
+    start_ns = nanoseconds(columns["start"])
+    readable = ~coarse & (start_ns > _EARLIEST_NS) & (start_ns < _LATEST_NS)
+    if "dur" in columns:
+        duration_ns = nanoseconds(columns["dur"])
+    else:
+        end_ns = nanoseconds(columns["end"])
+        readable &= (end_ns >= start_ns) & (end_ns < _LATEST_NS)
+        duration_ns = end_ns - start_ns
+    readable &= (duration_ns >= 0) & (duration_ns < _LONGEST_NS)
+    return start_ns, np.where(readable, duration_ns, UNREADABLE)
+
+
+def _add(
+    blocks: EventBlocks,
+    kind: Kind,
+    start_ns: Times,
+    duration_ns: Times,
+    columns: Mapping[str, pa.Array],
+) -> None:
+    """Add rows that can be read."""
+    texts, codes = distinct_texts(columns["name"])
+    shown = [api_name(text) if kind in LAUNCH_CALLS else demangled(text) for text in texts]
+    side: dict[str, dict[str, Values]] = {}
+    if kind in (Kind.MEMCPY, Kind.MEMSET) and "bytes" in columns:
+        side["transfers"] = _transfers(whole_numbers(columns["bytes"]), duration_ns)
+    if kind is Kind.KERNEL and any(map(is_mangled, texts)):
+        mangled = [text if is_mangled(text) else "" for text in texts]
+        side["mangled"] = {"mangled": [mangled[code] for code in codes]}
+    names = [shown[code] for code in codes]
+    blocks.add(kind, start_ns, duration_ns, names, side=side, **_ids(columns))
+
+
+def _ids(columns: Mapping[str, pa.Array]) -> dict[str, NDArray[np.int64] | int]:
+    ids: dict[str, NDArray[np.int64] | int] = dict(_IDS)
+    ids |= {key: whole_numbers(columns[key]) for key in _IDS if key in columns}
+    ids["stream"] = np.where(np.equal(ids["stream"], _NO_STREAM), ABSENT, ids["stream"])
+    return ids
+
+
+def _transfers(transferred: NDArray[np.int64], duration_ns: Times) -> dict[str, Values]:
+    known = (transferred >= 0) & (duration_ns > 0)
+    speed = np.full(transferred.size, np.nan)
+    np.divide(transferred, duration_ns, out=speed, where=known)
+    return {"bytes": transferred, "bandwidth_gb_per_s": speed}
+
+
+def _mended(events: Events, first_ns: int, exact: Iterable[Kind]) -> tuple[Events, int, bool]:
+    """Give times that were written from float64 the values that the float64s have.
+
+    Written as short as possible, 1732611000000000.25 is 1732611000000000.2, and .75 is .8.
+
+    Parameters
+    ----------
+    events : Events
+    first_ns : int
+    exact : iterable of Kind
+        Kinds whose durations have a column of their own.
+
+    Returns
+    -------
+    tuple of Events, first start in ns, and whether the times are rounded
+    """
+    start_ns = events.start_ns + first_ns
+    if not _are_from_floats(start_ns):
+        return events, first_ns, False
+    meant_ns = _meant(start_ns)
+    between_ns = _meant(start_ns + events.duration_ns) - meant_ns
+    duration_ns = np.where(np.isin(events.kind, list(exact)), events.duration_ns, between_ns)
+    first_ns = int(meant_ns[0])
+    return replace(events, start_ns=meant_ns - first_ns, duration_ns=duration_ns), first_ns, True
+
+
+def _are_from_floats(start_ns: Times) -> bool:
+    if not start_ns.size or start_ns[0] < _FLOAT_STEPS_SINCE_NS:
+        return False
+    fractions = set(np.flatnonzero(np.bincount(start_ns % 1000)).tolist())
+    return fractions <= set(_ROUNDED) and fractions != {0}
+
+
+def _meant(time_ns: Times) -> Times:
+    meaning = np.arange(1000)
+    meaning[list(_ROUNDED)] = list(_ROUNDED.values())
+    fraction = time_ns % 1000
+    return np.asarray(time_ns - fraction + meaning[fraction], np.int64)

@@ -1,0 +1,111 @@
+"""Put blocks of columns together into the events table: what loaders of tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.loaders.columns import ABSENT, Columns, GrowingColumns, Vocabulary, places_in
+from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
+
+_IDENTITY = ("pid", "tid", "device", "stream", "correlation")
+
+Values = NDArray[Any] | Sequence[str]
+
+
+class EventBlocks:
+    """Columns of one trace under construction, block by block, in any order of time."""
+
+    def __init__(self) -> None:
+        self._columns = GrowingColumns()
+        self._names = Vocabulary[str]()
+        self._texts: dict[tuple[str, str], Vocabulary[str]] = {}
+        self._side: dict[str, GrowingColumns] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Number of events so far."""
+        return self._count
+
+    def add(
+        self,
+        kind: Kind | NDArray[np.int8],
+        start_ns: Times,
+        duration_ns: Times,
+        names: Iterable[str],
+        *,
+        side: Mapping[str, Mapping[str, Values]] | None = None,
+        **identity: NDArray[np.int64] | int,
+    ) -> None:
+        """Add events.
+
+        Parameters
+        ----------
+        kind : Kind, or ndarray of int8
+            Of all events, or of each.
+        start_ns, duration_ns : ndarray of int64
+            On any clock that all blocks share; durations are not negative.
+        names : iterable of str
+            One per event.
+        side : mapping of table name to mapping of column name to values, optional
+            One value per event: numbers, or text.
+        **identity
+            ``pid``, ``tid``, ``device``, ``stream``, ``correlation``: one value, or one per event;
+            `ABSENT` when not given.
+        """
+        size = start_ns.size
+        columns: Columns = {
+            "start_ns": start_ns.astype(np.int64),
+            "duration_ns": duration_ns.astype(np.int64),
+            "kind": np.broadcast_to(np.asarray(kind, np.int8), size),
+            "name": self._names.codes(names, size),
+            "index": np.arange(self._count, self._count + size, dtype=np.int32),
+        }
+        for key in _IDENTITY:
+            value = np.asarray(identity.get(key, ABSENT), np.int64)
+            columns[key] = np.broadcast_to(value, size)
+        self._columns.append(columns)
+        for table, fields in (side or {}).items():
+            self._add_side(table, fields, size)
+        self._count += size
+
+    def finish(self) -> tuple[Events, int]:
+        """Return the table in order of start, and the first start on the blocks' clock (ns)."""
+        self.add(Kind.OTHER, np.empty(0, np.int64), np.empty(0, np.int64), [])
+        starts = self._columns.pop("start_ns")
+        first_ns = int(starts.min()) if starts.size else 0
+        starts -= first_ns
+        places = places_in(np.argsort(starts, kind="stable"))
+        starts[places] = starts.copy()
+        columns: dict[str, Any] = {
+            key: self._columns.pop(key, places) for key in self._columns.names()
+        }
+        name = TextColumn(columns.pop("name"), tuple(self._names))
+        side = {table: self._finished(table, places) for table in self._side}
+        return Events(start_ns=starts, name=name, side=side, **columns), first_ns
+
+    def _add_side(self, table: str, fields: Mapping[str, Values], size: int) -> None:
+        columns: Columns = {"rows": np.arange(self._count, self._count + size)}
+        for column, values in fields.items():
+            if isinstance(values, np.ndarray):
+                columns[column] = values
+            else:
+                vocabulary = self._texts.setdefault((table, column), Vocabulary[str]())
+                columns[column] = vocabulary.codes(values, size)
+        self._side.setdefault(table, GrowingColumns()).append(columns)
+
+    def _finished(self, table: str, event_places: NDArray[np.int64]) -> SideTable:
+        grown = self._side[table]
+        rows = event_places[grown.pop("rows")]
+        places = places_in(np.argsort(rows, kind="stable"))
+        columns: dict[str, NDArray[Any] | TextColumn] = {}
+        for column in grown.names():
+            values = grown.pop(column, places)
+            texts = self._texts.get((table, column))
+            columns[column] = values if texts is None else TextColumn(values, tuple(texts))
+        rows.sort()
+        return SideTable(rows, columns)

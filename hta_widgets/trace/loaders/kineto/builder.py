@@ -1,0 +1,203 @@
+"""Collect decoded events piece by piece into the columns of the events table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import compress
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.loaders.columns import (
+    ABSENT,
+    Columns,
+    GrowingColumns,
+    Labels,
+    Vocabulary,
+    integers,
+    places_in,
+    streams,
+)
+from hta_widgets.trace.loaders.kineto.categories import kind_of
+from hta_widgets.trace.loaders.kineto.decode import NO_ARGS, Args, Event, Timed, decode_counters
+from hta_widgets.trace.loaders.kineto.side_tables import SideTablesBuilder
+from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
+from hta_widgets.trace.model.events import (
+    GPU_SIDE,
+    GPU_WORK,
+    LAUNCH_CALLS,
+    Events,
+    Kind,
+    KindSet,
+    TextColumn,
+)
+from hta_widgets.trace.model.notices import Notice
+
+Item = TypeVar("Item")
+
+_COUNTED = KindSet((Kind.PROFILER_RANGE, Kind.COUNTER))
+_WITHOUT_DURATION = KindSet((Kind.INSTANT, Kind.COUNTER))
+_LINKED = KindSet(GPU_SIDE + LAUNCH_CALLS)
+_ON_GPU = KindSet(GPU_SIDE)
+_GPU_WORK = KindSet(GPU_WORK)
+_NOT_AN_EVENT = -1
+_HALF_AN_EVENT = -2
+
+_HALVES_NOTICE = (
+    "{} begin or end marks (phases B and E) are left out; only complete events are read"
+)
+_MENDED_NOTICE = "{} events that are not JSON are left out"
+_UNCOUNTED_NOTICE = "{} pieces of text have counters that cannot be read"
+_TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
+
+
+class EventsBuilder:
+    """Columns of one trace under construction."""
+
+    def __init__(self) -> None:
+        self._columns = GrowingColumns()
+        self._names = Vocabulary[str]()
+        self._labels = Labels()
+        self._side = SideTablesBuilder()
+        self._kinds = _Kinds()
+        self._left_out: Counter[str] = Counter()
+        self._seen = 0
+        self._kept = 0
+
+    def add(self, events: Sequence[Event], unreadable: int, text: bytes) -> None:
+        """Add the events of one piece of text.
+
+        Parameters
+        ----------
+        events : sequence of Event
+        unreadable : int
+            Events of this piece that could not be decoded.
+        text : bytes
+            The piece itself, read again where arguments are counters.
+        """
+        kinds = self._kinds.of(events)
+        self._left_out[_MENDED_NOTICE] += unreadable
+        self._left_out[_HALVES_NOTICE] += int(np.count_nonzero(kinds == _HALF_AN_EVENT))
+        known = kinds >= 0
+        kept = cast("Sequence[Timed]", _where(events, known))
+        kind, positions = kinds[known], np.flatnonzero(known)
+        start, duration = _times(kept, kind)
+        readable = (start != UNREADABLE) & (duration >= 0)
+        if not readable.all():
+            self._left_out[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
+            kept, kind, positions = _where(kept, readable), kind[readable], positions[readable]
+            start, duration = start[readable], duration[readable]
+        arguments = [event.args or NO_ARGS for event in kept]
+        columns: Columns = {"start_ns": start, "duration_ns": duration, "kind": kind}
+        columns |= self._identity(kept) | _placement(kept, arguments, kind)
+        columns["index"] = (positions + self._seen).astype(np.int32)
+        self._columns.append(columns)
+        self._side.add(arguments, kind, self._kept)
+        counted = np.flatnonzero(_COUNTED.among(kind))
+        if counted.size:
+            self._add_counters(text, positions, counted, len(events))
+        self._seen += len(events) + unreadable
+        self._kept += len(kept)
+
+    def finish(self) -> tuple[Events, int]:
+        """Return the table in order of start, and the first start on the trace's own clock (ns)."""
+        self.add([], 0, b"")
+        starts = self._columns.pop("start_ns")
+        first_ns = int(starts.min()) if starts.size else 0
+        starts -= first_ns
+        places = places_in(np.argsort(starts, kind="stable"))
+        starts[places] = starts.copy()
+        columns = {key: self._columns.pop(key, places) for key in self._columns.names()}
+        name = TextColumn(columns.pop("name"), tuple(self._names))
+        events = Events(
+            start_ns=starts,
+            name=name,
+            labels=tuple(self._labels),
+            side=self._side.finish(places),
+            **columns,
+        )
+        return events, first_ns
+
+    def notices(self) -> list[Notice]:
+        """Say what was left out, and how often."""
+        return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
+
+    def _identity(self, events: Sequence[Timed]) -> Columns:
+        return {
+            "name": self._names.codes([event.name or "" for event in events], len(events)),
+            "pid": integers([event.pid for event in events], self._labels),
+            "tid": integers([event.tid for event in events], self._labels),
+        }
+
+    def _add_counters(
+        self, text: bytes, positions: NDArray[np.int64], rows: NDArray[np.int64], count: int
+    ) -> None:
+        events = decode_counters(text)
+        if len(events) != count:
+            self._left_out[_UNCOUNTED_NOTICE] += 1
+            return
+        arguments = [events[i].args for i in positions[rows].tolist()]
+        self._side.add_counters(arguments, rows + self._kept)
+
+
+class _Kinds:
+    """Kinds by phase and category: what was met before is looked up in plain, fast dicts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str | None, dict[str | None, int]] = {}
+
+    def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
+        """Kind of each event, or why it is none."""
+        try:
+            return self._of_known(events)
+        except KeyError:
+            for phase, category in {(event.ph, event.cat) for event in events}:
+                of_phase = self._known.setdefault(phase, {})
+                of_phase[category] = _code_of(phase, category)
+        return self._of_known(events)
+
+    def _of_known(self, events: Sequence[Event]) -> NDArray[np.int8]:
+        known = self._known
+        codes = [known[event.ph][event.cat] for event in events]
+        return np.fromiter(codes, np.int8, len(codes))
+
+
+def _code_of(phase: str | None, category: str | None) -> int:
+    kind = kind_of(phase, category)
+    if kind is None:
+        return _HALF_AN_EVENT if phase in {"B", "E"} else _NOT_AN_EVENT
+    return int(kind)
+
+
+def _where(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
+    return items if wanted.all() else list(compress(items, wanted.tobytes()))
+
+
+def _times(events: Sequence[Timed], kind: NDArray[np.int8]) -> tuple[Times, Times]:
+    start = decimal_text_to_ns([event.ts for event in events])
+    duration = np.zeros(len(events), dtype=np.int64)
+    lasting = ~_WITHOUT_DURATION.among(kind)
+    duration[lasting] = durations_to_ns([event.dur for event in _where(events, lasting)])
+    return start, duration
+
+
+def _placement(
+    events: Sequence[Timed], arguments: Sequence[Args], kind: NDArray[np.int8]
+) -> Columns:
+    """Device, stream and correlation; Kineto gives GPU work its device as pid, stream as tid."""
+    device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))
+    linked = _LINKED.among(kind)
+    correlation[linked] = integers([args.correlation for args in _where(arguments, linked)])
+    on_gpu = _ON_GPU.among(kind)
+    of_gpu = _where(arguments, on_gpu)
+    device[on_gpu] = integers([args.device for args in of_gpu])
+    stream[on_gpu] = streams([args.stream for args in of_gpu])
+    work = _GPU_WORK.among(kind)
+    elsewhere = work & (device == ABSENT)
+    device[elsewhere] = integers([event.pid for event in _where(events, elsewhere)])
+    elsewhere = work & (stream == ABSENT)
+    stream[elsewhere] = streams([event.tid for event in _where(events, elsewhere)])
+    return {"device": device, "stream": stream, "correlation": correlation}

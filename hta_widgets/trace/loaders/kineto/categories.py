@@ -1,0 +1,52 @@
+"""What Kineto's categories mean. Data, not code."""
+
+from __future__ import annotations
+
+from hta_widgets.trace.model.events import Kind
+
+CATEGORY_KINDS = {
+    "kernel": Kind.KERNEL,
+    "concurrent_kernel": Kind.KERNEL,
+    "mtia_ccp_events": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "cuda_sync": Kind.SYNC,
+    "gpu_user_annotation": Kind.GPU_ANNOTATION,
+    "cpu_op": Kind.CPU_OP,
+    "operator": Kind.CPU_OP,
+    "runtime": Kind.RUNTIME,
+    "driver": Kind.DRIVER,
+    "user_annotation": Kind.ANNOTATION,
+    "python_function": Kind.PYTHON,
+    "cuda_profiler_range": Kind.PROFILER_RANGE,
+    "overhead": Kind.OVERHEAD,
+}
+
+SUFFIX_KINDS = {"_runtime": Kind.RUNTIME, "_driver": Kind.DRIVER}
+"""``cuda_runtime``, ``hip_runtime``, ``xpu_driver``, ``mtia_runtime``, ``privateuse1_driver`` …"""
+
+PHASE_KINDS = {"C": Kind.COUNTER, "i": Kind.INSTANT, "I": Kind.INSTANT}
+
+PROFILER_OWN = "trace"
+"""Category of the profiler's own span over the whole recording."""
+
+
+def kind_of(phase: str | None, category: str | None) -> Kind | None:
+    """Tell what an event is; None for what is no event in time (metadata, flow arrows)."""
+    if phase == "X":
+        return _kind_of_complete((category or "").lower())
+    if phase == "C" or category is not None:
+        return PHASE_KINDS.get(phase or "")
+    return None
+
+
+def _kind_of_complete(category: str) -> Kind | None:
+    if category == PROFILER_OWN:
+        return None
+    known = CATEGORY_KINDS.get(category)
+    if known is not None:
+        return known
+    by_suffix = (kind for suffix, kind in SUFFIX_KINDS.items() if category.endswith(suffix))
+    return next(by_suffix, Kind.OTHER)

@@ -1,0 +1,255 @@
+"""Decode pieces of event text into typed records, and mend what is not quite JSON.
+
+Real traces hold what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
+single backslashes. Only the piece that has such a place is mended; an event that cannot be mended
+is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from hta_widgets.trace.loaders.columns import ABSENT
+
+MISSING_TEXT = msgspec.Raw(b"")
+NAN = float("nan")
+Decoded = TypeVar("Decoded")
+
+
+class Args(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "transferred": "bytes",
+        "bandwidth": "memory bandwidth (GB/s)",
+        "external_id": "External id",
+        "sequence_number": "Sequence number",
+        "forward_thread": "Fwd thread id",
+        "input_dims": "Input Dims",
+        "input_types": "Input type",
+        "input_strides": "Input Strides",
+        "collective": "Collective name",
+        "in_elements": "In msg nelems",
+        "out_elements": "Out msg nelems",
+        "group_size": "Group size",
+        "group_name": "Process Group Name",
+    },
+):
+    """The arguments that some analysis reads; all others are skipped unread.
+
+    What an event lacks is what its column holds then, so that it needs no second look.
+    """
+
+    device: Any = ABSENT
+    stream: Any = ABSENT
+    correlation: Any = ABSENT
+    transferred: Any = ABSENT
+    bandwidth: Any = NAN
+    external_id: Any = ABSENT
+    sequence_number: Any = ABSENT
+    forward_thread: Any = ABSENT
+    collective: Any = None
+    in_elements: Any = ABSENT
+    out_elements: Any = ABSENT
+    dtype: Any = None
+    group_size: Any = ABSENT
+    group_name: Any = None
+    input_dims: msgspec.Raw = MISSING_TEXT
+    input_types: msgspec.Raw = MISSING_TEXT
+    input_strides: msgspec.Raw = MISSING_TEXT
+
+
+NO_ARGS = Args()
+
+
+class Timed(msgspec.Struct, gc=False):
+    """What is read of an event; times stay text until they become integers."""
+
+    cat: str | None = None
+    name: str | None = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = MISSING_TEXT
+    dur: Any = None
+    args: Args | None = None
+
+
+class OfAnyPhase(Timed, gc=False):
+    """An element of ``traceEvents``."""
+
+    ph: str | None = None
+
+
+class Complete(Timed, gc=False, tag_field="ph", tag="X"):
+    """A span of time."""
+
+    ph: ClassVar[str] = "X"
+
+
+class Instant(Timed, gc=False, tag_field="ph", tag="i"):
+    """A moment."""
+
+    ph: ClassVar[str] = "i"
+
+
+class CounterSample(Timed, gc=False, tag_field="ph", tag="C"):
+    """Values at a moment."""
+
+    ph: ClassVar[str] = "C"
+
+
+class FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+    """Where a flow arrow begins; nothing of it is read."""
+
+    ph: ClassVar[str] = "s"
+    cat: ClassVar[None] = None
+
+
+class FlowEnd(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
+    """Where a flow arrow ends; nothing of it is read."""
+
+    ph: ClassVar[str] = "f"
+    cat: ClassVar[None] = None
+
+
+class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """What a process or thread is called; nothing of it is read."""
+
+    ph: ClassVar[str] = "M"
+    cat: ClassVar[None] = None
+
+
+OfUsualPhase = Complete | Instant | CounterSample | FlowStart | FlowEnd | Metadata
+"""An element of ``traceEvents`` as nearly all are: what is not used is not made an object of."""
+
+Event = OfUsualPhase | OfAnyPhase
+
+
+class CountedEvent(msgspec.Struct, gc=False):
+    """The arguments of an event as they stand, for events whose arguments are counters."""
+
+    cat: str | None = None
+    ph: str | None = None
+    args: Any = None
+
+
+Fields = dict[str, msgspec.Raw]
+"""An event by its keys, the values as they are written."""
+
+_OF_USUAL_PHASES = msgspec.json.Decoder(list[OfUsualPhase])
+_OF_ANY_PHASE = msgspec.json.Decoder(list[OfAnyPhase])
+_ONE_OF_ANY_PHASE = msgspec.json.Decoder(OfAnyPhase)
+_ALL_FIELDS = msgspec.json.Decoder(list[Fields])
+_FIELDS = msgspec.json.Decoder(Fields)
+_COUNTED = msgspec.json.Decoder(list[CountedEvent])
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:NaN|nan|Infinity|inf)(?=\s*[,}\]])")
+_CONTROL = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
+    """Decode events separated by commas.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole events, without the brackets of their list.
+    separator : bytes
+        Text that each event begins with.
+
+    Returns
+    -------
+    events : sequence of Event
+        Of the usual phases, if all of them are.
+    dropped : int
+        Events that could not be read even after mending.
+    """
+    whole = b"[%b]" % text
+    with suppress(*_UNREADABLE):
+        return _OF_USUAL_PHASES.decode(whole), 0
+    with suppress(*_UNREADABLE):
+        return _OF_ANY_PHASE.decode(whole), 0
+    return _mended(text, separator, _OF_ANY_PHASE, _ONE_OF_ANY_PHASE)
+
+
+def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
+    """Decode the same events into keys and values as they are written, to be written again.
+
+    What cannot be read is mended or left out as by `decode_events`.
+    """
+    try:
+        text.decode()
+        return _ALL_FIELDS.decode(b"[" + text + b"]"), 0
+    except _UNREADABLE:
+        return _mended(text, separator, _ALL_FIELDS, _FIELDS)
+
+
+def decode_counters(text: bytes) -> list[CountedEvent]:
+    """Decode the same text again with all arguments; empty when the text needs mending."""
+    try:
+        return _COUNTED.decode(b"[" + text + b"]")
+    except _UNREADABLE:
+        return []
+
+
+def _mended(
+    text: bytes,
+    separator: bytes,
+    several: msgspec.json.Decoder[list[Decoded]],
+    one: msgspec.json.Decoder[Decoded],
+) -> tuple[list[Decoded], int]:
+    clean = _NOT_A_NUMBER.sub(r"\1null", text.decode("utf-8", "replace").translate(_CONTROL))
+    encoded = clean.encode("utf-8", "replace")
+    try:
+        return several.decode(b"[" + encoded + b"]"), 0
+    except _UNREADABLE:
+        events = [_mended_event(piece, one) for piece in _pieces(encoded, separator)]
+        whole = [event for event in events if event is not None]
+        return whole, len(events) - len(whole)
+
+
+def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
+    """Split where one event ends and the next begins."""
+    between = re.compile(rb"\}\s*,\s*(?=" + re.escape(separator) + rb")")
+    start = 0
+    for found in between.finditer(text):
+        yield text[start : found.start() + 1]
+        start = found.end()
+    yield text[start:]
+
+
+def _mended_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
+    try:
+        return one.decode(piece)
+    except _UNREADABLE:
+        text = _TRAILING_COMMA.sub(
+            r"\1", _BAD_ESCAPE.sub(r"\\\\", piece.decode("utf-8", "replace"))
+        )
+    try:
+        fields = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return _event_from(fields, one) if isinstance(fields, dict) else None
+
+
+def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
+    """Build the record from fields of any type."""
+    for key in ("ph", "cat", "name"):
+        if not isinstance(fields.get(key), str | None):
+            fields[key] = str(fields[key])
+    if not isinstance(fields.get("args"), dict | None):
+        del fields["args"]
+    try:
+        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+        return one.decode(text)
+    except (*_UNREADABLE, ValueError):
+        return None

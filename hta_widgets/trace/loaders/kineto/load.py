@@ -1,0 +1,64 @@
+"""Load one PyTorch-profiler (Kineto) trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
+from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
+from hta_widgets.trace.loaders.kineto.decode import decode_events
+from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.model.events import Events, Trace
+from hta_widgets.trace.model.notices import Notice
+
+
+def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
+    """Load a ``.json`` or ``.json.gz`` trace, in the object or the bare-array form.
+
+    Parameters
+    ----------
+    path : Path
+    rank : int
+        The rank that the trace is of.
+    on_read : callable, optional
+        Called with the number of bytes of the file that were read since the last call.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    TraceFormatError
+        If the file is no JSON trace.
+    """
+    text = EventText(path, on_read)
+    builder = EventsBuilder()
+    with no_garbage_collection():
+        for piece in text:
+            events, unreadable = decode_events(piece, text.separator)
+            builder.add(events, unreadable, piece)
+            del events  # or they stay until the next ones are there
+    metadata = text.metadata()
+    table, first_ns = builder.finish()
+    return Trace(
+        rank=rank,
+        source=str(path),
+        events=table,
+        origin_ns=first_ns + base_ns(metadata),
+        metadata=metadata,
+        notices=(*_truncation_notice(text, table), *builder.notices()),
+    )
+
+
+def base_ns(metadata: Mapping[str, Any]) -> int:
+    """Time of the file's own clock at 0, in ns since the Unix epoch; 0 where it does not say."""
+    base = metadata.get("baseTimeNanoseconds", 0)
+    return int(base) if isinstance(base, int) or str(base).isdigit() else 0
+
+
+def _truncation_notice(text: EventText, events: Events) -> list[Notice]:
+    words = "the file ends in the middle; its {} whole events are loaded"
+    return [Notice(words, (len(events),))] if text.truncated else []

@@ -1,0 +1,274 @@
+"""Turn the rows of an Nsight Systems export into events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.loaders.columns import ABSENT, Columns
+from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values
+from hta_widgets.trace.loaders.nsys.names import (
+    copy_name,
+    fill_name,
+    graph_name,
+    is_driver_call,
+    operator_name,
+    sync_name,
+)
+from hta_widgets.trace.loaders.nsys.tables import (
+    CALLS,
+    COPIES,
+    FILLS,
+    GRAPHS,
+    KERNELS,
+    MISSING,
+    RANGES,
+    SYNCS,
+    owner_column,
+    process_of,
+)
+from hta_widgets.trace.model.api_names import api_name
+from hta_widgets.trace.model.events import Events, Kind
+from hta_widgets.trace.model.notices import Notice
+
+TABLES_IN_ORDER = (GRAPHS, CALLS, RANGES, KERNELS, COPIES, FILLS, SYNCS)
+"""Graphs come first: whether they count depends on the work in the tables that follow."""
+
+_PROCESS_BITS = _THREAD_BITS = 0xFFFFFF
+_CORRELATION_SHIFT = 24
+_NO_STREAM = 2**32 - 1
+_FARTHEST_NS = 2**61
+_RUNTIME_CALL, _DRIVER_CALL = 0, 1
+_MARK, _PUSH_POP, _START_END = 34, 59, 60
+
+_UNOWNED = "{} rows that do not name their process are left out"
+_UNTIMED = "{} rows without a start and an end after it are left out"
+_NO_CALLS = "{} rows of the table of CUDA calls are no calls (backtraces, say) and are left out"
+_OPEN = "{} NVTX ranges had not ended when the recording did, and are left out"
+_UNNAMED = "{} kernels and calls have no name in the export"
+_WHOLE = (
+    "{} launches of CUDA graphs are recorded as a whole; which kernels ran inside is not in the "
+    "export (nsys profile --cuda-graph-trace=node records them)"
+)
+_TWICE = "{} launches of CUDA graphs are left out, as the work inside them is recorded by itself"
+
+Strings = Callable[[Iterable[int]], Mapping[int, str]]
+
+
+class NsysEvents:
+    """Events of one export under construction.
+
+    Parameters
+    ----------
+    strings : callable
+        Looks up the texts of ids.
+    process : int, optional
+        The process whose rows are added; rows that do not name theirs are then left out.
+    """
+
+    def __init__(self, strings: Strings, process: int | None = None) -> None:
+        self._strings = strings
+        self._known = {MISSING: ""}
+        self._process = process
+        self._blocks = EventBlocks()
+        self._counts: Counter[str] = Counter()
+        self._graphs: list[Columns] = []
+        self._launches_of_graphs = np.empty(0, np.int64)
+        self._recorded_inside: set[int] = set()
+        self._adders: dict[str, Callable[[Columns], None]] = {
+            GRAPHS: self._hold_graphs,
+            CALLS: self._add_calls,
+            RANGES: self._add_ranges,
+            KERNELS: self._add_kernels,
+            COPIES: self._add_copies,
+            FILLS: self._add_fills,
+            SYNCS: self._add_syncs,
+        }
+
+    def add(self, table: str, rows: Columns) -> None:
+        """Add rows of a table; the tables come in the order of `TABLES_IN_ORDER`."""
+        if self._process is not None:
+            rows = self._only(rows, rows[owner_column(table)] != MISSING, _UNOWNED)
+        self._adders[table](rows)
+
+    def finish(self) -> tuple[Events, int]:
+        """Return the events, and the first start (ns since the start of the session)."""
+        for graphs in self._graphs:
+            twice = np.isin(_launches(graphs), list(self._recorded_inside))
+            kept = self._only(graphs, ~twice, _TWICE)
+            self._counts[_WHOLE] += kept["start"].size
+            self._add_on_gpu(Kind.GRAPH, kept, map(graph_name, kept["graphId"].tolist()))
+        return self._blocks.finish()
+
+    def notices(self) -> list[Notice]:
+        """Say what was left out or is not recorded, and how often."""
+        return [Notice(words, (count,)) for words, count in self._counts.items() if count]
+
+    def _hold_graphs(self, rows: Columns) -> None:
+        """Keep launches of whole graphs until it is known which were recorded node by node.
+
+        All work that a call launches has its correlation id. Where such work is recorded, the
+        launch of the whole graph is the same time once more.
+        """
+        graphs = self._timed(rows)
+        self._graphs.append(graphs)
+        launches = _launches(graphs)
+        launches = launches[graphs["correlationId"] > 0]
+        self._launches_of_graphs = np.union1d(self._launches_of_graphs, launches)
+
+    def _add_kernels(self, rows: Columns) -> None:
+        kernels = self._timed(rows)
+        mangled = kernels["mangledName"]
+        ids = kernels["demangledName"]
+        for fallback in (kernels["shortName"], mangled):
+            ids = np.where(ids == MISSING, fallback, ids)
+        has_mangled = bool((mangled != MISSING).any())
+        side = {"mangled": {"mangled": self._texts(mangled)}} if has_mangled else {}
+        self._add_work(Kind.KERNEL, kernels, self._names(ids), side)
+
+    def _add_copies(self, rows: Columns) -> None:
+        copies = self._timed(rows)
+        kinds = (copies[column].tolist() for column in ("copyKind", "srcKind", "dstKind"))
+        self._add_work(Kind.MEMCPY, copies, map(copy_name, *kinds), _transfers(copies))
+
+    def _add_fills(self, rows: Columns) -> None:
+        fills = self._timed(rows)
+        names = map(fill_name, fills["memKind"].tolist())
+        self._add_work(Kind.MEMSET, fills, names, _transfers(fills))
+
+    def _add_syncs(self, rows: Columns) -> None:
+        syncs = self._timed(rows)
+        self._add_on_gpu(Kind.SYNC, syncs, map(sync_name, syncs["syncType"].tolist()))
+
+    def _add_calls(self, rows: Columns) -> None:
+        is_call = np.isin(rows["eventClass"], (_RUNTIME_CALL, _DRIVER_CALL, MISSING))
+        calls = self._timed(self._only(rows, is_call, _NO_CALLS))
+        texts = self._names(calls["nameId"])
+        without_version = {text: api_name(text) for text in set(texts)}
+        names = [without_version[text] for text in texts]
+        is_driver = calls["eventClass"] == _DRIVER_CALL
+        for row in np.flatnonzero(calls["eventClass"] == MISSING).tolist():
+            is_driver[row] = is_driver_call(names[row])
+        kind = np.where(is_driver, Kind.DRIVER, Kind.RUNTIME).astype(np.int8)
+        self._add_on_cpu(kind, calls, names, _ids(calls["correlationId"]))
+
+    def _add_ranges(self, rows: Columns) -> None:
+        is_mark = rows["eventType"] == _MARK
+        is_range = np.isin(rows["eventType"], (_PUSH_POP, _START_END, MISSING))
+        is_open = is_range & (rows["end"] == MISSING)
+        self._counts[_OPEN] += int(is_open.sum())
+        rows = rows | {"end": np.where(is_mark, rows["start"], rows["end"])}
+        ranges = self._timed(_taken(rows, is_mark | (is_range & ~is_open)))
+        by_id = self._texts(ranges["textId"])
+        pairs = zip(ranges["text"].tolist(), by_id, strict=True)
+        texts = [other if text is None else text for text, other in pairs]
+        operators = [operator_name(text) for text in texts]
+        is_operator = np.array([name is not None for name in operators], bool)
+        kind = np.where(is_operator, Kind.CPU_OP, Kind.ANNOTATION).astype(np.int8)
+        kind[ranges["eventType"] == _MARK] = Kind.INSTANT
+        pairs = zip(operators, texts, strict=True)
+        self._add_on_cpu(kind, ranges, [text if name is None else name for name, text in pairs])
+
+    def _add_work(
+        self,
+        kind: Kind,
+        rows: Columns,
+        names: Iterable[str],
+        side: Mapping[str, Mapping[str, Values]],
+    ) -> None:
+        if self._launches_of_graphs.size:
+            inside = np.intersect1d(self._launches_of_graphs, _launches(rows))
+            self._recorded_inside.update(inside.tolist())
+        self._add_on_gpu(kind, rows, names, side)
+
+    def _add_on_gpu(
+        self,
+        kind: Kind,
+        rows: Columns,
+        names: Iterable[str],
+        side: Mapping[str, Mapping[str, Values]] | None = None,
+    ) -> None:
+        stream = _ids(rows["streamId"])
+        self._blocks.add(
+            kind,
+            rows["start"],
+            rows["end"] - rows["start"],
+            names,
+            side=side,
+            pid=_processes(rows["globalPid"]),
+            device=_ids(rows["deviceId"]),
+            stream=np.where(stream == _NO_STREAM, ABSENT, stream),
+            correlation=_ids(rows["correlationId"]),
+        )
+
+    def _add_on_cpu(
+        self,
+        kind: NDArray[np.int8],
+        rows: Columns,
+        names: Iterable[str],
+        correlation: NDArray[np.int64] | int = ABSENT,
+    ) -> None:
+        owner = rows["globalTid"]
+        self._blocks.add(
+            kind,
+            rows["start"],
+            rows["end"] - rows["start"],
+            names,
+            pid=_processes(owner),
+            tid=np.where(owner == MISSING, ABSENT, owner & _THREAD_BITS),
+            correlation=correlation,
+        )
+
+    def _timed(self, rows: Columns) -> Columns:
+        start, end = rows["start"], rows["end"]
+        is_timed = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
+        return self._only(rows, is_timed, _UNTIMED)
+
+    def _only(self, rows: Columns, wanted: NDArray[np.bool_], words: str) -> Columns:
+        """Rows that are wanted; the others are counted under the words of a notice."""
+        self._counts[words] += int((~wanted).sum())
+        return _taken(rows, wanted)
+
+    def _names(self, ids: NDArray[np.int64]) -> list[str]:
+        names = self._texts(ids)
+        self._counts[_UNNAMED] += names.count("")
+        return names
+
+    def _texts(self, ids: NDArray[np.int64]) -> list[str]:
+        numbers = ids.tolist()
+        new = set(numbers) - self._known.keys()
+        if new:
+            found = self._strings(sorted(new))
+            self._known.update((number, found.get(number, "")) for number in new)
+        return [self._known[number] for number in numbers]
+
+
+def _taken(rows: Columns, wanted: NDArray[np.bool_]) -> Columns:
+    if wanted.all():
+        return rows
+    return {name: values[wanted] for name, values in rows.items()}
+
+
+def _ids(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(values == MISSING, ABSENT, values)
+
+
+def _processes(owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(owner == MISSING, ABSENT, process_of(owner) & _PROCESS_BITS)
+
+
+def _launches(rows: Columns) -> NDArray[np.int64]:
+    """One number per process and correlation id."""
+    process = process_of(rows["globalPid"]) & _PROCESS_BITS
+    return (rows["correlationId"] << _CORRELATION_SHIFT) | process
+
+
+def _transfers(rows: Columns) -> dict[str, dict[str, Values]]:
+    duration = rows["end"] - rows["start"]
+    size = np.maximum(rows["bytes"], ABSENT)
+    bandwidth = np.full(size.size, np.nan)
+    np.divide(size, duration, out=bandwidth, where=(size >= 0) & (duration > 0))
+    return {"transfers": {"bytes": size, "bandwidth_gb_per_s": bandwidth}}

@@ -1,0 +1,201 @@
+"""Load Nsight Systems exports: SQLite files, and folders of Parquet files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from hta_widgets.progress import OnRead
+from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
+from hta_widgets.trace.loaders.nsys.events import TABLES_IN_ORDER, NsysEvents
+from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
+from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite, sqlite_tables
+from hta_widgets.trace.loaders.nsys.tables import (
+    CALLS,
+    GPU_WORK_TABLES,
+    MISSING,
+    RANGES,
+    SESSION,
+    STRINGS,
+    NsysTables,
+    owner_column,
+    process_of,
+)
+from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.formats import TraceFormat
+
+_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
+_NVPROF = "StringTable"
+"""Table of the files of nvprof, which names its other tables as Nsight Systems does."""
+
+_PARQUET = ".parquet"
+_PID_BITS = 0xFFFFFF
+_NO_PID = -1
+
+
+class GpuProcess(NamedTuple):
+    """A process of an export.
+
+    Attributes
+    ----------
+    process : int or None
+        What `load_nsys` takes: the number of the process with its machine in the upper bits. None
+        where the export does not tell processes apart.
+    pid : int
+        Its number on its machine, -1 where not known.
+    devices : tuple of int
+        Devices that it uses, as it numbers them itself.
+    """
+
+    process: int | None
+    pid: int
+    devices: tuple[int, ...]
+
+
+def is_nsys_export(path: Path) -> bool:
+    """Tell whether a path is an SQLite file or a folder of Parquet files of Nsight Systems."""
+    try:
+        if path.is_dir():
+            return _are_tables(each.stem for each in path.iterdir() if each.suffix == _PARQUET)
+        if not (path.is_file() and is_sqlite(path)):
+            return False
+        with sqlite_tables(path) as tables:
+            return _are_tables(tables.names)
+    except (OSError, ValueError):
+        return False
+
+
+def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
+    """List the processes of an export that used a GPU.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    tuple of GpuProcess
+        In order of their numbers. Without any GPU work the processes that called CUDA; without
+        those either, one entry that stands for the whole export.
+
+    Raises
+    ------
+    TraceFormatError
+        If the export cannot be read.
+    """
+    with _opened(path) as tables:
+        found = _processes(tables, GPU_WORK_TABLES) or _processes(tables, (CALLS,))
+    return tuple(found) or (GpuProcess(None, _NO_PID, ()),)
+
+
+def load_nsys(
+    path: Path, rank: int, process: int | None = None, on_read: OnRead | None = None
+) -> Trace:
+    """Load an export, or what one of its processes recorded.
+
+    Of the tables of an export only those with GPU work, CUDA calls and NVTX ranges are read, and
+    of its texts only those which these refer to: the rest holds secrets.
+
+    Parameters
+    ----------
+    path : Path
+        An SQLite file, or a folder of Parquet files (``nsys export --type parquetdir``).
+    rank : int
+        The rank that the trace is of.
+    process : int, optional
+        The process, as `gpu_processes` numbers it; all when not given.
+    on_read : callable, optional
+        Called with the number of bytes read since the last call.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    TraceFormatError
+        If the export cannot be read.
+    """
+    with _opened(path) as tables, no_garbage_collection():
+        builder = NsysEvents(tables.strings, process)
+        for table, rows in _rows(tables, process, _bytes_of(path), on_read or _ignore):
+            builder.add(table, rows)
+        session_ns = _session_ns(tables)
+    events, first_ns = builder.finish()
+    return Trace(
+        rank=rank,
+        source=str(path),
+        events=events,
+        origin_ns=session_ns + first_ns,
+        metadata={},
+        notices=tuple(builder.notices()),
+        format=TraceFormat.NSYS,
+    )
+
+
+def _opened(path: Path) -> AbstractContextManager[NsysTables]:
+    return nullcontext(ParquetTables(path)) if path.is_dir() else sqlite_tables(path)
+
+
+def _are_tables(names: Iterable[str]) -> bool:
+    known = set(names)
+    has_activity = any(name.startswith(_ACTIVITY) for name in known)
+    return _NVPROF not in known and (has_activity or bool(known & {STRINGS, RANGES}))
+
+
+def _processes(tables: NsysTables, names: Iterable[str]) -> list[GpuProcess]:
+    devices: defaultdict[int, set[int]] = defaultdict(set)
+    for table in names:
+        for owner, device in tables.distinct(table, owner_column(table), "deviceId"):
+            devices[owner if owner == MISSING else process_of(owner)].add(device)
+    if len(devices) > 1:
+        devices.pop(MISSING, None)
+    return [
+        GpuProcess(
+            process=None if process == MISSING else process,
+            pid=_NO_PID if process == MISSING else process & _PID_BITS,
+            devices=tuple(sorted(used - {MISSING})),
+        )
+        for process, used in sorted(devices.items())
+    ]
+
+
+def _rows(
+    tables: NsysTables, process: int | None, file_bytes: int, on_read: OnRead
+) -> Iterator[tuple[str, Columns]]:
+    """Yield the rows of all tables, and report the bytes of the file in proportion to the rows."""
+    sizes = {table: tables.size(table) for table in TABLES_IN_ORDER}
+    rows_in_all = max(1, sum(sizes.values()))
+    reported = passed = 0
+    for table, size in sizes.items():
+        read = 0
+        for rows in tables.chunks(table, process):
+            yield table, rows
+            read = min(size, read + rows["start"].size)
+            now = file_bytes * (passed + read) // rows_in_all
+            on_read(now - reported)
+            reported = now
+        passed += size
+    on_read(file_bytes - reported)
+
+
+def _bytes_of(path: Path) -> int:
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+
+
+def _ignore(_: int) -> None:
+    """Report nothing."""
+
+
+def _session_ns(tables: NsysTables) -> int:
+    """Start of the session in ns since the Unix epoch, 0 where the export does not say."""
+    for rows in tables.chunks(SESSION):
+        for start in rows["utcEpochNs"].tolist():
+            return 0 if start == MISSING else int(start)
+    return 0

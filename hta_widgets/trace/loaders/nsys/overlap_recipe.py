@@ -1,0 +1,248 @@
+"""Read what the overlap recipe of Nsight Systems writes: when compute and communication ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.names.shorten import cut_in_the_middle
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.notices import Notice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pa = LazyModule("pyarrow")
+    pc = LazyModule("pyarrow.compute")
+    pq = LazyModule("pyarrow.parquet")
+
+FILES = "files.parquet"
+MOST_ROWS = 50_000_000
+"""A file that claims to have more rows is not read: compressed, they may take a few bytes only."""
+
+_BUSY = {"Compute": ("Compute", "Overlap"), "Communicate": ("Communicate", "Overlap")}
+_EMPTY = "Empty"
+_TYPES = ("Compute", "Communicate", "Overlap", _EMPTY)
+_TIMES = ("start", "end")
+_LONGEST_NAME = 100
+_LARGEST_DESCRIPTION = 2**20
+_LARGEST_NS = 2**61
+
+_TIMELESS_NOTICE = "{} segments without a readable start and end are left out"
+_UNKNOWN_NOTICE = (
+    f"{{}} segments whose OverlapType is none of {', '.join(_TYPES)} are left out of the busy time"
+)
+_OVERLAPPING_NOTICE = (
+    "{} of {} segments begin before an earlier one ends; what they share counts once, and as both "
+    "where one computes and the other communicates"
+)
+_OUTER_NOTICE = (
+    "{} Empty segments before the first kernel or after the last are left out: the trace begins "
+    "and ends with a kernel"
+)
+
+
+class RecipeFiles(NamedTuple):
+    """The ranks of a recipe folder.
+
+    Attributes
+    ----------
+    files : list of Path
+        One file per rank, in the order of ``files.parquet``.
+    missing : list of str
+        What ``files.parquet`` lists without such a file.
+    """
+
+    files: list[Path]
+    missing: list[str]
+
+
+class _Description(msgspec.Struct):
+    recipe: str | None = msgspec.field(default=None, name="RecipeName")
+
+
+class _Segments(NamedTuple):
+    start_ns: Times
+    end_ns: Times
+    of_type: dict[str, NDArray[np.bool_]]
+
+    def take(self, wanted: NDArray[np.bool_]) -> _Segments:
+        of_type = {name: mask[wanted] for name, mask in self.of_type.items()}
+        return _Segments(self.start_ns[wanted], self.end_ns[wanted], of_type)
+
+
+def is_recipe_folder(path: Path) -> bool:
+    """Tell whether a folder is the output of the overlap recipe, with at least one rank."""
+    if not (path / FILES).is_file():
+        return False
+    try:
+        return bool(recipe_files(path).files)
+    except TraceFormatError:
+        return False
+
+
+def recipe_files(path: Path) -> RecipeFiles:
+    """Find the file of each rank in a folder of the overlap recipe.
+
+    Only files of the folder itself count, whatever ``files.parquet`` says.
+
+    Raises
+    ------
+    TraceFormatError
+        If ``files.parquet`` cannot be read.
+    """
+    table = _read(path / FILES, ["File"])
+    with _told_as(path / FILES):
+        stems = table.column("File").cast(pa.large_string()).to_pylist()
+    there = {file.name: file for file in path.iterdir() if file.is_file()}
+    listed = {str(stem): there.get(f"type_{stem}.parquet") for stem in stems}
+    return RecipeFiles(
+        files=[file for file in listed.values() if file is not None],
+        missing=[cut_in_the_middle(stem, _LONGEST_NAME) for stem in listed if listed[stem] is None],
+    )
+
+
+def recipe_name(path: Path) -> str | None:
+    """Name of the Nsight Systems recipe that wrote a folder; None where nothing says so."""
+    for file in sorted(path.glob("*.nsys-analysis")):
+        try:
+            with file.open("rb") as opened:
+                text = opened.read(_LARGEST_DESCRIPTION)
+            found = msgspec.json.decode(text, type=_Description).recipe
+        except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            continue
+        if found:
+            return cut_in_the_middle(found, _LONGEST_NAME)
+    return None
+
+
+def load_nsys_recipe(
+    path: Path, rank: int, on_read: Callable[[int], object] | None = None
+) -> Trace:
+    """Load one ``type_*.parquet`` of the overlap recipe.
+
+    Time in which any kernel computed becomes events ``Compute``, time in which any communicated
+    events ``Communicate``; both include what the recipe calls ``Overlap``. ``Empty`` is what lies
+    between them.
+
+    Parameters
+    ----------
+    path : Path
+    rank : int
+    on_read : callable, optional
+        Called with the number of bytes of the file.
+
+    Returns
+    -------
+    Trace
+        Its origin is the first kernel's start in ns since the start of the recipe's session, which
+        all ranks share.
+
+    Raises
+    ------
+    TraceFormatError
+        If it is no such file.
+    """
+    segments, notices = _readable(_segments(path))
+    blocks = EventBlocks()
+    for name, types in _BUSY.items():
+        wanted = np.logical_or.reduce([segments.of_type[each] for each in types])
+        busy = Intervals.union(segments.start_ns[wanted], segments.end_ns[wanted])
+        names = [name] * len(busy)
+        blocks.add(Kind.BUSY, busy.starts, busy.ends - busy.starts, names, pid=0, tid=0)
+    events, first_ns = blocks.finish()
+    if on_read:
+        on_read(path.stat().st_size)
+    return Trace(
+        rank=rank,
+        source=str(path),
+        events=events,
+        origin_ns=first_ns,
+        metadata={},
+        notices=tuple(notices),
+        format=TraceFormat.NSYS_RECIPE,
+    )
+
+
+def _segments(path: Path) -> _Segments:
+    table = _read(path, [*_TIMES, "OverlapType"])
+    with _told_as(path):
+        start_ns, end_ns = (
+            table.column(name).cast(pa.int64()).fill_null(-_LARGEST_NS).to_numpy()
+            for name in _TIMES
+        )
+        kinds = table.column("OverlapType")
+        if pa.types.is_dictionary(kinds.type):
+            kinds = kinds.cast(kinds.type.value_type)
+        kinds = kinds.cast(pa.large_binary()).fill_null(b"")
+        of_type = {name: pc.equal(kinds, name.encode()).to_numpy() for name in _TYPES}
+    return _Segments(start_ns, end_ns, of_type)
+
+
+def _read(path: Path, columns: list[str]) -> pa.Table:
+    with _told_as(path), pq.ParquetFile(path) as file:
+        lacking = [name for name in columns if name not in file.schema_arrow.names]
+        if lacking:
+            msg = f"it has no column {' or '.join(lacking)}"
+            raise pa.ArrowInvalid(msg)
+        if file.metadata.num_rows > MOST_ROWS:
+            msg = f"it has {file.metadata.num_rows:,} rows, of at most {MOST_ROWS:,}"
+            raise pa.ArrowInvalid(msg)
+        return file.read(columns, use_threads=False)
+
+
+@contextmanager
+def _told_as(path: Path) -> Iterator[None]:
+    """Say of what cannot be read which file it is in."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, MemoryError, pa.ArrowException) as error:
+        reason = cut_in_the_middle(str(error), 2 * _LONGEST_NAME)
+        msg = f"{path} cannot be read as a table of Nsight Systems' overlap recipe: {reason}"
+        raise TraceFormatError(msg) from error
+
+
+def _readable(segments: _Segments) -> tuple[_Segments, list[Notice]]:
+    """Keep the segments that say when they were and what ran, and count what is odd."""
+    start_ns, end_ns, of_type = segments
+    count = start_ns.size
+    timed = (start_ns <= end_ns) & (start_ns > -_LARGEST_NS) & (end_ns < _LARGEST_NS)
+    known = np.logical_or.reduce(list(of_type.values()))
+    segments = segments.take(timed & known)
+    early = _beginning_early(segments)
+    notices = [
+        Notice(_TIMELESS_NOTICE, (count - int(timed.sum()),)),
+        Notice(_UNKNOWN_NOTICE, (int((timed & ~known).sum()),)),
+        Notice(_OVERLAPPING_NOTICE, (early, segments.start_ns.size)),
+        Notice(_OUTER_NOTICE, (_outside(segments),)),
+    ]
+    return segments, [notice for notice in notices if notice.counts[0]]
+
+
+def _beginning_early(segments: _Segments) -> int:
+    """Count the segments that begin before an earlier one ends."""
+    order = np.argsort(segments.start_ns, kind="stable")
+    reached = np.maximum.accumulate(segments.end_ns[order])
+    return int((segments.start_ns[order][1:] < reached[:-1]).sum())
+
+
+def _outside(segments: _Segments) -> int:
+    """Count the empty segments before the first or after the last that is not."""
+    empty = segments.of_type[_EMPTY]
+    if empty.all():
+        return 0
+    first, last = segments.start_ns[~empty].min(), segments.end_ns[~empty].max()
+    return int((empty & ((segments.end_ns <= first) | (segments.start_ns >= last))).sum())

@@ -1,0 +1,159 @@
+"""Read the tables of an Nsight Systems export that is a folder of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.nsys.tables import (
+    MISSING,
+    READABLE,
+    STRINGS,
+    TEXT_COLUMNS,
+    damaged,
+    integer,
+    missing_column,
+    owner_column,
+    process_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = LazyModule("pyarrow")
+    pq = LazyModule("pyarrow.parquet")
+
+_ROWS_AT_ONCE = 65536
+
+
+class ParquetTables:
+    """The readable tables of a folder with one Parquet file per table; no other file is opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._columns: dict[str, tuple[str, ...]] = {}
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Those columns of `READABLE` that are there; none where the table is not."""
+        if table not in self._columns:
+            there: list[str] = []
+            if self._file(table).is_file():
+                with self._opened(table) as file:
+                    there = file.schema_arrow.names
+            self._columns[table] = tuple(name for name in READABLE[table] if name in there)
+        return self._columns[table]
+
+    def size(self, table: str) -> int:
+        """Return how many rows a table has."""
+        if not self.columns(table):
+            return 0
+        with self._opened(table) as file:
+            return int(file.metadata.num_rows)
+
+    def chunks(self, table: str, process: int | None = None) -> Iterator[Columns]:
+        """Yield the rows in pieces, with all columns of `READABLE`, whether they are there or not.
+
+        Numbers are int64 (`MISSING` where there is none), texts are objects, str or None. With a
+        process, its rows and those that name none.
+        """
+        for found, size in self._batches(table, self.columns(table)):
+            chunk = {
+                column: found[column]
+                if column in found
+                else missing_column(table, column, size, process)
+                for column in READABLE[table]
+            }
+            yield chunk if process is None else _of_process(chunk, owner_column(table), process)
+
+    def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
+        """Return the combinations of numbers that occur."""
+        there = [column for column in columns if column in self.columns(table)]
+        combinations: set[tuple[int, ...]] = set()
+        for found, size in self._batches(table, there):
+            missing = np.full(size, MISSING)
+            values = np.stack([found.get(column, missing) for column in columns], axis=1)
+            combinations.update(map(tuple, np.unique(values, axis=0).tolist()))
+        return combinations
+
+    def strings(self, ids: Iterable[int]) -> dict[int, str]:
+        """Texts of the given ids, as far as there are any."""
+        if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):
+            return {}
+        wanted = np.fromiter(ids, dtype=np.int64)
+        texts: dict[int, str] = {}
+        with self._opened(STRINGS) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(READABLE[STRINGS])):
+                keys = _numbers(batch.column("id"))
+                rows = np.flatnonzero(np.isin(keys, wanted))
+                values = _texts(batch.column("value").take(pa.array(rows)))
+                pairs = zip(keys[rows].tolist(), values, strict=True)
+                texts |= {key: text for key, text in pairs if text is not None}
+        return texts
+
+    def _batches(self, table: str, columns: Iterable[str]) -> Iterator[tuple[Columns, int]]:
+        wanted = list(columns)
+        if not wanted:
+            return
+        with self._opened(table) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+                yield {name: _column(name, batch.column(name)) for name in wanted}, batch.num_rows
+
+    @contextmanager
+    def _opened(self, table: str) -> Iterator[pq.ParquetFile]:
+        path = self._file(table)
+        try:
+            with pq.ParquetFile(path) as file:
+                yield file
+        except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+            raise damaged(path, error) from error
+
+    def _file(self, table: str) -> Path:
+        return self._folder / f"{table}.parquet"
+
+
+def _of_process(chunk: Columns, owner: str, process: int) -> Columns:
+    owners = chunk[owner]
+    rows = np.flatnonzero((owners == MISSING) | (process_of(owners) == process))
+    return {name: values[rows] for name, values in chunk.items()}
+
+
+def _column(name: str, values: pa.Array) -> NDArray[Any]:
+    if name not in TEXT_COLUMNS:
+        return _numbers(values)
+    texts = _texts(values)
+    return np.fromiter(texts, dtype=object, count=len(texts))
+
+
+def _numbers(values: pa.Array) -> NDArray[np.int64]:
+    """Integers of any width, also unsigned; other types value by value."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not pa.types.is_integer(values.type):
+        others = _texts(values) if _is_text(values.type) else values.to_pylist()
+        return np.array([integer(value) for value in others], dtype=np.int64)
+    filled = values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: NDArray[np.int64] = filled.astype(np.int64)
+    numbers[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
+    return numbers
+
+
+def _texts(values: pa.Array) -> list[str | None]:
+    """Texts, also of bytes that are no UTF-8; None for what is no text."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not _is_text(values.type):
+        return [None] * len(values)
+    raw = values.cast(pa.large_binary()).to_pylist()
+    return [None if text is None else text.decode("utf-8", "replace") for text in raw]
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))

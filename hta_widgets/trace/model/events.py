@@ -1,0 +1,233 @@
+"""The one schema: what every loader delivers and every analysis reads.
+
+An events table has one row per event, in order of start. Times are integer nanoseconds since
+the trace's origin. What only some kinds have (bytes, collective fields, shapes, counters) lies in
+side tables, so that the main table stays narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.notices import Notice
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
+Codes = NDArray[np.int32]
+
+_FIRST_LABEL = -2
+
+RESOLUTION = "resolution_ns"
+"""Key of a trace's metadata: step of the clock (ns) where its times have been rounded."""
+
+
+class Kind(IntEnum):
+    """What an event is. GPU work is decided by this, never by "has a stream"."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    GRAPH = 3
+    SYNC = 4
+    GPU_ANNOTATION = 5
+    CPU_OP = 6
+    RUNTIME = 7
+    DRIVER = 8
+    ANNOTATION = 9
+    PYTHON = 10
+    PROFILER_RANGE = 11
+    COUNTER = 12
+    INSTANT = 13
+    OVERHEAD = 14
+    OTHER = 15
+    BUSY = 16
+    """Time in which some kernels ran, where a source does not say which."""
+
+
+class KindSet:
+    """Some kinds, looked up for many events at once."""
+
+    def __init__(self, kinds: Collection[Kind]) -> None:
+        self._table = bytes(code in kinds for code in range(256))
+
+    def among(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """Tell which events are of these kinds."""
+        return np.frombuffer(kind.tobytes().translate(self._table), np.bool_)
+
+
+GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH, Kind.BUSY)
+LAUNCH_CALLS = (Kind.RUNTIME, Kind.DRIVER)
+GPU_SIDE = (*GPU_WORK, Kind.SYNC, Kind.GPU_ANNOTATION, Kind.PROFILER_RANGE)
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Dictionary-encoded text: ``values[codes[i]]``; code -1 is missing."""
+
+    codes: Codes
+    values: tuple[str, ...]
+
+    def take(self, rows: NDArray[np.int64]) -> TextColumn:
+        """Keep the given rows, in the given order."""
+        return TextColumn(self.codes[rows], self.values)
+
+    def to_categorical(self) -> pd.Categorical:
+        """Give the column to pandas without decoding it."""
+        return pd.Categorical.from_codes(self.codes, pd.Index(self.values, dtype=object))
+
+
+@dataclass(frozen=True, eq=False)
+class SideTable:
+    """Fields that only some events have.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Ascending rows of the main table; ``columns[c][i]`` belongs to event ``rows[i]``.
+    columns : mapping of str to ndarray or TextColumn
+    """
+
+    rows: NDArray[np.int64]
+    columns: Mapping[str, NDArray[np.generic] | TextColumn]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as pandas, indexed by the event's row."""
+        columns = {
+            name: column.to_categorical() if isinstance(column, TextColumn) else column
+            for name, column in self.columns.items()
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.rows, name="event"))
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """One row per event, ascending by start.
+
+    Attributes
+    ----------
+    start_ns, duration_ns : ndarray of int64
+        Nanoseconds; starts count from the trace's origin.
+    kind : ndarray of int8
+        Values of `Kind`.
+    name : TextColumn
+    pid, tid : ndarray of int64
+        As in the trace; a label (old traces write ``"stream 7"``) is ``-2 - position`` in `labels`.
+    device, stream, correlation : ndarray of int64
+        -1 where the event has none.
+    index : ndarray of int32
+        Position of the event in the source.
+    labels : tuple of str
+    side : mapping of str to SideTable
+        ``transfers``, ``collectives``, ``operators``, ``counters``, ``mangled`` (names of kernels
+        before demangling) as far as they occur.
+    """
+
+    start_ns: Times
+    duration_ns: Times
+    kind: NDArray[np.int8]
+    name: TextColumn
+    pid: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    correlation: NDArray[np.int64]
+    index: NDArray[np.int32]
+    labels: tuple[str, ...] = ()
+    side: Mapping[str, SideTable] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Number of events."""
+        return int(self.start_ns.size)
+
+    @property
+    def end_ns(self) -> Times:
+        """End of each event in ns since the trace's origin."""
+        return self.start_ns + self.duration_ns
+
+    def rows_of(self, *kinds: Kind) -> NDArray[np.int64]:
+        """Rows of the events of the given kinds."""
+        return np.flatnonzero(KindSet(kinds).among(self.kind))
+
+    def names_at(self, rows: NDArray[np.int64]) -> list[str]:
+        """Names of the events in the given rows."""
+        return [self.name.values[code] for code in self.name.codes[rows].tolist()]
+
+    def ids_in_source(self, ids: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
+        """Process or thread ids as the source has them: labels are text."""
+        if not self.labels or not np.any(ids <= _FIRST_LABEL):
+            return ids
+        labels = dict(enumerate(self.labels))
+        texts = [labels.get(_FIRST_LABEL - number, number) for number in ids.tolist()]
+        return np.array(texts, dtype=object)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the main table as pandas.
+
+        Returns
+        -------
+        DataFrame
+            ``index`` (position in the source), ``kind``, ``name`` (categorical), ``start_ns``,
+            ``duration_ns`` (int64 ns), ``pid``, ``tid``, ``device``, ``stream``, ``correlation``.
+        """
+        kinds = pd.Index([kind.name.lower() for kind in Kind], dtype=object)
+        return pd.DataFrame(
+            {
+                "index": self.index,
+                "kind": pd.Categorical.from_codes(self.kind, kinds),
+                "name": self.name.to_categorical(),
+                "start_ns": self.start_ns,
+                "duration_ns": self.duration_ns,
+                "pid": self.pid,
+                "tid": self.tid,
+                "device": self.device,
+                "stream": self.stream,
+                "correlation": self.correlation,
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one rank recorded.
+
+    Attributes
+    ----------
+    rank : int
+    source : str
+        Path or URL that the trace came from.
+    events : Events
+    origin_ns : int
+        Time of the origin on the recording clock: ns since the Unix epoch where the trace says so
+        (``baseTimeNanoseconds``, or full timestamps), else on a clock of its own.
+    metadata : mapping
+        What the file says about itself, without the events.
+    notices : tuple of Notice
+        What was dropped while loading.
+    format : TraceFormat
+    """
+
+    rank: int
+    source: str
+    events: Events
+    origin_ns: int
+    metadata: Mapping[str, object]
+    notices: tuple[Notice, ...] = ()
+    format: TraceFormat = TraceFormat.KINETO
+
+    @property
+    def resolution_ns(self) -> int:
+        """Step of the clock with which the times were written; 0 where they are exact."""
+        step = self.metadata.get(RESOLUTION)
+        return step if isinstance(step, int) else 0

@@ -1,0 +1,181 @@
+"""Kernel types: what a piece of GPU work is for. The rules are data that users extend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import ParameterError
+from hta_widgets.names.shorten import remembered
+from hta_widgets.trace.model.events import Events, Kind
+
+
+class KernelType(IntEnum):
+    """The four types, in the order in which combinations of them are named."""
+
+    COMPUTATION = 0
+    COMMUNICATION = 1
+    MEMORY = 2
+    OTHER = 3
+
+
+COMMUNICATION_NAMES = (
+    r"^(void\s+)?nccl",
+    r"nccl(Dev)?Kernel",
+    r"rccl",
+    r"msccl",
+    r"nvshmem",
+    r"deep_?ep::",
+    r"\bep::(internode|intranode)",
+    r"cross_device_reduce",
+    r"quick_?reduce::",
+    r"(one|two)_?shot_?all_?reduce",
+    r"multimem_",
+    r"symm_?mem",
+    r"lamport",
+    r"all_?reduce",
+    r"all_?gather",
+    r"reduce_?scatter",
+    r"all_?to_?all(?!oc)",
+    r"oneccl|\bccl::",
+    r"^(hccl|hcom_)",
+    r"^moe_a2a|a2a_(dispatch|combine)",
+)
+"""NCCL (old and new spellings, also as a template), RCCL, MSCCL and MSCCL++, NVSHMEM, DeepEP,
+the all-reduce kernels of vLLM, SGLang, TensorRT-LLM, FlashInfer and AITER, PyTorch symmetric
+memory, oneCCL, HCCL. Searched anywhere in the name, whatever the case."""
+
+MEMORY_NAMES = (
+    r"^(hip|cuda)?Mem(cpy|set)",
+    r"^Copy(Host|Device)To(Host|Device)",
+    r"^FillBuffer",
+    r"__amd_rocclr_(copy|fill)Buffer",
+    r"^dma",
+)
+"""Copies and fills that a trace records as kernels."""
+
+_TYPE_OF_KIND = {
+    Kind.KERNEL: KernelType.COMPUTATION,
+    Kind.MEMCPY: KernelType.MEMORY,
+    Kind.MEMSET: KernelType.MEMORY,
+    Kind.GRAPH: KernelType.OTHER,
+}
+
+BUSY_TYPES = {"Compute": KernelType.COMPUTATION, "Communicate": KernelType.COMMUNICATION}
+"""Type of the time in which some kernels ran, by its name."""
+
+
+Rules = tuple[tuple[KernelType, re.Pattern[str]], ...]
+"""What a name matches, and what it is then; the first applies."""
+
+
+@dataclass(frozen=True)
+class KernelRules:
+    """Decides the type of each piece of GPU work.
+
+    The first that applies: the user's patterns on the name; memcpy and memset by category; a
+    kernel with collective fields is COMMUNICATION; the built-in patterns on the name; else a
+    kernel is COMPUTATION.
+
+    Attributes
+    ----------
+    extra : tuple of (KernelType, compiled pattern)
+        The user's own rules, in order; each is searched anywhere in the name.
+    """
+
+    extra: Rules = ()
+
+    @classmethod
+    def from_user(
+        cls, rules: Mapping[str, str | Sequence[str]] | KernelRules | None
+    ) -> KernelRules:
+        """Build the rules from ``{"COMMUNICATION": ["my_ring_", ...], ...}``.
+
+        Raises
+        ------
+        ParameterError
+            If a type does not exist, or a pattern is no regular expression.
+        """
+        if isinstance(rules, KernelRules):
+            return rules
+        extra = [
+            (_type_named(name), _compiled(pattern))
+            for name, patterns in (rules or {}).items()
+            for pattern in ([patterns] if isinstance(patterns, str) else patterns)
+        ]
+        return cls(tuple(extra))
+
+    def types(self, events: Events, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Type of the GPU work in the given rows, as values of `KernelType`."""
+        kind = events.kind[rows]
+        codes = events.name.codes[rows]
+        kernels = kind == Kind.KERNEL
+        types = np.full(rows.size, KernelType.OTHER, dtype=np.int8)
+        for work, work_type in _TYPE_OF_KIND.items():
+            types[kind == work] = work_type
+        by_name = _type_by_code(codes[kernels], events.name.values, _BUILT_IN)
+        types[kernels] = np.where(by_name >= 0, by_name, KernelType.COMPUTATION)
+        busy = kind == Kind.BUSY
+        types[busy] = _type_by_code(codes[busy], events.name.values, _BUSY)
+        collectives = events.side.get("collectives")
+        if collectives is not None:
+            types[kernels & np.isin(rows, collectives.rows)] = KernelType.COMMUNICATION
+        if self.extra:
+            by_user = _type_by_code(codes, events.name.values, self.extra)
+            types = np.where(by_user >= 0, by_user, types).astype(np.int8)
+        return types
+
+
+_BUILT_IN = tuple(
+    (kernel_type, re.compile("|".join(patterns), re.IGNORECASE))
+    for kernel_type, patterns in (
+        (KernelType.MEMORY, MEMORY_NAMES),
+        (KernelType.COMMUNICATION, COMMUNICATION_NAMES),
+    )
+)
+
+
+_BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items())
+
+
+def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) -> NDArray[np.int8]:
+    """Type by name, -1 where no rule applies; each distinct name is looked at once."""
+    by_code = np.full(len(names), -1, dtype=np.int8)
+    type_of = _type_of_name(rules)
+    for code in np.flatnonzero(np.bincount(codes, minlength=1)).tolist():
+        by_code[code] = type_of(names[code])
+    return by_code[codes]
+
+
+@lru_cache(maxsize=16)
+def _type_of_name(rules: Rules) -> Callable[[str], int]:
+    """Look names up by some rules; the ranks of a job have the same names."""
+
+    @remembered
+    def type_of(name: str) -> int:
+        return next((int(each) for each, pattern in rules if pattern.search(name)), -1)
+
+    return type_of
+
+
+def _type_named(name: str) -> KernelType:
+    try:
+        return KernelType[name.upper()]
+    except KeyError:
+        known = ", ".join(KernelType.__members__)
+        msg = f"kernel_rules names the kernel type {name!r}; the types are {known}"
+        raise ParameterError(msg) from None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        msg = f"kernel_rules holds {pattern!r}, which is no regular expression: {error}"
+        raise ParameterError(msg) from None

@@ -1,0 +1,114 @@
+"""ProfilerStep boundaries and the step filter."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
+_STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+
+
+@dataclass(frozen=True, eq=False)
+class ProfilerSteps:
+    """ProfilerSteps of one rank, ascending by start.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+    start_ns, end_ns : ndarray of int64
+        Nanoseconds since the trace's origin.
+    """
+
+    number: NDArray[np.int64]
+    start_ns: Times
+    end_ns: Times
+
+    def __len__(self) -> int:
+        """Number of steps, as often as they are in the trace."""
+        return int(self.number.size)
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """Numbers of the steps, ascending, each once."""
+        return tuple(sorted(set(self.number.tolist())))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return them as pandas: ``step``, ``start_ns``, ``end_ns``."""
+        return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
+
+
+def profiler_steps(events: Events) -> ProfilerSteps:
+    """List the ProfilerSteps that the CPU recorded."""
+    numbers = {
+        code: int(found[1])
+        for code, name in enumerate(events.name.values)
+        if (found := _STEP_NAME.match(name))
+    }
+    rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
+    rows = rows[np.isin(events.name.codes[rows], list(numbers))]
+    codes = events.name.codes[rows].tolist()
+    start_ns = events.start_ns[rows]
+    return ProfilerSteps(
+        number=np.array([numbers[code] for code in codes], dtype=np.int64),
+        start_ns=start_ns,
+        end_ns=start_ns + events.duration_ns[rows],
+    )
+
+
+def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) -> tuple[int, ...]:
+    """Numbers of the ProfilerSteps that take part in the analyses (see `rows_to_analyse`)."""
+    if len(steps.distinct) < 2 or include_last_profiler_step:  # noqa: PLR2004
+        return steps.distinct
+    return tuple(sorted(set(steps.number[steps.start_ns < steps.start_ns.max()].tolist())))
+
+
+def rows_to_analyse(
+    events: Events,
+    launches: NDArray[np.int32],
+    steps: ProfilerSteps,
+    *,
+    include_last_profiler_step: bool,
+) -> NDArray[np.bool_]:
+    """Tell which events take part in the analyses.
+
+    With two or more ProfilerSteps the last one is left out, as in HTA: CPU events from its start
+    on, and GPU work that they launched. GPU work launched before stays, however late it runs; GPU
+    work whose launch is not in the trace stays when it starts before the last step does. With
+    `include_last_profiler_step` the bound is the end of the last step instead of its start. With
+    fewer steps everything takes part.
+
+    Parameters
+    ----------
+    events : Events
+    launches : ndarray of int32
+        Row of the launching call per event, -1 for none (see `links.launch_rows`).
+    steps : ProfilerSteps
+    include_last_profiler_step : bool
+
+    Returns
+    -------
+    ndarray of bool, one per event
+    """
+    if len(steps.distinct) < 2:  # noqa: PLR2004
+        return np.ones(len(events), dtype=bool)
+    if include_last_profiler_step:
+        in_time = events.start_ns <= int(steps.end_ns.max())
+    else:
+        in_time = events.start_ns < int(steps.start_ns.max())
+    launched = np.flatnonzero(KindSet(GPU_SIDE).among(events.kind) & (launches >= 0))
+    analysed = in_time.copy()
+    analysed[launched] = in_time[launches[launched]]
+    return analysed

@@ -1,0 +1,1 @@
+"""What was given: its format, its ranks, and the job that they make."""

@@ -1,0 +1,135 @@
+"""Which rank each trace of a table format is of: from its name, its devices or its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from hta_widgets.errors import number_ranges
+from hta_widgets.trace.ranks.source import RankSource
+
+Numbers: TypeAlias = list[int]
+
+_RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_NODE = re.compile(r"node[_-]?(\d+)", re.IGNORECASE)
+_PROCESS = re.compile(r"[_.-](?:r|gpu|proc|pid)[_-]?(\d+)", re.IGNORECASE)
+_TRAILING = re.compile(r"(\d+)$")
+
+
+class Candidate(NamedTuple):
+    """A trace whose rank is to be found.
+
+    Attributes
+    ----------
+    source : RankSource
+    stem : str
+        Name of the file or folder, without what all of its kind have.
+    devices : tuple of int
+        Devices that it has work on, where that is known.
+    """
+
+    source: RankSource
+    stem: str
+    devices: tuple[int, ...] = ()
+
+
+def rank_in_name(name: str) -> int | None:
+    """Rank that a name says.
+
+    Examples
+    --------
+    >>> rank_in_name("rank_0_of_run-rank-3"), rank_in_name("profile")
+    (3, None)
+    """
+    return _last(_RANK, name)
+
+
+def node_in_name(name: str) -> int | None:
+    """Node that a name says.
+
+    Examples
+    --------
+    >>> node_in_name("profile_4086675_node3_rank31")
+    3
+    """
+    return _last(_NODE, name)
+
+
+def number_ranks(candidates: Sequence[Candidate]) -> tuple[dict[int, RankSource], str]:
+    """Number traces as ranks, each with another number.
+
+    The first that gives each trace a number of its own: ``rank3`` in the name; ``gpu3``, ``proc3``,
+    ``pid3`` or ``r3`` in the name; the number at its end; node and rank in the name, node and
+    device, or the device, put in order; the order of the traces. A single trace is rank 0 unless
+    its name has ``rank3``. Where one file holds several processes, its name is not asked.
+
+    Returns
+    -------
+    dict of int to RankSource
+    str
+        How they were numbered, in words; empty for a single trace.
+    """
+    if len(candidates) == 1:
+        return {rank_in_name(candidates[0].stem) or 0: candidates[0].source}, ""
+    shared_file = len({candidate.source.path for candidate in candidates}) < len(candidates)
+    for words, rule in _RULES_OF_PROCESSES if shared_file else _RULES_OF_FILES:
+        numbers = rule(candidates)
+        if numbers is not None and len(set(numbers)) == len(candidates):
+            ranks = dict(zip(numbers, (each.source for each in candidates), strict=True))
+            return ranks, f"ranks {number_ranges(ranks)} are numbered by {words}"
+    msg = "the last rule gives every trace a number of its own"
+    raise AssertionError(msg)
+
+
+def _last(pattern: re.Pattern[str], name: str) -> int | None:
+    found = pattern.findall(name)
+    return int(found[-1]) if found else None
+
+
+def _named(pattern: re.Pattern[str]) -> Callable[[Sequence[Candidate]], Numbers | None]:
+    def numbers(candidates: Sequence[Candidate]) -> Numbers | None:
+        found = [_last(pattern, candidate.stem) for candidate in candidates]
+        known = [number for number in found if number is not None]
+        return known if len(known) == len(found) else None
+
+    return numbers
+
+
+def _node_and_rank(candidates: Sequence[Candidate]) -> Numbers | None:
+    return _in_order([(node_in_name(each.stem), rank_in_name(each.stem)) for each in candidates])
+
+
+def _device(candidates: Sequence[Candidate]) -> Numbers | None:
+    """Device of each process, counted on over the nodes where there are several files."""
+    if any(len(each.devices) != 1 for each in candidates):
+        return None
+    if len({each.source.path for each in candidates}) == 1:
+        return [each.devices[0] for each in candidates]
+    return _in_order([(node_in_name(each.stem), each.devices[0]) for each in candidates])
+
+
+def _order(candidates: Sequence[Candidate]) -> Numbers:
+    return list(range(len(candidates)))
+
+
+def _in_order(keys: Sequence[tuple[int | None, int | None]]) -> Numbers | None:
+    """Place of each key among all; None where a part is missing."""
+    known = [(first, last) for first, last in keys if first is not None and last is not None]
+    if len(known) < len(keys):
+        return None
+    places = {key: place for place, key in enumerate(sorted(set(known)))}
+    return [places[key] for key in known]
+
+
+_RULES_OF_FILES = (
+    ("their file names", _named(_RANK)),
+    ("the node and rank in their file names", _node_and_rank),
+    ("their file names", _named(_PROCESS)),
+    ("the number at the end of their file names", _named(_TRAILING)),
+    ("the order of their names", _order),
+)
+_RULES_OF_PROCESSES = (
+    ("the device that each process uses", _device),
+    ("the order of the process ids", _order),
+)

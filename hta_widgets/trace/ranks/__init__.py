@@ -1,0 +1,1 @@
+"""One rank: where its trace is, loading it, and what is derived from it."""

@@ -1,0 +1,122 @@
+"""The GPU work of one rank that the analyses look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.grouping import Groups, grouped
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.cache.derived_columns import Columns, Derivations
+from hta_widgets.trace.model.events import Codes
+from hta_widgets.trace.model.kernels import KernelType
+
+NO_DEVICE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class GpuWork:
+    """Kernels, copies, fills and graphs after the step filter, ascending by start.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Row of each piece of work in the rank's events table.
+    start_ns, duration_ns : ndarray of int64
+    type : ndarray of int8
+        Values of `KernelType`.
+    name : ndarray of int32
+        Codes into `names`.
+    device, stream : ndarray of int64
+    launch : ndarray of int64
+        Row of the launching call, -1 when it is not in the trace.
+    names : tuple of str
+    derive : Derivations
+        Derives what is kept beside the rank.
+    """
+
+    rows: NDArray[np.int64]
+    start_ns: Times
+    duration_ns: Times
+    type: NDArray[np.int8]
+    name: Codes
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    launch: NDArray[np.int64]
+    names: tuple[str, ...]
+    derive: Derivations = field(default_factory=Derivations)
+
+    def __len__(self) -> int:
+        """Number of pieces of work."""
+        return int(self.rows.size)
+
+    @cached_property
+    def end_ns(self) -> Times:
+        """End of each piece in ns since the trace's origin."""
+        return self.start_ns + self.duration_ns
+
+    @cached_property
+    def devices(self) -> tuple[int, ...]:
+        """Devices that did any work, ascending."""
+        return tuple(dict.fromkeys(self.device[self.streams.first].tolist()))
+
+    @cached_property
+    def streams(self) -> Groups:
+        """The streams, ascending by device and id; work of each ascending by start."""
+        return Groups(**self.derive("streams", self._streams))
+
+    def _streams(self) -> Columns:
+        return grouped(self.device, self.stream)._asdict()
+
+    def by_device(self) -> dict[int, GpuWork]:
+        """Work of each device, ascending; `NO_DEVICE` where there is no work at all."""
+        return self._parts if len(self.devices) > 1 else {(*self.devices, NO_DEVICE)[0]: self}
+
+    @cached_property
+    def _parts(self) -> dict[int, GpuWork]:
+        return {device: self._on(device) for device in self.devices}
+
+    def _on(self, device: int) -> GpuWork:
+        work = self.take(np.flatnonzero(self.device == device))
+        return replace(work, derive=self.derive.within(f"device {device}"))
+
+    def take(self, positions: NDArray[np.int64]) -> GpuWork:
+        """Keep some of the work."""
+        return GpuWork(
+            rows=self.rows[positions],
+            start_ns=self.start_ns[positions],
+            duration_ns=self.duration_ns[positions],
+            type=self.type[positions],
+            name=self.name[positions],
+            device=self.device[positions],
+            stream=self.stream[positions],
+            launch=self.launch[positions],
+            names=self.names,
+        )
+
+    @cached_property
+    def span_ns(self) -> int:
+        """Time from the first start to the last end in ns."""
+        return int(self.end_ns.max() - self.start_ns.min()) if len(self) else 0
+
+    @cached_property
+    def busy(self) -> Intervals:
+        """Time in which any work ran."""
+        return self._covered("busy", None)
+
+    @cached_property
+    def busy_by_type(self) -> dict[KernelType, Intervals]:
+        """Time in which work of each type ran."""
+        return {each: self._covered(f"busy with {each.name}", each) for each in KernelType}
+
+    def _covered(self, name: str, kernel_type: KernelType | None) -> Intervals:
+        starts, ends, sums = self.derive(name, lambda: self._cover(kernel_type)).values()
+        return Intervals(starts, ends, sums)
+
+    def _cover(self, kernel_type: KernelType | None) -> Columns:
+        chosen = slice(None) if kernel_type is None else np.flatnonzero(self.type == kernel_type)
+        covered = Intervals.union(self.start_ns[chosen], self.end_ns[chosen])
+        return {"starts": covered.starts, "ends": covered.ends, "sums": covered.sums}

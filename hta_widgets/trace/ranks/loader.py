@@ -1,0 +1,145 @@
+"""Load ranks, or ask about them, several at a time in workers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from hta_widgets.progress import OnRead
+from hta_widgets.trace.cache.files import cache_folder
+from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks.loading import load_rank
+from hta_widgets.trace.ranks.rank import RankSettings
+from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.ranks.tasks import Question, RankTask, hold_rank, keep_rank, reduce_rank
+
+PARALLEL_BYTES: Final = 150 * 2**20
+"""Bytes to read, inflated, below which starting processes takes longer than they save."""
+
+INFLATED: Final = 12
+"""Typical ratio of a trace's text to its gzip file."""
+
+
+class RankLoader:
+    """Loads ranks of one job here or in an executor, and keeps their Arrow files.
+
+    Parameters
+    ----------
+    settings : RankSettings
+    executor : Executor, optional
+        Used whenever there is anything to load; processes of this machine when not given.
+    all_held : bool
+        Whether the job holds whatever it loads; ranks that it may drop are opened again from files,
+        though the cache may be off.
+    progress : bool
+        Show a bar over the bytes of a URL that are fetched here before they are loaded.
+    """
+
+    def __init__(
+        self,
+        settings: RankSettings,
+        executor: Executor | None = None,
+        *,
+        all_held: bool = True,
+        progress: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._executor = executor
+        self._all_held = all_held
+        self._progress = progress
+
+    def load(
+        self, sources: Mapping[int, RankSource], on_read: OnRead
+    ) -> Iterator[tuple[int, StoredTrace]]:
+        """Load ranks: cached ones at once, the others in workers where that is worth it."""
+        waiting: dict[int, RankSource] = {}
+        for rank, source in sources.items():
+            found = cache.stored(source, rank, self._existing_folder(source))
+            if found is None:
+                waiting[rank] = source
+            else:
+                on_read(source.size)
+                yield rank, found
+        if not self._worth_workers(waiting):
+            for rank, source in waiting.items():
+                fetched = source.here(progress=self._progress)
+                yield rank, self.load_here(fetched, rank, on_read)
+            return
+        tasks = {rank: (self._task(waiting[rank], rank),) for rank in biggest_first(waiting)}
+        here = hold_rank if self._all_held else keep_rank
+        for rank, held in workers.results(keep_rank, tasks, self._executor, here):
+            yield rank, held or self.load_here(waiting[rank], rank)
+            on_read(waiting[rank].size)
+
+    def load_here(
+        self, source: RankSource, rank: int, on_read: OnRead | None = None
+    ) -> StoredTrace:
+        """Load one rank in this process."""
+        folder = self._existing_folder(source)
+        loaded = load_rank(source, rank, on_read, folder)
+        return loaded._replace(shelf=None) if folder and self._all_held else loaded
+
+    def ask(
+        self,
+        sources: Mapping[int, RankSource],
+        questions: Mapping[int, tuple[Question, ...]],
+        on_read: OnRead,
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """Answer questions about ranks where they are loaded."""
+        tasks = {
+            rank: (self._task(sources[rank], rank), questions[rank])
+            for rank in biggest_first(sources)
+            if rank in questions
+        }
+        for rank, answers in workers.results(reduce_rank, tasks, self._executor):
+            yield rank, answers
+            on_read(sources[rank].size)
+
+    @property
+    def has_workers(self) -> bool:
+        """Tell whether there is anything to gain from other processes."""
+        return self._executor is not None or workers.cpu_count() > 1
+
+    def _worth_workers(self, waiting: Mapping[int, RankSource]) -> bool:
+        if self._executor is not None:
+            return bool(waiting)
+        in_parallel = len(waiting) > 1 and workers.cpu_count() > 1
+        return in_parallel and sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
+
+    def _task(self, source: RankSource, rank: int) -> RankTask:
+        folder = cache_folder() if cache.wanted(source) else self._own_folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        located = replace(source, path=source.path.absolute())
+        return RankTask(located, rank, self._settings, folder and folder.absolute())
+
+    def _existing_folder(self, source: RankSource) -> Path | None:
+        """Folder in which a worker may have kept a rank that the cache does not keep."""
+        return self.__dict__.get("_own_folder") if not cache.wanted(source) else None
+
+    @cached_property
+    def _own_folder(self) -> Path:
+        """A folder that lives as long as the job."""
+        folder = Path(tempfile.mkdtemp(prefix="hta_widgets-"))
+        remove: Callable[..., object] = shutil.rmtree
+        weakref.finalize(self, remove, folder, ignore_errors=True)
+        return folder
+
+
+def biggest_first(sources: Mapping[int, RankSource]) -> list[int]:
+    """Ranks by size, so that no process is left with a big one when the others are done."""
+    return sorted(sources, key=lambda rank: sources[rank].size, reverse=True)
+
+
+def inflated_size(source: RankSource) -> int:
+    """Bytes to read of a rank, of a gzip file about."""
+    return source.size * (INFLATED if source.path.suffix == ".gz" else 1)

@@ -1,0 +1,58 @@
+"""Load one rank: from the cache where it is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hta_widgets.progress import OnRead
+from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.loaders.freed_memory import reuse_freed_memory
+from hta_widgets.trace.model.links import launch_rows
+from hta_widgets.trace.model.nesting import parent_rows
+from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks.source import RankSource
+
+LAUNCHES = "launches"
+PARENTS = "parents"
+
+
+def load_rank(
+    source: RankSource,
+    rank: int,
+    on_read: OnRead | None = None,
+    folder: Path | None = None,
+) -> StoredTrace:
+    """Load one rank, with its links, and keep it in the cache.
+
+    Parameters
+    ----------
+    source : RankSource
+    rank : int
+    on_read : callable, optional
+        Called with the number of bytes read since the last call.
+    folder : Path, optional
+        Where to look for it and to keep it, if there is such a folder; the cache otherwise.
+    """
+    reuse_freed_memory()
+    folder = folder if folder is not None and folder.is_dir() else None
+    if folder is None and not cache.wanted(source):
+        return StoredTrace(source.load(rank, on_read), {})
+    found = cache.stored(source, rank, folder)
+    if found is not None:
+        if on_read:
+            on_read(source.size)
+        return found
+    source = source.here()
+    linked = with_links(StoredTrace(source.load(rank, on_read), {}))
+    loaded = cache.store(source, rank, linked, folder)
+    if loaded.shelf is not None:
+        source.drop_copy()
+    return loaded
+
+
+def with_links(loaded: StoredTrace) -> StoredTrace:
+    """Return a trace with the links of its events."""
+    if loaded.links:
+        return loaded
+    events = loaded.trace.events
+    return loaded._replace(links={LAUNCHES: launch_rows(events), PARENTS: parent_rows(events)})

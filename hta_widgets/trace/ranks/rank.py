@@ -1,0 +1,182 @@
+"""One rank of a job: its trace, and what is derived from it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Times
+from hta_widgets.trace.cache.derived_columns import Columns, Derivations
+from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.model.events import GPU_WORK, Kind
+from hta_widgets.trace.model.formats import Recorded, TraceFormat
+from hta_widgets.trace.model.kernels import KernelRules
+from hta_widgets.trace.model.links import launch_rows
+from hta_widgets.trace.model.nesting import parent_rows
+from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
+
+Built = TypeVar("Built")
+
+NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class RankSettings:
+    """What the user chose about the reading of events; the same for all ranks of a job."""
+
+    kernel_rules: KernelRules = field(default_factory=KernelRules)
+    include_last_profiler_step: bool = False
+
+    @property
+    def described(self) -> str:
+        """The settings in words, equal for equal ones."""
+        extra = [
+            (kernel_type.name, pattern.pattern, pattern.flags)
+            for kernel_type, pattern in self.kernel_rules.extra
+        ]
+        return f"last step {self.include_last_profiler_step}, rules {extra}"
+
+
+class Lacks(NamedTuple):
+    """What a rank does not hold, since its format does not."""
+
+    format: TraceFormat
+    missing: frozenset[Recorded]
+
+    def among(self, needed: Iterable[Recorded]) -> list[Notice]:
+        """Name what is needed of it; without kernels, nothing else."""
+        missing = [each for each in needed if each in self.missing]
+        said = [each for each in missing if each is Recorded.KERNELS] or missing
+        return [Notice(f"{self.format.value} holds no {each.value}") for each in said]
+
+
+class Rank:
+    """One rank of a job: its trace, and what is derived from it once."""
+
+    def __init__(self, loaded: StoredTrace, settings: RankSettings) -> None:
+        self.trace = loaded.trace
+        self._links = loaded.links
+        self.settings = settings
+        self.derive = Derivations(loaded.shelf, settings.described)
+        self._remembered: dict[Hashable, object] = {}
+
+    def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
+        """Return what was built under the key before, or build it now; it goes with the rank."""
+        if key not in self._remembered:
+            self._remembered[key] = build()
+        return cast("Built", self._remembered[key])
+
+    @cached_property
+    def launches(self) -> NDArray[np.int32]:
+        """Row of the launching call of each event, -1 for none."""
+        known = self._links.get(LAUNCHES)
+        return launch_rows(self.trace.events) if known is None else known
+
+    @cached_property
+    def parents(self) -> NDArray[np.int32]:
+        """Row of the call around each call of the CPU, -1 for none."""
+        known = self._links.get(PARENTS)
+        return parent_rows(self.trace.events) if known is None else known
+
+    @cached_property
+    def steps(self) -> ProfilerSteps:
+        """ProfilerSteps that the CPU recorded."""
+        return profiler_steps(self.trace.events)
+
+    @cached_property
+    def analysed(self) -> NDArray[np.bool_]:
+        """Tell which events take part in the analyses (the step filter)."""
+        return self.derive("analysed", self._analysed)["analysed"].view(np.bool_)
+
+    def _analysed(self) -> Columns:
+        analysed = rows_to_analyse(
+            self.trace.events,
+            self.launches,
+            self.steps,
+            include_last_profiler_step=self.settings.include_last_profiler_step,
+        )
+        return {"analysed": analysed.view(np.uint8)}
+
+    @cached_property
+    def gpu_work(self) -> GpuWork:
+        """GPU work that takes part in the analyses."""
+        events = self.trace.events
+        rows, types = self.derive("gpu work", self._gpu_work).values()
+        return GpuWork(
+            rows=rows,
+            start_ns=events.start_ns[rows],
+            duration_ns=events.duration_ns[rows],
+            type=types,
+            name=events.name.codes[rows],
+            device=events.device[rows],
+            stream=events.stream[rows],
+            launch=self.launches[rows].astype(np.int64),
+            names=events.name.values,
+            derive=self.derive,
+        )
+
+    @cached_property
+    def launched_ns(self) -> Times:
+        """Start of the launching call of each piece of `gpu_work`, `NEVER` where there is none."""
+        launch = self.gpu_work.launch
+        return np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER)
+
+    def _gpu_work(self) -> Columns:
+        rows = self.trace.events.rows_of(*GPU_WORK)
+        rows = rows[self.analysed[rows]]
+        return {"rows": rows, "type": self.settings.kernel_rules.types(self.trace.events, rows)}
+
+    @cached_property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was left out or not matched on this rank."""
+        return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
+
+    @cached_property
+    def lacks(self) -> Lacks:
+        """What is not recorded, since the format of the trace does not hold it."""
+        form = self.trace.format
+        return Lacks(form, frozenset(each for each in form.lacks if not self._has(each)))
+
+    def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
+        """Name what is needed and not recorded, since the format of the trace does not hold it."""
+        return self.lacks.among(needed)
+
+    def _has(self, what: Recorded) -> bool:
+        """Tell whether NVTX ranges make up for what the format does not hold of its own."""
+        if what is Recorded.OPERATORS:
+            return bool((self.trace.events.kind == Kind.CPU_OP).any())
+        return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
+
+    def _gpu_notices(self) -> list[Notice]:
+        if not len(self.gpu_work):
+            return [Notice("no GPU work is in the trace")]
+        if Recorded.KERNELS in self.trace.format.lacks:
+            return []
+        unmatched = int((self.gpu_work.launch < 0).sum())
+        words = (
+            "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
+            "a call that was not recorded)"
+        )
+        return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
+
+    def _step_notices(self) -> list[Notice]:
+        if self.lacking([Recorded.PROFILER_STEPS]):
+            words = f"{self.trace.format.value} holds no ProfilerSteps; the whole recording is used"
+            return [Notice(words)]
+        distinct = self.steps.distinct
+        if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
+            return []
+        words = (
+            f"ProfilerStep {distinct[-1]}, the last, is left out ({{}} events), "
+            f"{number_ranges(distinct[:-1])} used (include_last_profiler_step=True keeps all)"
+        )
+        return [Notice(words, (int((~self.analysed).sum()),))]

@@ -9,7 +9,7 @@ import pytest
 
 from hta_widgets import cli
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import kernel, write

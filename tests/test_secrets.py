@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 from hta_widgets.panels import Dashboard
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from tests import nsys_export
 from tests.nsys_export import KERNEL, NVTX, RUNTIME, SESSION, STRINGS
 

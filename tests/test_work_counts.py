@@ -21,7 +21,7 @@ from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model import nesting
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from tests.kineto_text import call, host, kernel, step, write
 
 LAUNCHES = 3000

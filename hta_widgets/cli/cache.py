@@ -14,7 +14,7 @@ from hta_widgets.trace.cache.files import (
     entries,
     size_limit,
 )
-from hta_widgets.trace.ranks.stored import trace_of
+from hta_widgets.trace.ranks.cache import trace_of
 
 SHOWN_AT_MOST = 10
 

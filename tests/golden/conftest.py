@@ -15,4 +15,4 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _cached(cache, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(cache))
-    monkeypatch.setattr("hta_widgets.trace.ranks.stored.WORTH_KEEPING", 0)
+    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)

@@ -13,7 +13,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceNotFoundError
 from hta_widgets.trace.opening import heads as remote_heads
 from hta_widgets.trace.opening import open as opening
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from tests.serving import say
 
 HEAD_BYTES = 4_000

@@ -24,9 +24,8 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.job import ANSWERS_KEPT
 from hta_widgets.trace.opening import open as opening
+from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks import loader as rank_loader
-from hta_widgets.trace.ranks import stored as cache
-from hta_widgets.trace.ranks import workers
 from hta_widgets.trace.ranks.source import RankSource
 
 

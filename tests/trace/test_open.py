@@ -11,7 +11,7 @@ from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError, 
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.opening.open import as_job, open_trace
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from tests.kineto_text import host, kernel, step, write
 
 EVENTS = [host(0, 1, "aten::add"), kernel(1, 1)]

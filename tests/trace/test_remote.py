@@ -32,8 +32,7 @@ from hta_widgets.trace.loaders.nsys.tables import CALLS, KERNELS, STRINGS
 from hta_widgets.trace.opening import heads as remote_heads
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.opening.fetch import fetched
-from hta_widgets.trace.ranks import stored as cache
-from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource

@@ -13,8 +13,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.opening import heads as remote_heads
 from hta_widgets.trace.opening import open as opening
-from hta_widgets.trace.ranks import stored as cache
-from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks import cache, workers
 from tests.serving import served
 
 RANKS = 3

@@ -1,4 +1,4 @@
-"""What was derived from a rank, kept beside the rank's file."""
+"""Columns that are derived from a rank, kept in files beside the rank's own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.trace.cache.code_version import DERIVING, code_version
 from hta_widgets.trace.cache.column_file import (
     array_of,
     numbers_of,
@@ -19,7 +20,7 @@ from hta_widgets.trace.cache.column_file import (
     unreadable,
     write_columns,
 )
-from hta_widgets.trace.cache.files import SUFFIX, appearing_when_whole, stem_of
+from hta_widgets.trace.cache.files import SUFFIX, appearing_when_whole
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -27,18 +28,21 @@ WORTH_KEEPING: Final = 2**20
 """Bytes of columns below which deriving them again is as fast."""
 
 
-class Shelf(NamedTuple):
-    """Place for columns that are derived from one rank.
+class DerivedColumnCache(NamedTuple):
+    """The files of columns derived from one rank.
 
     Attributes
     ----------
     folder : Path
         Where the rank's own file lies.
+    stem : str
+        How the names of the rank's files begin.
     key : str
-        What that file was written under.
+        What the rank's own file was written under.
     """
 
     folder: Path
+    stem: str
     key: str
 
     def read(self, name: str) -> dict[str, NDArray[Any]] | None:
@@ -65,11 +69,12 @@ class Shelf(NamedTuple):
             write_columns(arrays, {"key": self._key(name)}, partial)
 
     def _key(self, name: str) -> str:
-        return json.dumps({**json.loads(self.key), "derived": name}, sort_keys=True)
+        """Everything that the columns depend on."""
+        rank = json.loads(self.key)
+        return json.dumps({**rank, "derived": name, "by": code_version(DERIVING)}, sort_keys=True)
 
     def _file(self, name: str) -> Path:
-        derived = sha256(f"{self.key} {name}".encode()).hexdigest()[:16]
-        return self.folder / f"{stem_of(self.key)}-{derived}{SUFFIX}"
+        return self.folder / f"{self.stem}-{sha256(name.encode()).hexdigest()[:16]}{SUFFIX}"
 
 
 class Derivations(NamedTuple):
@@ -77,24 +82,24 @@ class Derivations(NamedTuple):
 
     Attributes
     ----------
-    shelf : Shelf, optional
+    cache : DerivedColumnCache, optional
         Where to keep them; they are built each time when there is none.
     settings : str
-        What they depend on besides the rank, in words.
+        What they depend on besides the rank.
     """
 
-    shelf: Shelf | None = None
+    cache: DerivedColumnCache | None = None
     settings: str = ""
 
     def __call__(self, name: str, build: Callable[[], Columns]) -> Columns:
         """Return the columns of a name: those that were kept, or what `build` returns."""
-        if self.shelf is None:
+        if self.cache is None:
             return build()
         kept_as = f"{name}; {self.settings}"
-        columns: Columns | None = self.shelf.read(kept_as)
+        columns: Columns | None = self.cache.read(kept_as)
         if columns is None:
             columns = build()
-            self.shelf.write(kept_as, columns)
+            self.cache.write(kept_as, columns)
         return columns
 
     def within(self, part: str) -> Derivations:

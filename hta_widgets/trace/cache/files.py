@@ -111,9 +111,9 @@ def appearing_when_whole(file: Path) -> Iterator[Path]:
         Path(partial.name).unlink(missing_ok=True)
 
 
-def stem_of(key: str) -> str:
-    """Beginning of the names of the files that are kept under a key."""
-    return sha256(key.encode()).hexdigest()[:32]
+def stem_of(rank: str) -> str:
+    """Beginning of the names of all files of a rank, from what tells it from others."""
+    return sha256(rank.encode()).hexdigest()[:32]
 
 
 def _traces(folder: Path) -> Iterator[CacheEntry]:

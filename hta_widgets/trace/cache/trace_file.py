@@ -18,7 +18,7 @@ from hta_widgets.trace.cache.column_file import (
     unreadable,
     write_columns,
 )
-from hta_widgets.trace.cache.derived_columns import Shelf
+from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
 from hta_widgets.trace.model.events import Events, SideTable, TextColumn, Trace
 from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.notices import Notice
@@ -53,13 +53,13 @@ class StoredTrace(NamedTuple):
     trace : Trace
     links : mapping of str to ndarray of int32
         One value per event each.
-    shelf : Shelf, optional
-        Where more of what is derived from it can be kept.
+    derived : DerivedColumnCache, optional
+        Where columns that are derived from it can be kept.
     """
 
     trace: Trace
     links: Mapping[str, NDArray[np.int32]]
-    shelf: Shelf | None = None
+    derived: DerivedColumnCache | None = None
 
 
 def write_trace(stored: StoredTrace, key: str, path: Path) -> None:

@@ -111,6 +111,17 @@ class KernelRules:
         ]
         return cls(tuple(extra))
 
+    @property
+    def described(self) -> str:
+        """All rules in words, the built-in ones too: equal only where all types are."""
+        patterns = [
+            (each.name, pattern.pattern, pattern.flags)
+            for rules in (self.extra, _BUILT_IN, _BUSY)
+            for each, pattern in rules
+        ]
+        kinds = [(kind.name, each.name) for kind, each in _TYPE_OF_KIND.items()]
+        return repr((patterns, kinds))
+
     def types(self, events: Events, rows: NDArray[np.int64]) -> NDArray[np.int8]:
         """Type of the GPU work in the given rows, as values of `KernelType`."""
         kind = events.kind[rows]

@@ -23,7 +23,7 @@ from hta_widgets.trace.opening.fetch import Fetched, fetched
 from hta_widgets.trace.opening.rank_numbers import Candidate, number_ranks, rank_in_name
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.loader import inflated_size
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import PathLike, TraceSource
@@ -258,7 +258,7 @@ def _rank_of(file: Path, source: RankSource, found: Fetched) -> int | None:
     said = _distributed_rank(EventText(file).header())
     named = rank_in_name(file.name)
     if said is None:
-        read = cache.stored(source, named or 0)
+        read = cache.load(source, named or 0)
         said = _distributed_rank(read.trace.metadata if read else found.whole_metadata(source))
     return named if said is None else said
 

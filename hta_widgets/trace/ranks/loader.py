@@ -15,8 +15,7 @@ from typing import Any, Final
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.cache.trace_file import StoredTrace
-from hta_widgets.trace.ranks import stored as cache
-from hta_widgets.trace.ranks import workers
+from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
@@ -63,7 +62,7 @@ class RankLoader:
         """Load ranks: cached ones at once, the others in workers where that is worth it."""
         waiting: dict[int, RankSource] = {}
         for rank, source in sources.items():
-            found = cache.stored(source, rank, self._existing_folder(source))
+            found = cache.load(source, rank, self._existing_folder(source))
             if found is None:
                 waiting[rank] = source
             else:
@@ -86,7 +85,7 @@ class RankLoader:
         """Load one rank in this process."""
         folder = self._existing_folder(source)
         loaded = load_rank(source, rank, on_read, folder)
-        return loaded._replace(shelf=None) if folder and self._all_held else loaded
+        return loaded._replace(derived=None) if folder and self._all_held else loaded
 
     def ask(
         self,
@@ -116,7 +115,7 @@ class RankLoader:
         return in_parallel and sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
 
     def _task(self, source: RankSource, rank: int) -> RankTask:
-        folder = cache_folder() if cache.wanted(source) else self._own_folder
+        folder = cache_folder() if cache.should_cache(source) else self._own_folder
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         located = replace(source, path=source.path.absolute())
@@ -124,7 +123,7 @@ class RankLoader:
 
     def _existing_folder(self, source: RankSource) -> Path | None:
         """Folder in which a worker may have kept a rank that the cache does not keep."""
-        return self.__dict__.get("_own_folder") if not cache.wanted(source) else None
+        return self.__dict__.get("_own_folder") if not cache.should_cache(source) else None
 
     @cached_property
     def _own_folder(self) -> Path:

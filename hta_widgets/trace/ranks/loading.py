@@ -9,7 +9,7 @@ from hta_widgets.trace.cache.trace_file import StoredTrace
 from hta_widgets.trace.loaders.freed_memory import reuse_freed_memory
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.source import RankSource
 
 LAUNCHES = "launches"
@@ -35,9 +35,9 @@ def load_rank(
     """
     reuse_freed_memory()
     folder = folder if folder is not None and folder.is_dir() else None
-    if folder is None and not cache.wanted(source):
+    if folder is None and not cache.should_cache(source):
         return StoredTrace(source.load(rank, on_read), {})
-    found = cache.stored(source, rank, folder)
+    found = cache.load(source, rank, folder)
     if found is not None:
         if on_read:
             on_read(source.size)
@@ -45,7 +45,7 @@ def load_rank(
     source = source.here()
     linked = with_links(StoredTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)
-    if loaded.shelf is not None:
+    if loaded.derived is not None:
         source.drop_copy()
     return loaded
 

@@ -39,11 +39,8 @@ class RankSettings:
     @property
     def described(self) -> str:
         """The settings in words, equal for equal ones."""
-        extra = [
-            (kernel_type.name, pattern.pattern, pattern.flags)
-            for kernel_type, pattern in self.kernel_rules.extra
-        ]
-        return f"last step {self.include_last_profiler_step}, rules {extra}"
+        last = self.include_last_profiler_step
+        return f"last step {last}, rules {self.kernel_rules.described}"
 
 
 class Lacks(NamedTuple):
@@ -66,7 +63,7 @@ class Rank:
         self.trace = loaded.trace
         self._links = loaded.links
         self.settings = settings
-        self.derive = Derivations(loaded.shelf, settings.described)
+        self.derive = Derivations(loaded.derived, settings.described)
         self._remembered: dict[Hashable, object] = {}
 
     def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:

@@ -50,7 +50,7 @@ def hold_rank(task: RankTask) -> StoredTrace:
     """Load a rank for this process, which needs no file of it but that of the cache."""
     source = task.source.here()
     held = with_links(load_rank(source, task.rank))
-    if held.shelf is None:
+    if held.derived is None:
         source.drop_copy()
     return held
 

@@ -1,4 +1,4 @@
-"""Traces that were read before, kept as Arrow files in the user's cache folder."""
+"""Ranks that were loaded before, kept as Arrow files in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hta_widgets.trace.cache.derived_columns import Shelf
+from hta_widgets.trace.cache.code_version import LOADING, code_version
+from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
 from hta_widgets.trace.cache.files import (
     SUFFIX,
     URL_FILE,
@@ -22,9 +23,6 @@ from hta_widgets.trace.cache.files import (
 from hta_widgets.trace.cache.trace_file import StoredTrace, read_key, read_trace, write_trace
 from hta_widgets.trace.ranks.source import RankSource
 
-SCHEMA_VERSION: Final = 7
-"""Counts up when a loader, what is derived or a layout changes: older files are not used then."""
-
 WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
 
@@ -32,26 +30,25 @@ _TRAILER_BYTES: Final = 8
 _UNKNOWN: Final = "of another version, or damaged"
 
 
-def wanted(source: RankSource) -> bool:
-    """Tell whether a rank is to be kept: if fetching or reading it again takes time."""
+def should_cache(source: RankSource) -> bool:
+    """Whether a rank is kept: if fetching or reading it again takes time."""
     if cache_folder() is None:
         return False
     return source.origin is not None or source.size >= WORTH_KEEPING
 
 
-def stored(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
+def load(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
     """Open what the cache, or another folder, has of a rank, if its files are as they were."""
     folder = folder or cache_folder()
     if folder is None or not folder.is_dir():
         return None
-    key = _key(source, rank)
-    file = folder / f"{stem_of(key)}{SUFFIX}"
-    found = read_trace(file, key) if file.exists() else None
+    files = _files(folder, source, rank)
+    found = read_trace(files.file, files.key) if files.file.exists() else None
     if found is None:
         return None
     with suppress(OSError):
-        os.utime(file)
-    return found._replace(shelf=Shelf(folder, key))
+        os.utime(files.file)
+    return found._replace(derived=files.derived)
 
 
 def store(
@@ -64,21 +61,20 @@ def store(
     Returns
     -------
     StoredTrace
-        The trace, with a shelf where it is kept.
+        The trace, with the cache of what is derived from it where it is kept.
     """
     folder = folder or cache_folder()
     if folder is None:
         return trace
     with suppress(OSError):
-        key = _key(source, rank)
-        file = folder / f"{stem_of(key)}{SUFFIX}"
+        files = _files(folder, source, rank)
         folder.mkdir(parents=True, exist_ok=True)
-        with appearing_when_whole(file) as partial:
-            write_trace(trace, key, partial)
+        with appearing_when_whole(files.file) as partial:
+            write_trace(trace, files.key, partial)
         if folder == cache_folder():
             prune(folder, size_limit())
-        if file.exists():
-            return trace._replace(shelf=Shelf(folder, key))
+        if files.file.exists():
+            return trace._replace(derived=files.derived)
     return trace
 
 
@@ -98,17 +94,32 @@ def trace_of(entry: CacheEntry) -> str:
         return _UNKNOWN
 
 
-def _key(source: RankSource, rank: int) -> str:
-    """What has to be unchanged: the files, how they are read, and this software."""
-    about: dict[str, Any] = {
-        "schema": SCHEMA_VERSION,
+class _Files(NamedTuple):
+    """Where a rank is kept, and what a reader has to ask for.
+
+    The names of the files say which rank they are of, the key in them also of what state: what is
+    out of date is written over instead of lying beside it.
+    """
+
+    file: Path
+    key: str
+    derived: DerivedColumnCache
+
+
+def _files(folder: Path, source: RankSource, rank: int) -> _Files:
+    which: dict[str, Any] = {
         "format": source.format.name,
         "process": source.process,
         "rank": rank,
         "path": source.name if source.origin else str(source.path.resolve()),
-        "files": source.origin.files if source.origin else _states(source.path),
     }
-    return json.dumps(about, sort_keys=True)
+    state = {
+        "files": source.origin.files if source.origin else _states(source.path),
+        "code": code_version(LOADING),
+    }
+    stem = stem_of(json.dumps(which, sort_keys=True))
+    key = json.dumps(which | state, sort_keys=True)
+    return _Files(folder / f"{stem}{SUFFIX}", key, DerivedColumnCache(folder, stem, key))
 
 
 def _states(path: Path) -> list[list[str | int]]:

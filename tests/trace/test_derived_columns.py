@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -18,13 +16,11 @@ from hta_widgets.analyses.rank_overlap import lanes as rank_lanes
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.rank_overlap.lanes import LEVELS
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace.cache import derived_columns as shelf
+from hta_widgets.trace.cache import derived_columns
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.cache.column_file import numbers_of, read_columns
 from hta_widgets.trace.model import call_tree, kernels, steps
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import gpu_work
-from hta_widgets.trace.ranks import stored as cache
+from hta_widgets.trace.ranks import cache, gpu_work
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -50,44 +46,11 @@ DERIVING = [
 ]
 
 
-KEPT_SCHEMA = 7
-KEPT = {
-    "analysed": "analysed:uint8",
-    "busy": "starts:int64 ends:int64 sums:int64",
-    "busy with COMMUNICATION": "starts:int64 ends:int64 sums:int64",
-    "busy with COMPUTATION": "starts:int64 ends:int64 sums:int64",
-    "busy with MEMORY": "starts:int64 ends:int64 sums:int64",
-    "busy with OTHER": "starts:int64 ends:int64 sums:int64",
-    "call tree": "rows:int64 ends:int64 place:int64",
-    "device gaps": (
-        "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
-        "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
-    ),
-    "gpu work": "rows:int64 type:int8",
-    "lanes by rank": "lane:int64 edges:int64 changes:int64",
-    "lanes by stream": "lane:int64 edges:int64 changes:int64",
-    "launched work": (
-        "operation:int64 call:int64 kernel_type:int8 cpu_duration_ns:int64 "
-        "gpu_duration_ns:int64 signed_delay_ns:int64"
-    ),
-    "queue changes": (
-        "device:int32 stream:int32 time_ns:int64 queue_length:int32 launches:int32 "
-        "pid:int32 tid:int32 event:int32"
-    ),
-    "stream gaps": (
-        "device:int64 stream:int64 span_ns:int64 edges:int64 length_ns:int64 "
-        "total_ns:int64 unknown_edges:int64 unknown_ns:int64"
-    ),
-    "streams": "number:uint8 order:int64 edges:int64",
-}
-"""Columns that version of the schema keeps; where they change, count it up."""
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
-    monkeypatch.setattr(shelf, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(derived_columns, "WORTH_KEEPING", 0)
     write(tmp_path / "rank.json", EVENTS)
     return tmp_path / "cache"
 
@@ -166,7 +129,7 @@ def test_a_file_of_another_name_is_not_taken(folder):
 
 
 def test_little_is_not_kept(folder, monkeypatch):
-    monkeypatch.setattr(shelf, "WORTH_KEEPING", 2**20)
+    monkeypatch.setattr(derived_columns, "WORTH_KEEPING", 2**20)
     tables(folder)
     assert len(list(folder.iterdir())) == 1
 
@@ -182,25 +145,14 @@ def test_they_count_as_one_entry_and_go_together(folder):
 
 def test_texts_are_not_kept(folder):
     folder.mkdir()
-    place = shelf.Shelf(folder, "{}")
+    place = derived_columns.DerivedColumnCache(folder, "stem", "{}")
     place.write("ids", {"pid": np.array(["a", 1], dtype=object)})
     assert list(folder.iterdir()) == []
     assert place.read("ids") is None
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_error(folder):
-    shelf.Shelf(folder / "missing", "{}").write("ids", {"pid": np.arange(3)})
+    derived_columns.DerivedColumnCache(folder / "missing", "stem", "{}").write(
+        "ids", {"pid": np.arange(3)}
+    )
     assert not folder.exists()
-
-
-def test_a_change_of_what_is_kept_counts_the_version_up(folder):
-    """Readers of older columns would fail on new ones, or take them for theirs."""
-    tables(folder)
-    kept = {}
-    for path in folder.iterdir():
-        header, columns = read_columns(path)
-        key = json.loads(header["key"])
-        if name := key.get("derived", "").partition(";")[0]:
-            kept[name] = " ".join(f"{each}:{numbers_of(of).dtype}" for each, of in columns.items())
-            assert key["schema"] == KEPT_SCHEMA
-    assert kept == KEPT

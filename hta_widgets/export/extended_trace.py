@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from hta_widgets.errors import ParameterError
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import marked
 from hta_widgets.trace.loaders.kineto.text import EventText
-from hta_widgets.trace.opening.recognise import KINETO_SUFFIXES
 
 try:
     from isal import igzip as gzip
@@ -24,7 +24,7 @@ BETWEEN = b",\n"
 _COMPRESSION_LEVEL = 3
 _GZIP_MAGIC = b"\x1f\x8b"
 _WHITE = b" \t\r\n"
-_LONGEST_FIRST = sorted(KINETO_SUFFIXES, key=len, reverse=True)
+_LONGEST_FIRST = sorted(KINETO.suffixes, key=len, reverse=True)
 
 
 def path_beside(source: Path, suffix: str) -> Path:

@@ -135,7 +135,7 @@ class Job:
 
     def _hold(self, loaded: StoredTrace) -> None:
         number = loaded.trace.rank
-        held = self._loaded[number] = Rank(loaded, self.settings)
+        held = self._loaded[number] = Rank(loaded, self.sources[number].format, self.settings)
         if self.hold_at_most is not None:  # the rank may be gone when they are asked
             for name, function in STANDING.items():
                 known = self._reduced.setdefault((name,), {})

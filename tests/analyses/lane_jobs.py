@@ -10,7 +10,6 @@ import numpy as np
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.ranks.source import RankSource
 
 COMPUTE = "gemm"
@@ -59,7 +58,6 @@ def columns_job(
             origin_ns=(origins or {}).get(rank, 0) + first_ns,
             metadata={},
             notices=(),
-            format=TraceFormat.KINETO,
         )
         job.add_trace(trace)
     return job

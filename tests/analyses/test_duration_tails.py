@@ -18,8 +18,8 @@ from hta_widgets.analyses.shared.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.ranks.source import RankSource
 from tests.analyses.generated_jobs import drawn_launches, launched_jobs, open_job
 from tests.kineto_text import call, host, kernel, step
@@ -165,8 +165,8 @@ def job_of(number, kind=Kind.KERNEL):
     duration_ns = 1000 * np.arange(1, number + 1)
     blocks.add(kind, np.cumsum(duration_ns), duration_ns, ["work"] * number, device=0, stream=7)
     events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("export"), TraceFormat.NSYS)}, name="job")
-    job.add_trace(Trace(0, "export", events, origin_ns, {}, (), TraceFormat.NSYS))
+    job = Job({0: RankSource(Path("export"), NSYS)}, name="job")
+    job.add_trace(Trace(0, "export", events, origin_ns, {}))
     return job
 
 

@@ -16,9 +16,9 @@ from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import NSYS, OVERLAP_RECIPE
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.ranks.source import RankSource
 from tests.analyses.generated_jobs import LAUNCH_APIS, drawn_launches, launches, open_job
 from tests.kineto_text import call, kernel, step
@@ -188,8 +188,8 @@ def test_the_step_filter_applies(tmp_path):
 
 def job_of(blocks, metadata=None):
     events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("export"), TraceFormat.NSYS)}, name="job")
-    job.add_trace(Trace(0, "export", events, origin_ns, metadata or {}, (), TraceFormat.NSYS))
+    job = Job({0: RankSource(Path("export"), NSYS)}, name="job")
+    job.add_trace(Trace(0, "export", events, origin_ns, metadata or {}))
     return job
 
 
@@ -263,8 +263,8 @@ def test_a_recipe_folder_has_nothing_of_it():
     blocks = EventBlocks()
     blocks.add(Kind.BUSY, np.array([0]), np.array([10]), ["Compute"])
     events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("recipe"), TraceFormat.NSYS_RECIPE)}, name="recipe")
-    job.add_trace(Trace(0, "recipe", events, origin_ns, {}, (), TraceFormat.NSYS_RECIPE))
+    job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
+    job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
     result = launch_overlap(job)
     assert result.finding == "No launch of a kernel was recorded on these ranks."
     assert len(result.threads) == len(result.launch_apis) == len(result.apis_by_kernel) == 0

@@ -20,8 +20,8 @@ from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import CUPTI_CSV
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
 
@@ -99,8 +99,8 @@ def durations_ns(kind):
 
 def job_of(blocks, **metadata):
     events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("csv"), TraceFormat.CUPTI_CSV)}, name="seed 003")
-    job.add_trace(Trace(0, "csv", events, origin_ns, metadata, (), TraceFormat.CUPTI_CSV))
+    job = Job({0: RankSource(Path("csv"), CUPTI_CSV)}, name="seed 003")
+    job.add_trace(Trace(0, "csv", events, origin_ns, metadata))
     return job
 
 

@@ -10,8 +10,8 @@ from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.panels import Dashboard, DurationTailsPanel, LaunchOverlapPanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import NSYS, OVERLAP_RECIPE
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import call, host, kernel, write
@@ -70,8 +70,8 @@ def test_it_is_in_the_dashboard(tmp_path, name):
 
 @pytest.mark.parametrize("panel", [DurationTailsPanel, LaunchOverlapPanel])
 def test_a_recipe_folder_does_not_concern_it(panel):
-    assert not panel.concerns(job_of(TraceFormat.NSYS_RECIPE))
-    assert panel.concerns(job_of(TraceFormat.NSYS))
+    assert not panel.concerns(job_of(OVERLAP_RECIPE))
+    assert panel.concerns(job_of(NSYS))
 
 
 def job_of(form):
@@ -80,5 +80,5 @@ def job_of(form):
     blocks.add(Kind.BUSY, np.array([0]), np.array([10]), ["Compute"])
     events, origin_ns = blocks.finish()
     job = Job({0: RankSource(Path("source"), form)}, name="job")
-    job.add_trace(Trace(0, "source", events, origin_ns, {}, format=form))
+    job.add_trace(Trace(0, "source", events, origin_ns, {}))
     return job

@@ -18,7 +18,6 @@ from hta_widgets.errors import HtaWidgetsError, TraceFormatError
 from hta_widgets.trace.loaders.cupti import csv_table
 from hta_widgets.trace.loaders.cupti.load import FLOAT_STEP_NS, is_cupti_folder, load_cupti_csv
 from hta_widgets.trace.model.events import RESOLUTION, Kind
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.links import launch_rows
 from tests.cupti_folder import COLUMNS, exact, row, through_float, write_cupti_folder
 
@@ -76,7 +75,7 @@ def test_one_of_each_kind(tmp_path):
         (Kind.MEMSET, "Memset", NOW_NS + 8, 0),
         (Kind.DRIVER, "cuLaunchKernel", NOW_NS + 9, 1),
     ]
-    assert (trace.rank, trace.format, trace.origin_ns) == (3, TraceFormat.CUPTI_CSV, NOW_NS)
+    assert (trace.rank, trace.origin_ns) == (3, NOW_NS)
     assert events.pid.tolist() == [40, 0, 0, 0, 40]
     assert events.tid.tolist() == [41, 0, 0, 0, 42]
     assert events.device.tolist() == [-1, 1, 1, -1, -1]

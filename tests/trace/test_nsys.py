@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.loaders.nsys.events import _TWICE, _UNTIMED, _WHOLE
 from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys
 from hta_widgets.trace.model.events import GPU_WORK, Kind
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
 from hta_widgets.trace.model.steps import profiler_steps
 from hta_widgets.trace.ranks.source import RankSource
@@ -52,9 +52,7 @@ def write(request, tmp_path):
 
 
 def load(path, process=None):
-    trace = load_nsys(path, 0, process)
-    assert trace.format is TraceFormat.NSYS
-    return trace
+    return load_nsys(path, 0, process)
 
 
 def said(trace):
@@ -380,5 +378,5 @@ def test_the_bytes_read_add_up_to_the_size(write):
     for chosen in (None, process(), process(3)):
         reported: list[int] = []
         load_nsys(path, 0, chosen, reported.append)
-        assert sum(reported) == RankSource(path, TraceFormat.NSYS).size
+        assert sum(reported) == RankSource(path, NSYS).size
         assert min(reported) >= 0

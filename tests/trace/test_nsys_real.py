@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.links import NO_LAUNCH
 from hta_widgets.trace.ranks.source import RankSource
 
@@ -35,7 +35,7 @@ def export(request, real_traces):
     assert is_nsys_export(path)
     processes = gpu_processes(path)
     chosen = processes[DLRM.index(stem)] if len(processes) > 1 else processes[0]
-    source = RankSource(path, TraceFormat.NSYS, chosen.process)
+    source = RankSource(path, NSYS, chosen.process)
     return Job({0: source}, name="job", include_last_profiler_step=True).rank(0), expected
 
 
@@ -106,7 +106,7 @@ def test_an_export_of_two_processes(real_traces):
     processes = gpu_processes(path)
     assert processes == (GpuProcess(16777327, 111, (0,)), GpuProcess(16777328, 112, (1,)))
     for process in processes:
-        source = RankSource(path, TraceFormat.NSYS, process.process)
+        source = RankSource(path, NSYS, process.process)
         rank = Job({0: source}, name="job").rank(0)
         events = rank.trace.events
         kernels = events.rows_of(Kind.KERNEL)
@@ -123,6 +123,6 @@ def test_an_export_of_two_processes(real_traces):
 def test_an_export_of_few_columns(real_traces):
     path = real_traces / "nsys" / "healthy_1pct.sqlite"
     assert gpu_processes(path) == (GpuProcess(None, -1, (0,)),)
-    rank = Job({0: RankSource(path, TraceFormat.NSYS)}, name="job").rank(0)
+    rank = Job({0: RankSource(path, NSYS)}, name="job").rank(0)
     assert len(rank.gpu_work) == 400
     assert (rank.gpu_work.launch >= 0).all()

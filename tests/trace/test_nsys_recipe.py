@@ -15,15 +15,15 @@ from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.nsys import overlap_recipe as nsys_recipe
-from hta_widgets.trace.loaders.nsys.overlap_recipe import (
+from hta_widgets.trace.loaders.formats import OVERLAP_RECIPE
+from hta_widgets.trace.loaders.overlap_recipe import load as nsys_recipe
+from hta_widgets.trace.loaders.overlap_recipe.load import (
     is_recipe_folder,
     load_nsys_recipe,
     recipe_files,
     recipe_name,
 )
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.ranks.source import RankSource
 from tests.recipe_folder import SESSION_NS, write_files, write_recipe_folder, write_segments
 
@@ -35,7 +35,7 @@ def load(tmp_path, segments):
 
 
 def open_job(paths):
-    sources = {rank: RankSource(path, TraceFormat.NSYS_RECIPE) for rank, path in paths.items()}
+    sources = {rank: RankSource(path, OVERLAP_RECIPE) for rank, path in paths.items()}
     return Job(sources, name="recipe")
 
 
@@ -61,7 +61,6 @@ def test_compute_and_communicate_both_include_their_overlap(tmp_path):
         ("Compute", 140, 1),
     ]
     assert trace.origin_ns == 100
-    assert trace.format is TraceFormat.NSYS_RECIPE
     assert trace.notices == ()
     assert set(trace.events.device.tolist()) == set(trace.events.stream.tolist()) == {-1}
 

@@ -10,7 +10,7 @@ import pytest
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
 from hta_widgets.export.table_formats import write_cupti_tables
-from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.loaders.formats import CUPTI_CSV, NSYS, OVERLAP_RECIPE
 from hta_widgets.trace.opening.open import open_trace
 from tests import nsys_export
 from tests.kineto_text import call, kernel, write
@@ -60,10 +60,10 @@ def opened(source):
 
 def test_file_and_folder_of_exports(tmp_path):
     one = sqlite(tmp_path / "a_rank3.sqlite", (11, 0))
-    assert formats_of(opened(one)) == {3: TraceFormat.NSYS}
+    assert formats_of(opened(one)) == {3: NSYS}
     sqlite(tmp_path / "a_rank10.sqlite", (12, 0))
     job = opened(tmp_path)
-    assert formats_of(job) == {3: TraceFormat.NSYS, 10: TraceFormat.NSYS}
+    assert formats_of(job) == {3: NSYS, 10: NSYS}
     assert job.notices[0] == "ranks 3, 10 are numbered by their file names"
 
 
@@ -85,13 +85,13 @@ def test_devices_of_one_process_stay_in_its_rank(tmp_path):
 
 def test_parquetdir_alone_and_in_a_folder(tmp_path):
     folder = parquetdir(tmp_path / "x_rank2_pqtdir", (11, 0))
-    assert formats_of(opened(folder)) == {2: TraceFormat.NSYS}
+    assert formats_of(opened(folder)) == {2: NSYS}
     parquetdir(tmp_path / "x_rank4_pqtdir", (11, 0))
     assert opened(tmp_path).ranks == (2, 4)
 
 
 def test_cupti_tables_alone_and_in_a_folder(tmp_path):
-    assert formats_of(opened(cupti(tmp_path / "one", "x_rank1"))) == {1: TraceFormat.CUPTI_CSV}
+    assert formats_of(opened(cupti(tmp_path / "one", "x_rank1"))) == {1: CUPTI_CSV}
     shutil.rmtree(tmp_path / "one" / "traces")
     shutil.copytree(tmp_path / "one" / "x_rank1", tmp_path / "one" / "x_rank2")
     shutil.rmtree(tmp_path / "one" / "tables")
@@ -102,8 +102,8 @@ def test_recipe_folder_and_one_of_its_files(tmp_path):
     files = write_recipe_folder(tmp_path / "recipe", ranks=12, segments=8)
     job = opened(tmp_path / "recipe")
     assert job.ranks == tuple(range(12))
-    assert set(formats_of(job).values()) == {TraceFormat.NSYS_RECIPE}
-    assert formats_of(opened({5: files[0]})) == {5: TraceFormat.NSYS_RECIPE}
+    assert set(formats_of(job).values()) == {OVERLAP_RECIPE}
+    assert formats_of(opened({5: files[0]})) == {5: OVERLAP_RECIPE}
 
 
 def test_a_file_that_the_recipe_lists_and_that_is_gone(tmp_path):

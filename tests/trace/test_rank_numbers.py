@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from hta_widgets.trace.model.formats import TraceFormat
-from hta_widgets.trace.opening.rank_numbers import Candidate, number_ranks
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.model.formats import FoundRank
+from hta_widgets.trace.opening.rank_numbers import number_ranks
 
 
 def files(*stems):
-    return [Candidate(RankSource(Path(f"{stem}.x"), TraceFormat.CUPTI_CSV), stem) for stem in stems]
+    return [FoundRank(Path(f"{stem}.x"), stem) for stem in stems]
 
 
 def processes(*by_file):
     """One list of devices per process, in files by name."""
     return [
-        Candidate(RankSource(Path(stem), TraceFormat.NSYS, pid), stem, devices)
+        FoundRank(Path(stem), stem, pid, devices)
         for stem, of_file in by_file
         for pid, devices in enumerate(of_file, 100)
     ]
@@ -48,8 +47,8 @@ def processes(*by_file):
 )
 def test_files_are_numbered_by_name(stems, ranks, words):
     found = files(*stems)
-    sources, rule = number_ranks(found)
-    assert [sources[rank] for rank in ranks] == [each.source for each in found]
+    ranked, rule = number_ranks(found)
+    assert [ranked[rank] for rank in ranks] == found
     assert rule.endswith(f"are numbered by {words}")
 
 
@@ -75,8 +74,8 @@ def test_a_single_trace_is_rank_0_unless_its_name_says_a_rank():
 )
 def test_processes_of_one_file_are_numbered_by_device(by_file, ranks, words):
     found = processes(*by_file)
-    sources, rule = number_ranks(found)
-    assert [sources[rank] for rank in ranks] == [each.source for each in found]
+    ranked, rule = number_ranks(found)
+    assert [ranked[rank] for rank in ranks] == found
     assert rule.endswith(f"are numbered by {words}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.ranks.rank import Rank
 
 Options: TypeAlias = Sequence[tuple[str, str | float]]
@@ -136,7 +136,7 @@ class Button(Control):
 
     def offered(self, job: Job) -> bool:
         """Tell whether any rank is a trace that can be written again."""
-        return any(source.format is TraceFormat.KINETO for source in job.sources.values())
+        return any(source.format == KINETO for source in job.sources.values())
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from hta_widgets.trace.cache.column_file import (
 )
 from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
 from hta_widgets.trace.model.events import Events, SideTable, TextColumn, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ def _about(trace: Trace) -> dict[str, Any]:
         "origin_ns": trace.origin_ns,
         "metadata": trace.metadata,
         "notices": [[notice.words, list(notice.counts)] for notice in trace.notices],
-        "format": trace.format.name,
         "labels": list(trace.events.labels),
     }
 
@@ -139,7 +137,6 @@ def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredT
         origin_ns=about["origin_ns"],
         metadata=about["metadata"],
         notices=tuple(Notice(words, tuple(counts)) for words, counts in about["notices"]),
-        format=TraceFormat[about["format"]],
     )
     return StoredTrace(trace, links)
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -215,7 +214,6 @@ class Trace:
         What the file says about itself, without the events.
     notices : tuple of Notice
         What was dropped while loading.
-    format : TraceFormat
     """
 
     rank: int
@@ -224,7 +222,6 @@ class Trace:
     origin_ns: int
     metadata: Mapping[str, object]
     notices: tuple[Notice, ...] = ()
-    format: TraceFormat = TraceFormat.KINETO
 
     @property
     def resolution_ns(self) -> int:

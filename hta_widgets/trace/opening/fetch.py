@@ -12,20 +12,11 @@ from typing import Any, NamedTuple
 
 from hta_widgets.errors import TraceFormatError, TraceNotFoundError
 from hta_widgets.trace.cache.files import cache_folder, prune, size_limit
-from hta_widgets.trace.loaders.cupti.load import TABLES
+from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.text import EventText
-from hta_widgets.trace.loaders.nsys.load import is_nsys_export
-from hta_widgets.trace.loaders.nsys.overlap_recipe import FILES
-from hta_widgets.trace.loaders.nsys.tables import READABLE
-from hta_widgets.trace.opening.heads import fetch_heads, is_kineto
-from hta_widgets.trace.opening.recognise import (
-    KINETO_SUFFIXES,
-    RECORDINGS,
-    SQLITE_SUFFIXES,
-    WHAT_IS_A_TRACE,
-    format_of,
-    refuse_recording,
-)
+from hta_widgets.trace.loaders.nsys.format import RECORDINGS, refuse_recording
+from hta_widgets.trace.opening.heads import fetch_heads
+from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.copies import (
     FileState,
@@ -41,7 +32,6 @@ from hta_widgets.trace.remote.files import RemoteFile, RemoteFiles
 from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, local_path, shown
 
 _ARCHIVES = (".tar.gz",)
-_DESCRIPTION = ".nsys-analysis"
 _SAID_AT_MOST = 5
 
 
@@ -206,7 +196,7 @@ def _tables_inside(remote: RemoteFiles, folders: Sequence[RemoteFile]) -> dict[s
         for table in remote.with_states(
             file
             for file in remote.listed(folder.path)
-            if not file.is_folder and _is_table(file.name)
+            if not file.is_folder and _is_part(file.name)
         )
     }
 
@@ -214,14 +204,12 @@ def _tables_inside(remote: RemoteFiles, folders: Sequence[RemoteFile]) -> dict[s
 def _may_matter(name: str) -> bool:
     if name.endswith(_ARCHIVES):
         return False
-    return name.endswith((*KINETO_SUFFIXES, *SQLITE_SUFFIXES, _DESCRIPTION)) or _is_table(name)
+    return any(name.endswith(each.suffixes) for each in FORMATS) or _is_part(name)
 
 
-def _is_table(name: str) -> bool:
-    """Tell by its name whether a file is one of those that make a folder a trace."""
-    stem = name.removesuffix(".parquet")
-    is_read = stem in READABLE or name == FILES or stem.startswith("type_")
-    return name in TABLES or (stem != name and is_read)
+def _is_part(name: str) -> bool:
+    """Whether a file of this name may be one of those that make a folder a trace."""
+    return any(each.is_part(name) for each in FORMATS)
 
 
 def _holds_trace(copy: Path, names: Collection[str]) -> bool:
@@ -230,13 +218,12 @@ def _holds_trace(copy: Path, names: Collection[str]) -> bool:
             return True
     except TraceFormatError:
         return True  # known what it is, which is said when it is opened
-    return any(_is_trace(copy / name) for name in names)
-
-
-def _is_trace(file: Path) -> bool:
-    if file.name.endswith(KINETO_SUFFIXES) and is_kineto(file):
-        return True
-    return file.suffix in SQLITE_SUFFIXES and is_nsys_export(file)
+    return any(
+        each.holds(copy / name)
+        for name in names
+        for each in FORMATS
+        if name.endswith(each.suffixes)
+    )
 
 
 def _drop_others(copy: Path, wanted: Collection[str]) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.kineto.text import EventText
-from hta_widgets.trace.opening.recognise import KINETO_SUFFIXES, SQLITE_SUFFIXES
+from hta_widgets.trace.loaders.kineto.format import KINETO, begins_as_trace
+from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.remote.copies import FileState, copy_of, fetching, heads_of, mark_used
 from hta_widgets.trace.remote.files import RemoteFile, RemoteFiles, is_current
 
@@ -40,8 +39,8 @@ def fetch_heads(
         a PyTorch-profiler trace.
     """
     states = {place: state for place, file in files.items() if (state := _state(place, file))}
-    kineto = [states[place] for place in states if files[place].name.endswith(KINETO_SUFFIXES)]
-    databases = [states[place] for place in states if files[place].name.endswith(SQLITE_SUFFIXES)]
+    kineto = [states[place] for place in states if files[place].name.endswith(KINETO.suffixes)]
+    databases = [states[place] for place in states if files[place].name.endswith(NSYS.suffixes)]
     if len(kineto) + len(databases) < len(files):
         return {}
     heads = heads_of(url)
@@ -59,15 +58,6 @@ def fetch_heads(
     return states if traces else {}
 
 
-def is_kineto(file: Path) -> bool:
-    """Tell whether a file begins as a PyTorch-profiler trace."""
-    try:
-        EventText(file).header()
-    except TraceFormatError:
-        return False
-    return True
-
-
 def _state(place: str, file: RemoteFile) -> FileState | None:
     if file.changed_ns is None or file.size is None:
         return None
@@ -80,11 +70,11 @@ def _see(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -
     if not is_current(head, state.changed_ns):
         remote.fetch_head(file, head, HEAD_BYTES[0])
     for size in (*HEAD_BYTES[1:], state.size):
-        if is_kineto(head):
+        if begins_as_trace(head):
             return True
         if head.stat().st_size < min(size, state.size):
             remote.fetch_head(file, head, size)
-    return is_kineto(head)
+    return begins_as_trace(head)
 
 
 def _see_database(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -> None:

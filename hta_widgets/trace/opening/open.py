@@ -16,13 +16,12 @@ from hta_widgets.errors import (
     number_ranges,
 )
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.text import EventText
-from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import Fetched, fetched
-from hta_widgets.trace.opening.rank_numbers import Candidate, number_ranks, rank_in_name
+from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_name
 from hta_widgets.trace.opening.rank_sample import RankSample
-from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, candidates_at, format_of, traces_in
+from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
 from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.loader import inflated_size
 from hta_widgets.trace.ranks.source import RankSource
@@ -167,8 +166,8 @@ def _sources(found: Fetched, notices: list[str]) -> dict[int, RankSource]:
         return _of_several([existing(path) for path in source], found, notices)
     path = existing(source)
     if format_of(path) is None:
-        trace_format, paths = traces_in(path, notices)
-        return _ranks(trace_format, paths, found, notices)
+        form, paths = traces_in(path, notices)
+        return _ranks(form, paths, found, notices)
     return _of_several([path], found, notices)
 
 
@@ -193,48 +192,50 @@ def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> di
         raise TraceNotFoundError(msg)
     formats = {path: _known_format(path) for path in paths}
     if len(set(formats.values())) > 1:
-        examples = ", ".join(f"{path.name} is {each.value}" for path, each in formats.items())
+        examples = ", ".join(f"{path.name} is {each.noun}" for path, each in formats.items())
         msg = f"these traces are of several formats ({examples}); open each job by itself"
         raise TraceFormatError(msg)
     return _ranks(formats[paths[0]], paths, found, notices)
 
 
-def _known_format(path: Path) -> TraceFormat:
-    trace_format = format_of(path)
-    if trace_format is None:
+def _known_format(path: Path) -> Format:
+    form = format_of(path)
+    if form is None:
         msg = f"{path} is a folder, not a trace; {WHAT_IS_A_TRACE}; give one, or one folder of them"
         raise TraceNotFoundError(msg)
-    return trace_format
+    return form
 
 
 def _of_one_rank(path: Path, notices: list[str]) -> RankSource:
-    trace_format = _known_format(path)
-    if trace_format is TraceFormat.KINETO:
-        return RankSource(path)
-    found = candidates_at(path, trace_format, notices)
+    form = _known_format(path)
+    found = form.find_ranks(path, notices)
     if len(found) == 1:
-        return found[0].source
+        return source_of(form, found[0])
     msg = f"{path} holds {len(found)} ranks; open it by itself, not as one rank of a job"
     raise RankError(msg)
 
 
 def _ranks(
-    trace_format: TraceFormat, paths: Sequence[Path], found: Fetched, notices: list[str]
+    form: Format, paths: Sequence[Path], fetched: Fetched, notices: list[str]
 ) -> dict[int, RankSource]:
-    if trace_format is TraceFormat.KINETO:
-        sources = {path: found.located(RankSource(path)) for path in paths}
-        return {rank: sources[path] for rank, path in _kineto_ranks(sources, found).items()}
-    candidates: list[Candidate] = []
-    for path in dict.fromkeys(paths):
-        candidates += candidates_at(path, trace_format, notices)
-    ranks, rule = number_ranks(candidates)
+    found = [each for path in dict.fromkeys(paths) for each in form.find_ranks(path, notices)]
+    if form.rank_in:
+        sources = {each.path: fetched.located(source_of(form, each)) for each in found}
+        return {rank: sources[path] for rank, path in _said_ranks(sources, fetched).items()}
+    ranks, rule = number_ranks(found)
     notices += [rule] if rule else []
-    return {rank: found.located(source) for rank, source in ranks.items()}
+    return {rank: fetched.located(source_of(form, each)) for rank, each in ranks.items()}
 
 
-def _kineto_ranks(sources: Mapping[Path, RankSource], found: Fetched) -> dict[int, Path]:
+def source_of(form: Format, found: FoundRank) -> RankSource:
+    """Where the trace of a rank is that was found."""
+    return RankSource(found.path, form, found.process)
+
+
+def _said_ranks(sources: Mapping[Path, RankSource], fetched: Fetched) -> dict[int, Path]:
+    """Rank of each file, from what it says of itself, else from its name."""
     files = tuple(sources)
-    ranks = [_rank_of(file, source, found) for file, source in sources.items()]
+    ranks = [_rank_of(file, source, fetched) for file, source in sources.items()]
     if len(files) == 1:
         return {ranks[0] or 0: files[0]}
     unknown = [file.name for file, rank in zip(files, ranks, strict=True) if rank is None]
@@ -250,23 +251,19 @@ def _kineto_ranks(sources: Mapping[Path, RankSource], found: Fetched) -> dict[in
     return numbered
 
 
-def _rank_of(file: Path, source: RankSource, found: Fetched) -> int | None:
+def _rank_of(file: Path, source: RankSource, fetched: Fetched) -> int | None:
     """Rank from what the file says of itself, else from its name.
 
     What it says behind its events is known without the file where it was read before.
     """
-    said = _distributed_rank(EventText(file).header())
     named = rank_in_name(file.name)
-    if said is None:
+
+    def rest() -> Metadata:
         read = cache.load(source, named or 0)
-        said = _distributed_rank(read.trace.metadata if read else found.whole_metadata(source))
+        return read.trace.metadata if read else fetched.whole_metadata(source)
+
+    said = source.format.rank_in(file, rest) if source.format.rank_in else None
     return named if said is None else said
-
-
-def _distributed_rank(metadata: Mapping[str, object]) -> int | None:
-    info = metadata.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, Mapping) else None
-    return int(str(rank)) if str(rank).isdigit() else None
 
 
 def _job_name(source: TraceSource, sources: Mapping[int, RankSource]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from hta_widgets.errors import number_ranges
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.model.formats import FoundRank
 
 Numbers: TypeAlias = list[int]
 
@@ -15,23 +15,6 @@ _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _NODE = re.compile(r"node[_-]?(\d+)", re.IGNORECASE)
 _PROCESS = re.compile(r"[_.-](?:r|gpu|proc|pid)[_-]?(\d+)", re.IGNORECASE)
 _TRAILING = re.compile(r"(\d+)$")
-
-
-class Candidate(NamedTuple):
-    """A trace whose rank is to be found.
-
-    Attributes
-    ----------
-    source : RankSource
-    stem : str
-        Name of the file or folder, without what all of its kind have.
-    devices : tuple of int
-        Devices that it has work on, where that is known.
-    """
-
-    source: RankSource
-    stem: str
-    devices: tuple[int, ...] = ()
 
 
 def rank_in_name(name: str) -> int | None:
@@ -56,7 +39,7 @@ def node_in_name(name: str) -> int | None:
     return _last(_NODE, name)
 
 
-def number_ranks(candidates: Sequence[Candidate]) -> tuple[dict[int, RankSource], str]:
+def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]:
     """Number traces as ranks, each with another number.
 
     The first that gives each trace a number of its own: ``rank3`` in the name; ``gpu3``, ``proc3``,
@@ -66,17 +49,17 @@ def number_ranks(candidates: Sequence[Candidate]) -> tuple[dict[int, RankSource]
 
     Returns
     -------
-    dict of int to RankSource
+    dict of int to FoundRank
     str
         How they were numbered, in words; empty for a single trace.
     """
-    if len(candidates) == 1:
-        return {rank_in_name(candidates[0].stem) or 0: candidates[0].source}, ""
-    shared_file = len({candidate.source.path for candidate in candidates}) < len(candidates)
+    if len(found) == 1:
+        return {rank_in_name(found[0].stem) or 0: found[0]}, ""
+    shared_file = len({each.path for each in found}) < len(found)
     for words, rule in _RULES_OF_PROCESSES if shared_file else _RULES_OF_FILES:
-        numbers = rule(candidates)
-        if numbers is not None and len(set(numbers)) == len(candidates):
-            ranks = dict(zip(numbers, (each.source for each in candidates), strict=True))
+        numbers = rule(found)
+        if numbers is not None and len(set(numbers)) == len(found):
+            ranks = dict(zip(numbers, found, strict=True))
             return ranks, f"ranks {number_ranges(ranks)} are numbered by {words}"
     msg = "the last rule gives every trace a number of its own"
     raise AssertionError(msg)
@@ -87,30 +70,30 @@ def _last(pattern: re.Pattern[str], name: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-def _named(pattern: re.Pattern[str]) -> Callable[[Sequence[Candidate]], Numbers | None]:
-    def numbers(candidates: Sequence[Candidate]) -> Numbers | None:
-        found = [_last(pattern, candidate.stem) for candidate in candidates]
-        known = [number for number in found if number is not None]
-        return known if len(known) == len(found) else None
+def _named(pattern: re.Pattern[str]) -> Callable[[Sequence[FoundRank]], Numbers | None]:
+    def numbers(found: Sequence[FoundRank]) -> Numbers | None:
+        named = [_last(pattern, each.stem) for each in found]
+        known = [number for number in named if number is not None]
+        return known if len(known) == len(named) else None
 
     return numbers
 
 
-def _node_and_rank(candidates: Sequence[Candidate]) -> Numbers | None:
-    return _in_order([(node_in_name(each.stem), rank_in_name(each.stem)) for each in candidates])
+def _node_and_rank(found: Sequence[FoundRank]) -> Numbers | None:
+    return _in_order([(node_in_name(each.stem), rank_in_name(each.stem)) for each in found])
 
 
-def _device(candidates: Sequence[Candidate]) -> Numbers | None:
+def _device(found: Sequence[FoundRank]) -> Numbers | None:
     """Device of each process, counted on over the nodes where there are several files."""
-    if any(len(each.devices) != 1 for each in candidates):
+    if any(len(each.devices) != 1 for each in found):
         return None
-    if len({each.source.path for each in candidates}) == 1:
-        return [each.devices[0] for each in candidates]
-    return _in_order([(node_in_name(each.stem), each.devices[0]) for each in candidates])
+    if len({each.path for each in found}) == 1:
+        return [each.devices[0] for each in found]
+    return _in_order([(node_in_name(each.stem), each.devices[0]) for each in found])
 
 
-def _order(candidates: Sequence[Candidate]) -> Numbers:
-    return list(range(len(candidates)))
+def _order(found: Sequence[FoundRank]) -> Numbers:
+    return list(range(len(found)))
 
 
 def _in_order(keys: Sequence[tuple[int | None, int | None]]) -> Numbers | None:

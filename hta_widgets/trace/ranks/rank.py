@@ -15,7 +15,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.cache.trace_file import StoredTrace
 from hta_widgets.trace.model.events import GPU_WORK, Kind
-from hta_widgets.trace.model.formats import Recorded, TraceFormat
+from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
@@ -46,21 +46,22 @@ class RankSettings:
 class Lacks(NamedTuple):
     """What a rank does not hold, since its format does not."""
 
-    format: TraceFormat
+    format: Format
     missing: frozenset[Recorded]
 
     def among(self, needed: Iterable[Recorded]) -> list[Notice]:
         """Name what is needed of it; without kernels, nothing else."""
         missing = [each for each in needed if each in self.missing]
         said = [each for each in missing if each is Recorded.KERNELS] or missing
-        return [Notice(f"{self.format.value} holds no {each.value}") for each in said]
+        return [Notice(f"{self.format.noun} holds no {each.value}") for each in said]
 
 
 class Rank:
     """One rank of a job: its trace, and what is derived from it once."""
 
-    def __init__(self, loaded: StoredTrace, settings: RankSettings) -> None:
+    def __init__(self, loaded: StoredTrace, form: Format, settings: RankSettings) -> None:
         self.trace = loaded.trace
+        self.format = form
         self._links = loaded.links
         self.settings = settings
         self.derive = Derivations(loaded.derived, settings.described)
@@ -140,8 +141,7 @@ class Rank:
     @cached_property
     def lacks(self) -> Lacks:
         """What is not recorded, since the format of the trace does not hold it."""
-        form = self.trace.format
-        return Lacks(form, frozenset(each for each in form.lacks if not self._has(each)))
+        return Lacks(self.format, frozenset(x for x in self.format.lacks if not self._has(x)))
 
     def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
         """Name what is needed and not recorded, since the format of the trace does not hold it."""
@@ -156,7 +156,7 @@ class Rank:
     def _gpu_notices(self) -> list[Notice]:
         if not len(self.gpu_work):
             return [Notice("no GPU work is in the trace")]
-        if Recorded.KERNELS in self.trace.format.lacks:
+        if Recorded.KERNELS in self.format.lacks:
             return []
         unmatched = int((self.gpu_work.launch < 0).sum())
         words = (
@@ -167,7 +167,7 @@ class Rank:
 
     def _step_notices(self) -> list[Notice]:
         if self.lacking([Recorded.PROFILER_STEPS]):
-            words = f"{self.trace.format.value} holds no ProfilerSteps; the whole recording is used"
+            words = f"{self.format.noun} holds no ProfilerSteps; the whole recording is used"
             return [Notice(words)]
         distinct = self.steps.distinct
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004

@@ -5,25 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Trace
-from hta_widgets.trace.model.formats import TraceFormat
+from hta_widgets.trace.model.formats import Format
 from hta_widgets.trace.remote.copies import Origin, named_by_url
-
-if TYPE_CHECKING:
-    from hta_widgets.trace.loaders.cupti import load as cupti_csv
-    from hta_widgets.trace.loaders.nsys import load as nsys
-    from hta_widgets.trace.loaders.nsys import overlap_recipe as nsys_recipe
-else:  # a worker begins sooner without the loaders that it does not need
-    cupti_csv, nsys, nsys_recipe = (
-        LazyModule(f"hta_widgets.trace.loaders.{name}")
-        for name in ("cupti.load", "nsys.load", "nsys.overlap_recipe")
-    )
 
 
 @dataclass(frozen=True)
@@ -34,7 +22,7 @@ class RankSource:
     ----------
     path : Path
         A file, or the folder of an export that is a folder.
-    format : TraceFormat
+    format : Format
     process : int, optional
         The process of an export that holds several.
     origin : Origin, optional
@@ -42,7 +30,7 @@ class RankSource:
     """
 
     path: Path
-    format: TraceFormat = TraceFormat.KINETO
+    format: Format = KINETO
     process: int | None = None
     origin: Origin | None = None
 
@@ -64,7 +52,7 @@ class RankSource:
 
     def drop_copy(self) -> None:
         """Remove the file if it was fetched, for this rank alone; it can be fetched again."""
-        if self.origin is not None and self.format is TraceFormat.KINETO:
+        if self.origin is not None and self.format == KINETO:
             with suppress(OSError):
                 self.path.unlink()
 
@@ -86,10 +74,10 @@ class RankSource:
         TraceFormatError
             If it is no PyTorch-profiler trace.
         """
-        if self.format is TraceFormat.KINETO:
+        if self.format == KINETO:
             return self.here().path
         msg = (
-            f"{self.name} is {self.format.value}; only PyTorch-profiler traces can be written "
+            f"{self.name} is {self.format.noun}; only PyTorch-profiler traces can be written "
             "again with something added"
         )
         raise TraceFormatError(msg)
@@ -122,11 +110,4 @@ class RankSource:
             return source._load(rank, on_read)  # noqa: SLF001  # another of its own
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
-        match self.format:
-            case TraceFormat.NSYS:
-                return nsys.load_nsys(self.path, rank, self.process, on_read)
-            case TraceFormat.NSYS_RECIPE:
-                return nsys_recipe.load_nsys_recipe(self.path, rank, on_read)
-            case TraceFormat.CUPTI_CSV:
-                return cupti_csv.load_cupti_csv(self.path, rank, on_read)
-        return load_kineto(self.path, rank, on_read)
+        return self.format.load(self.path, rank, self.process, on_read)

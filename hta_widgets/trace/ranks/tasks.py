@@ -57,5 +57,6 @@ def hold_rank(task: RankTask) -> StoredTrace:
 
 def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:
     """Load a rank and answer questions about it."""
-    rank = Rank(load_rank(task.source, task.rank, folder=task.folder), task.settings)
+    loaded = load_rank(task.source, task.rank, folder=task.folder)
+    rank = Rank(loaded, task.source.format, task.settings)
     return [question.asked_of(rank) for question in questions]

@@ -28,7 +28,6 @@ from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values
 from hta_widgets.trace.loaders.timestamps import UNREADABLE
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -129,7 +128,6 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
         origin_ns=first_ns,
         metadata={RESOLUTION: FLOAT_STEP_NS} if is_rounded else {},
         notices=tuple(notices),
-        format=TraceFormat.CUPTI_CSV,
     )
 
 

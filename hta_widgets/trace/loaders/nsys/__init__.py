@@ -1,1 +1,1 @@
-"""Nsight Systems exports, and folders of its overlap recipe."""
+"""Nsight Systems exports: SQLite files and folders of Parquet files."""

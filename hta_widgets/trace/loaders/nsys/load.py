@@ -26,7 +26,6 @@ from hta_widgets.trace.loaders.nsys.tables import (
     process_of,
 )
 from hta_widgets.trace.model.events import Trace
-from hta_widgets.trace.model.formats import TraceFormat
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NVPROF = "StringTable"
@@ -133,7 +132,6 @@ def load_nsys(
         origin_ns=session_ns + first_ns,
         metadata={},
         notices=tuple(builder.notices()),
-        format=TraceFormat.NSYS,
     )
 
 

@@ -17,7 +17,6 @@ from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.model.formats import TraceFormat
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -173,7 +172,6 @@ def load_nsys_recipe(
         origin_ns=first_ns,
         metadata={},
         notices=tuple(notices),
-        format=TraceFormat.NSYS_RECIPE,
     )
 
 

@@ -1,0 +1,13 @@
+"""All formats that traces come in: a folder beside this file and a line here for each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hta_widgets.trace.loaders.cupti.format import CUPTI_CSV
+from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.loaders.nsys.format import NSYS
+from hta_widgets.trace.loaders.overlap_recipe.format import OVERLAP_RECIPE
+from hta_widgets.trace.model.formats import Format
+
+FORMATS: Final[tuple[Format, ...]] = (KINETO, NSYS, OVERLAP_RECIPE, CUPTI_CSV)

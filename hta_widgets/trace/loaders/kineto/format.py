@@ -1,0 +1,91 @@
+"""The format of PyTorch-profiler (Kineto) traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.progress import OnRead
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.loaders.kineto.mark import is_derived
+from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
+
+
+class _Head(NamedTuple):
+    """What a file says of itself before its events."""
+
+    is_trace: bool
+    is_copy: bool = False
+    rank: int | None = None
+
+
+def begins_as_trace(file: Path) -> bool:
+    """Whether a file begins as a PyTorch-profiler trace; the rest of it is not read."""
+    return _head_of(file).is_trace
+
+
+def _holds(path: Path) -> bool:
+    return path.is_file() and begins_as_trace(path)
+
+
+def _is_copy(path: Path) -> bool:
+    return _head_of(path).is_copy
+
+
+def _load(path: Path, rank: int, _process: int | None, on_read: OnRead | None) -> Trace:
+    return load_kineto(path, rank, on_read)
+
+
+def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
+    return [FoundRank(path, path.name)]
+
+
+def _rank_in(path: Path, rest: Callable[[], Metadata]) -> int | None:
+    """Rank in ``distributedInfo``, which stands before the events or behind them."""
+    head = _head_of(path)
+    if not head.is_trace:
+        EventText(path).header()  # says why
+    return _distributed_rank(rest()) if head.rank is None else head.rank
+
+
+def _distributed_rank(metadata: Metadata) -> int | None:
+    info = metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, Mapping) else None
+    return int(str(rank)) if str(rank).isdigit() else None
+
+
+def _head_of(path: Path) -> _Head:
+    state = path.stat()
+    return _read_head(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _read_head(path: Path, _size: int, _changed_ns: int) -> _Head:
+    """Read what stands before the events once for as long as the file is the same.
+
+    It is asked for several times while a folder is opened, and a gzip file takes milliseconds.
+    """
+    text = EventText(path)
+    try:
+        metadata = text.header()
+    except TraceFormatError:
+        return _Head(is_trace=False)
+    return _Head(is_trace=True, is_copy=is_derived(text.head), rank=_distributed_rank(metadata))
+
+
+KINETO: Final = Format(
+    name="KINETO",
+    noun="a PyTorch-profiler trace",
+    example="a PyTorch-profiler file (*.json, *.json.gz)",
+    holds=_holds,
+    load=_load,
+    find_ranks=_find_ranks,
+    suffixes=(".json", ".json.gz", ".gz"),
+    rank_in=_rank_in,
+    is_copy=_is_copy,
+)

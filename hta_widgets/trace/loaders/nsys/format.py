@@ -1,0 +1,70 @@
+"""The format of Nsight Systems exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace.loaders.nsys.load import gpu_processes, is_nsys_export, load_nsys
+from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite
+from hta_widgets.trace.loaders.nsys.tables import READABLE
+from hta_widgets.trace.model.formats import Format, FoundRank, Recorded
+
+RECORDINGS: Final = (".nsys-rep", ".qdrep")
+"""Files of Nsight Systems that only its own tools read."""
+
+_TABLE = ".parquet"
+
+
+def refuse_recording(path: Path) -> None:
+    """Refuse what only the tools of Nsight Systems read, by its name.
+
+    Raises
+    ------
+    TraceFormatError
+        If it has the name of a recording.
+    """
+    if path.suffix in RECORDINGS:
+        msg = (
+            f"{path} is a recording of Nsight Systems, which only its own tools read; export it: "
+            f"nsys export --type sqlite '{path.name}'"
+        )
+        raise TraceFormatError(msg)
+
+
+def _refuse(path: Path) -> None:
+    refuse_recording(path)
+    if path.is_file() and is_sqlite(path):
+        gpu_processes(path)  # says what is wrong with a damaged one
+        msg = (
+            f"{path} is a SQLite database, but no export of Nsight Systems; "
+            "make one with nsys export --type sqlite"
+        )
+        raise TraceFormatError(msg)
+
+
+def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
+    stem = path.stem if path.is_file() else path.name.removesuffix("_pqtdir")
+    return [
+        FoundRank(path, stem, process.process, process.devices) for process in gpu_processes(path)
+    ]
+
+
+def _is_part(name: str) -> bool:
+    return name.endswith(_TABLE) and name.removesuffix(_TABLE) in READABLE
+
+
+NSYS: Final = Format(
+    name="NSYS",
+    noun="an Nsight Systems export",
+    example="an Nsight Systems export (*.sqlite, or a folder *_pqtdir)",
+    holds=is_nsys_export,
+    load=load_nsys,
+    find_ranks=_find_ranks,
+    refuse=_refuse,
+    lacks=frozenset(Recorded) - {Recorded.KERNELS},
+    suffixes=(".sqlite", ".sqlite3", ".db"),
+    is_part=_is_part,
+    in_folders=True,
+)

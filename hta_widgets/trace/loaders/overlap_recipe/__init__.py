@@ -1,0 +1,1 @@
+"""Folders that the overlap recipe of Nsight Systems wrote."""

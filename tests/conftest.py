@@ -18,6 +18,9 @@ REAL_TRACES = Path(
 )
 REFERENCE = REAL_TRACES.parent / "reference" / "hta.json"
 
+KINETO_FOLDERS = ("kineto", "more")
+"""Folders of the real traces that hold jobs of the PyTorch profiler, one folder per job."""
+
 MATRIX = "what every method gives"
 """Property of a test that is printed at the end, whichever process ran the test."""
 
@@ -28,6 +31,13 @@ def real_traces() -> Path:
     if not REAL_TRACES.is_dir():
         pytest.skip(f"no real traces at {REAL_TRACES}")
     return REAL_TRACES
+
+
+@pytest.fixture(scope="session")
+def kineto_jobs(real_traces: Path) -> dict[str, Path]:
+    """Folder of each real job of the PyTorch profiler, by name."""
+    folders = [path for each in KINETO_FOLDERS for path in sorted((real_traces / each).iterdir())]
+    return {path.name: path for path in folders}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import sqlite3
 import time
+from collections import defaultdict
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,20 @@ WHERE = (
     "{lambda(bool,long,long)#1},std::array<char*,4>>(3)"
 )
 
+FBGEMM_ARGUMENTS = ", ".join(
+    [
+        *["at::GenericPackedTensorAccessor<long, 1ul, at::RestrictPtrTraits, int>"] * 3,
+        "long",
+        "at::GenericPackedTensorAccessor<long, 1ul, at::RestrictPtrTraits, int>",
+        "{}FixedDivisor",
+    ]
+)
+BOUNDS_CHECK = f"void bounds_check_indices_kernel<long>({FBGEMM_ARGUMENTS})"
+OF_TWO_VERSIONS = [BOUNDS_CHECK.format(""), BOUNDS_CHECK.format("fbgemm_gpu::")]
+"""One kernel of FBGEMM before and after the class of its last argument moved into a namespace."""
+
 SPELLINGS = {
+    "bounds_check_indices_kernel<long>(6)": OF_TWO_VERSIONS,
     FILL: [
         (
             "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
@@ -167,14 +181,27 @@ def test_mangled_and_demangled_names_of_a_real_export(real_traces):
     assert len({normalised_kernel_name(mangled) for _, mangled in pairs}) == 41
 
 
-def test_the_kernels_of_real_traces_stay_apart(real_traces):
+def recorded_kernels(folder):
+    """Names of the kernels of a job, straight from the JSON."""
     names = set()
-    for file in (real_traces / "kineto").glob("*/*.json.gz"):
+    for file in folder.glob("*.json.gz"):
         content = json.loads(gzip.decompress(file.read_bytes()), strict=False)
         events = content["traceEvents"] if isinstance(content, dict) else content
         names |= {event["name"] for event in events if event.get("cat", "").lower() == "kernel"}
-    assert len(names) > 500
-    assert len({normalised_kernel_name(name) for name in names}) == len(names)
+    return names
+
+
+def test_the_kernels_of_a_real_job_stay_apart(kineto_jobs):
+    """Of all jobs together, only one kernel has two names: jobs of two versions of FBGEMM."""
+    spellings = defaultdict(set)
+    for job, folder in kineto_jobs.items():
+        names = recorded_kernels(folder)
+        assert len({normalised_kernel_name(name) for name in names}) == len(names), job
+        for name in names:
+            spellings[normalised_kernel_name(name)].add(name)
+    assert len(spellings) > 500
+    of_several = [names for names in spellings.values() if len(names) > 1]
+    assert of_several == [set(OF_TWO_VERSIONS)]
 
 
 MEGABYTE = 10**6

@@ -61,6 +61,16 @@ def test_wherever_they_differ(place: str):
     assert "two" in second
 
 
+def test_arguments_that_differ_are_shown_where_nothing_else_does():
+    """Names that `normalised_kernel_name` takes for one stay apart in a list of names."""
+    names = [f"void bounds_check_kernel<long>(int, {each}FixedDivisor)" for each in ("", "gpu::")]
+    assert len({short_name(name) for name in names}) == 1
+    first, second = distinct_names(names, 40)
+    assert "FixedDivisor" in first
+    assert "gpu::" not in first
+    assert "gpu::FixedDivisor" in second
+
+
 def test_one_that_goes_on_where_the_other_ends():
     first, second = distinct_names(["k" * 60, "k" * 61], 20)
     assert first != second

@@ -258,6 +258,19 @@ def test_real_jobs(real_traces):
     assert back.kernels["delta_total_ns"].tolist() == (-result.kernels["delta_total_ns"]).tolist()
 
 
+def test_a_kernel_of_two_versions_of_a_library_is_one(kineto_jobs):
+    """FBGEMM moved the class of an argument into a namespace: both names are in one row."""
+    older, newer = (
+        open_trace(kineto_jobs[name], progress=False) for name in ("compare_control", "dlrm_8rank")
+    )
+    kernels = compare(older, newer, per="job").kernels
+    (row,) = kernels[kernels["kernel"].str.contains("bounds_check_indices")].to_dict("records")
+    assert row["in"] == "both"
+    assert row["name_first"].endswith(", FixedDivisor)")
+    assert row["name_second"].endswith(", fbgemm_gpu::FixedDivisor)")
+    assert (row["count_first"], row["count_second"]) == (10, 8)
+
+
 def test_a_real_job_with_itself(real_traces):
     job = open_trace(real_traces / "kineto" / "dlrm_2rank", progress=False)
     result = compare(job, job)

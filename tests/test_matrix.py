@@ -39,6 +39,7 @@ TRACES = (
     "cupti_counters",
     "ddp_rank1of2",
     "dlrm_2rank",
+    "dlrm_8rank",
     "event_sync_multi_stream",
     "h100_bert",
     "h100_qwen",
@@ -123,7 +124,7 @@ def trace_folder(request, tmp_path):
     if request.param == SAMPLE:
         write_sample(folder, ranks=2, steps=3, progress=False)
     else:
-        source = request.getfixturevalue("real_traces") / "kineto" / request.param
+        source = request.getfixturevalue("kineto_jobs")[request.param]
         shutil.copytree(source, folder, copy_function=shutil.copyfile)
         folder.chmod(0o755)
     return folder
@@ -165,5 +166,5 @@ def test_all_other_formats_are_in_the_matrix(real_traces):
     assert {form for form in OTHER_FORMATS if form.startswith("converted")} == folders
 
 
-def test_all_real_traces_are_in_the_matrix(real_traces):
-    assert set(TRACES) == {path.name for path in (real_traces / "kineto").iterdir()}
+def test_all_real_traces_are_in_the_matrix(kineto_jobs):
+    assert set(TRACES) == set(kineto_jobs)

@@ -20,7 +20,8 @@ _CAUSES = ("host_wait", "kernel_wait", "other")
 def gpu_operations(path: Path) -> list[dict[str, Any]]:
     """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns.
 
-    With ``stream``, ``correlation`` and ``call``: the launching call, or None.
+    With ``stream``, ``correlation`` and ``call``: the launching call, or None. Calls have the same
+    keys; ``tid`` is their thread.
     """
     text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
     document = json.loads(text, strict=False, parse_float=Decimal)
@@ -76,6 +77,7 @@ def _in_ns(event: dict[str, Any]) -> dict[str, Any]:
         "end": start + int(Decimal(event["dur"]) * 1000),
         "correlation": (event.get("args") or {}).get("correlation"),
         "stream": (event.get("args") or {}).get("stream"),
+        "tid": event.get("tid"),
     }
 
 

@@ -103,8 +103,8 @@ def test_a_damaged_file_is_none_or_readable(tmp_path, data):
         assert len(found.trace.events.start_ns) == len(found.trace.events)
 
 
-def test_every_real_trace(real_traces, tmp_path):
-    for path in sorted((real_traces / "kineto").glob("*/*.json*")):
+def test_every_real_trace(kineto_jobs, tmp_path):
+    for path in sorted(path for job in kineto_jobs.values() for path in job.glob("*.json*")):
         trace = load_kineto(path, rank=0)
         write_trace(StoredTrace(trace, {}), "key", tmp_path / "x.arrow")
         assert_same(read_trace(tmp_path / "x.arrow", "key").trace, trace)

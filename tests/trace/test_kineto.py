@@ -176,9 +176,9 @@ def test_not_a_trace(tmp_path):
         load_kineto(path, rank=0)
 
 
-def test_every_real_trace_has_all_its_events_to_the_ns(real_traces):
+def test_every_real_trace_has_all_its_events_to_the_ns(kineto_jobs):
     """Independent reading with the standard library and exact decimals."""
-    paths = sorted((real_traces / "kineto").rglob("*.json.gz"))
+    paths = sorted(path for folder in kineto_jobs.values() for path in folder.glob("*.json.gz"))
     assert paths
     for path in paths:
         table = load_kineto(path, rank=0).events

@@ -1,1 +1,1 @@
-"""Names of kernels: demangled, normalised and shortened."""
+"""Kernel names: demangling, comparing across profilers, and shortening."""

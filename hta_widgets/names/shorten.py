@@ -1,4 +1,14 @@
-"""Shorten the names of kernels and operators, which run to thousands of characters."""
+"""Shorten the names of kernels and operators, which can have thousands of characters.
+
+`short_name` and `kernel_word` shorten one name, `sequence_words` a sequence of names.
+`distinct_names` shortens several names so that different ones stay different: it finds the forks,
+where names that would look alike part from each other, and shows the words there::
+
+    reduce_kernel<128, int, at::Sum>      reduce_kernel<128, …
+    reduce_kernel<512, int, at::Sum>      reduce_kern…512…int…
+    reduce_kernel<512, float, at::Sum>    reduce_ke…512…float…
+                  ↑    ↑                  at most 20 characters
+"""
 
 from __future__ import annotations
 
@@ -23,7 +33,7 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
-    """Remember what is said of some thousand names, without those that would take much memory."""
+    """Cache the results of a function for some thousand names, except for very long names."""
     known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
 
     @wraps(of_name)
@@ -34,7 +44,7 @@ def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
 
 
 def short_name(name: str, width: int = 48) -> str:
-    """Name without ``void`` and argument list, cut in the middle to at most `width` characters.
+    """Drop ``void`` and the argument list, and cut the middle to at most `width` characters.
 
     Examples
     --------
@@ -50,9 +60,9 @@ def short_name(name: str, width: int = 48) -> str:
 
 @remembered
 def kernel_word(name: str) -> str:
-    """Name of a kernel in one word: no namespaces, no template arguments, no signature.
+    """Return a kernel's name in one word: no namespaces, template arguments or signature.
 
-    Words that say nothing by themselves, such as ``Kernel``, keep what stands around them.
+    Words that are too short to mean much, such as ``Kernel``, keep their surroundings.
 
     Examples
     --------
@@ -74,7 +84,7 @@ def kernel_word(name: str) -> str:
 
 
 def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
-    """Write a sequence of kernels for a reader; of a long one the middle is left out.
+    """Write a sequence of kernels in words, leaving out the middle of a long one.
 
     Examples
     --------
@@ -92,7 +102,7 @@ def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
 
 
 def _first_runs(names: Iterable[str], at_most: int) -> list[tuple[str, int]]:
-    """Kernels as words, each with how many follow each other; the rest is not looked at."""
+    """Return the first runs of equal words, each with its length, without reading the rest."""
     runs = groupby(map(kernel_word, names))
     return [(word, sum(1 for _ in run)) for word, run in islice(runs, at_most)]
 
@@ -103,10 +113,11 @@ def _repeated(run: tuple[str, int]) -> str:
 
 
 def distinct_names(names: Sequence[str], width: int = 48) -> list[str]:
-    """Short forms of names of which different ones stay different.
+    """Shorten names so that different names stay different.
 
-    Where `short_name` makes several alike, they go without namespaces, and where that is still too
-    long, without some of what they have in common; as a last resort they are numbered.
+    Names that `short_name` would make equal lose their namespaces, as long as that keeps them
+    different; if they are still too long, they lose some of what they have in common. As a last
+    resort they are numbered.
 
     Examples
     --------
@@ -132,7 +143,7 @@ def cut_in_the_middle(text: str, width: int) -> str:
 
 
 def _without_arguments(name: str) -> str:
-    """Cut the list of arguments that closes a C++ signature."""
+    """Drop the argument list at the end of a C++ signature."""
     if not name.endswith(")"):
         return name
     depth = 0
@@ -144,7 +155,7 @@ def _without_arguments(name: str) -> str:
 
 
 def _by_text(short: Mapping[str, str]) -> list[list[str]]:
-    """Names that have the same short form, in groups."""
+    """Group the names that have the same short form."""
     groups = defaultdict(list)
     for name, text in short.items():
         groups[text].append(name)
@@ -152,7 +163,7 @@ def _by_text(short: Mapping[str, str]) -> list[list[str]]:
 
 
 def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
-    """Short forms that show where the names differ, if there is room for that."""
+    """Return short forms that show where the names differ, or none if there is no room."""
     texts = _plain(names)
     if max(map(len, texts)) <= width:
         return dict(zip(names, texts, strict=True))
@@ -166,7 +177,7 @@ def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
 
 
 def _plain(names: Sequence[str]) -> list[str]:
-    """Names without what is dispensable, as long as that leaves them different."""
+    """Drop arguments and namespaces as far as the names stay different."""
     whole = [name.removeprefix("void ") for name in names]
     bare = [_without_arguments(name) for name in whole]
     for texts in ([_NAMESPACE.sub("", name) for name in bare], bare):
@@ -176,7 +187,17 @@ def _plain(names: Sequence[str]) -> list[str]:
 
 
 def _forks(texts: Sequence[str]) -> list[list[int]]:
-    """Positions at which each text parts from some of the others."""
+    """Find the positions at which each text parts from some of the others.
+
+    In sorted order, two texts share the shortest of the beginnings that neighbours between them
+    share, so running minima from each text outwards give all its forks::
+
+        k<128, int>
+                        shares 2 characters
+        k<512, float>
+                        shares 7
+        k<512, int>     forks at 7, and at min(7, 2) = 2
+    """
     order = sorted(range(len(texts)), key=texts.__getitem__)
     shared = [_in_common(texts[one], texts[other]) for one, other in pairwise(order)]
     forks: list[list[int]] = [[] for _ in texts]
@@ -191,7 +212,7 @@ def _first_word(text: str) -> str:
 
 
 def _in_common(one: str, other: str) -> int:
-    """Length of the beginning that two texts share."""
+    """Return the length of the beginning that two texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -210,9 +231,10 @@ def _character_at(_: str, fork: int) -> tuple[int, int]:
 
 
 def _grown(texts: Sequence[str], parts: Sequence[_Ranges], width: int) -> list[str] | None:
-    """Show the parts of each text and what else fits; None if not even the parts do.
+    """Show the parts of each text and what else fits; return None if not even the parts fit.
 
-    Treating all texts alike keeps them different; filling up each usually does.
+    With equal amounts around the parts of all texts they stay different. Texts that have room left
+    are filled up, unless that makes two of them equal.
     """
     alike = _most_that_fits(texts, parts, width, (0, 0))
     shown = [_cut_out(text, at, *alike) for text, at in zip(texts, parts, strict=True)]
@@ -228,7 +250,11 @@ def _grown(texts: Sequence[str], parts: Sequence[_Ranges], width: int) -> list[s
 def _most_that_fits(
     texts: Sequence[str], parts: Sequence[_Ranges], width: int, most: tuple[int, int]
 ) -> tuple[int, int]:
-    """Grow the head to the end of the first word, then what follows the parts, then the head."""
+    """Return how many characters of the head, and behind each part, fit into the width.
+
+    First the head grows to the end of the first word, then the text behind the parts, then the
+    head again.
+    """
     first_word = max(len(_first_word(text)) for text in texts)
     for grows, limit in ((0, first_word), (1, width), (0, width)):
         while most[grows] < limit:
@@ -241,7 +267,7 @@ def _most_that_fits(
 
 
 def _cut_out(text: str, parts: _Ranges, head: int, follow: int) -> str:
-    """Show the first `head` characters of a text and its parts, `follow` characters longer."""
+    """Show the first `head` characters of a text, and its parts with `follow` more characters."""
     shown, reached = text[:head], min(head, len(text))
     for start, end in parts:
         if start > reached + 1:
@@ -252,7 +278,7 @@ def _cut_out(text: str, parts: _Ranges, head: int, follow: int) -> str:
 
 
 def _numbered(names: Iterable[str], width: int, taken: set[str]) -> dict[str, str]:
-    """Short forms with a number behind all but the first."""
+    """Return short forms with a number behind all but the first."""
     numbered = {}
     for name in list(names)[1:]:
         candidates = (_with_number(short_name(name, width), place, width) for place in count(2))

@@ -1,4 +1,20 @@
-"""Mangled C++ names (``_Z…``) as a reader, and a PyTorch trace, writes them."""
+"""Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as PyTorch traces hold them.
+
+The ABI defines the grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling. It is read
+by recursive descent, one method per rule. Three classes build on each other::
+
+    cursor.Cursor       place in the name, and its numbered parts
+    types.Types         types, template arguments, expressions        PKf        float const*
+    symbols.Symbol      names and functions                           N2at3addE  at::add
+
+A function template, piece by piece::
+
+    _Z N 2at3add I f E E v P T_
+       │         │       │ └─┴─ argument: pointer to the first template argument
+       │         │       └─ return type, which only templates have
+       │         └─ template arguments: float
+       └─ nested name: at::add            void at::add<float>(float*)
+"""
 
 from __future__ import annotations
 
@@ -9,21 +25,22 @@ from hta_widgets.names.demangling.symbols import Symbol
 from hta_widgets.names.demangling.templates import UnreadableError
 
 LONGEST = 2**14
-"""Longer names stay as they are."""
+"""Names with more characters are returned unchanged."""
 
 _MANGLED = re.compile(r"_Z[\w.$]+")
 
 
 def is_mangled(name: str) -> bool:
-    """Tell whether a name looks like a mangled one."""
+    """Whether a name looks mangled."""
     return name.startswith("_Z") and _MANGLED.fullmatch(name) is not None
 
 
 def demangled(name: str) -> str:
-    """Demangle a name of the Itanium C++ ABI; one that is none, or cannot be read, stays as it is.
+    """Demangle a name; return it unchanged if it is not mangled or cannot be read.
 
-    The text is that of ``__cxa_demangle`` in libstdc++, which PyTorch traces hold. Names come from
-    files of unknown origin: the work is bounded, whatever the name.
+    The result is that of ``__cxa_demangle`` in libstdc++, which Kineto calls. Names come from files
+    of unknown origin, and a short one can stand for a text of any length, so depth and length are
+    bounded.
 
     Examples
     --------

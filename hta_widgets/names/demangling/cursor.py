@@ -1,4 +1,17 @@
-"""Walk through a mangled name, and keep what it has named so far."""
+"""The place in a mangled name, and the parts that later ones may refer to.
+
+Mangled names do not repeat themselves: a part that comes again is written as its number in base 36,
+``S_``, ``S0_``, ``S1_``, … The reader has to number the same parts in the same order as the
+compiler::
+
+    _Z N 2at 1f E   R   N S_ 6Tensor E   S1_      at::f(at::Tensor&, at::Tensor&)
+         │          │   │ └─ at      │   └─ at::Tensor&
+         │          │   └─────┬──────┘
+         └─ S_: at  │         └─ S0_: at::Tensor
+                    └─ S1_: at::Tensor&
+
+A part is numbered when it is complete: ``R`` begins before ``N``, but its type is complete later.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +21,14 @@ from hta_widgets.names.demangling.templates import MOST_CHARACTERS, UnreadableEr
 from hta_widgets.names.demangling.words import STANDARD
 
 DEEPEST = 100
-"""Nesting that is followed."""
+"""Names nested more deeply are not read."""
 
 _NUMBER = re.compile(r"\d{1,6}")
 _SEQUENCE = re.compile(r"([0-9A-Z]{0,6})_")
 
 
 class Cursor:
-    """A place in a mangled name, behind its ``_Z``."""
+    """A place in a mangled name, at first behind its ``_Z``."""
 
     def __init__(self, mangled: str) -> None:
         self._mangled = mangled
@@ -26,19 +39,19 @@ class Cursor:
 
     @property
     def rest(self) -> str:
-        """What has not been read."""
+        """The part that has not been read."""
         return self._mangled[self._at :]
 
     def peek(self, size: int = 1) -> str:
-        """Return the next characters."""
+        """Return the next characters without reading them."""
         return self._mangled[self._at : self._at + size]
 
     def at_end(self) -> bool:
-        """Tell whether the list of parameters ends here."""
+        """Whether the list of parameters ends here."""
         return self.peek() in ("", "E", ".")
 
     def take(self, size: int) -> str:
-        """Read characters."""
+        """Read the given number of characters."""
         text = self.peek(size)
         if len(text) < size:
             raise UnreadableError
@@ -53,12 +66,12 @@ class Cursor:
         return True
 
     def expect(self, text: str) -> None:
-        """Read a text that has to come next."""
+        """Read a text that must come next."""
         if not self.accept(text):
             raise UnreadableError
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """Read what a pattern matches."""
+        """Read the match of a pattern, which must come next."""
         found = pattern.match(self._mangled, self._at)
         if not found:
             raise UnreadableError
@@ -70,7 +83,7 @@ class Cursor:
         return self.match(_NUMBER)[0]
 
     def count(self, base: int = 10) -> int:
-        """Read a number that counts from 1: ``_``, ``0_``, ``1_``, ..."""
+        """Read a sequence number, of which ``_`` is 1, ``0_`` is 2 and ``1_`` is 3."""
         digits = self.match(_SEQUENCE)[1]
         try:
             return int(digits, base) + 2 if digits else 1
@@ -78,11 +91,11 @@ class Cursor:
             raise UnreadableError from None
 
     def remember(self, text: str) -> None:
-        """Keep what may be referred to later."""
+        """Number a part, so that ``S…_`` can refer to it."""
         self._seen.append(self.written(text))
 
     def substitution(self) -> str:
-        """Read a reference to what has been named before."""
+        """Read ``S…_``, a reference to an earlier part, or an abbreviation such as ``Ss``."""
         text = STANDARD.get(self.peek(2))
         if text:
             self._at += 2
@@ -94,7 +107,7 @@ class Cursor:
         return self.written(self._seen[number])
 
     def written(self, text: str) -> str:
-        """Return the text, unless too much has been put together by now."""
+        """Return the text after counting it towards the limit."""
         self._written += len(text)
         if self._written > MOST_CHARACTERS:
             raise UnreadableError

@@ -1,4 +1,14 @@
-"""Read names and functions: what a symbol of the Itanium C++ ABI is made of."""
+"""Read names and functions, of which a mangled symbol consists.
+
+=============================  ====================  ==============================
+rule of the ABI                begins with           means
+=============================  ====================  ==============================
+unscoped name                  digit, ``St``, ``S``  ``add``, ``std::add``
+nested name                    ``N`` … ``E``         ``at::native::add``
+local name                     ``Z`` … ``E``         ``f()::{lambda(int)#1}``
+template arguments             ``I`` … ``E``         ``<float, 2>`` behind any name
+=============================  ====================  ==============================
+"""
 
 from __future__ import annotations
 
@@ -21,7 +31,7 @@ _CONTROL = re.compile(r"[\0-\x1f]")
 
 
 class Symbol(Types):
-    """One mangled name, under the reader."""
+    """One mangled name."""
 
     def text(self) -> str:
         """Return the demangled name.
@@ -29,7 +39,7 @@ class Symbol(Types):
         Raises
         ------
         UnreadableError
-            If the name cannot be read, to its end and within bounds.
+            If the name cannot be read to its end, within the limits.
         """
         text = self._whole()
         if _CONTROL.search(text) or not _CLONES.fullmatch(self.rest):
@@ -37,21 +47,21 @@ class Symbol(Types):
         return text + "".join(f" [clone {clone}]" for clone in _CLONE.findall(self.rest))
 
     def address(self) -> str:
-        """Read what a pointer points to; a member function goes without its parameters."""
+        """Read what a pointer points to; parameters of member functions are left out."""
         name = self.name()
         signature = "" if self.at_end() else self._signature(name)[1]
         is_plain = not signature or ("::" in name.text and name.arguments is None)
         return f"&{name.text}" if is_plain else f"&({name.text}{signature})"
 
     def encoding(self) -> str:
-        """Read a function with its parameters, or a variable."""
+        """Read a function with its parameters but without its return type, or a variable."""
         name = self.name()
         if self.at_end():
             return self.written(name.text + name.qualifiers)
         return self.written(name.text + self._signature(name)[1])
 
     def _whole(self) -> str:
-        """Read a function with what it returns, or a variable."""
+        """Read a function with its return type, or a variable."""
         name = self.name()
         if self.at_end():
             return name.text + name.qualifiers
@@ -62,7 +72,7 @@ class Symbol(Types):
         return f"{returned} {text}".lstrip()
 
     def _signature(self, name: Name) -> tuple[str, str]:
-        """Read what a function returns, if its name does not say so, and its parameters."""
+        """Read the return type, which only function templates have, and the parameters."""
         is_template = name.arguments is not None
         returned = self.type() if is_template and name.returns else ""
         text = f"({self.parameters()}){name.qualifiers}"
@@ -71,7 +81,7 @@ class Symbol(Types):
         return resolved(returned, name.arguments), resolved(text, name.arguments)
 
     def name(self) -> Name:
-        """Read a name, with the arguments of its templates."""
+        """Read a name with its template arguments."""
         self.descend()
         if self.accept("N"):
             name = self._nested_name()
@@ -95,7 +105,7 @@ class Symbol(Types):
         return Name(self.written(with_arguments(text, arguments)), arguments)
 
     def _local_name(self) -> Name:
-        """Read what is declared in a function."""
+        """Read a name that is declared inside a function."""
         function = self.encoding()
         self.expect("E")
         name = Name("string literal") if self.accept("s") else self.name()
@@ -103,7 +113,7 @@ class Symbol(Types):
         return name._replace(text=self.written(f"{function}::{name.text}"))
 
     def _nested_name(self) -> Name:
-        """Read a name in namespaces and classes, each of which may be referred to later."""
+        """Read a name with its namespaces and classes, and number each of these."""
         qualifiers = self.qualifiers() + self.reference()
         name, is_new = self._beginning()
         while not self.accept("E"):
@@ -114,7 +124,7 @@ class Symbol(Types):
         return name._replace(text=self.written(name.text), qualifiers=qualifiers)
 
     def _beginning(self) -> tuple[Name, bool]:
-        """Read the first part of a nested name, and tell whether it is new."""
+        """Read the first part of a nested name; return it, and whether it needs a number."""
         if self.accept("St"):
             return Name("std"), False
         if self.peek() == "S":
@@ -122,7 +132,7 @@ class Symbol(Types):
         return Name(self.template_parameter() if self.peek() == "T" else self.part()), True
 
     def _longer(self, name: Name) -> Name:
-        """Read the next part of a nested name, or the arguments of the template that it is."""
+        """Read the next part of a nested name, or the template arguments of its last part."""
         if self.peek() == "I":
             arguments = self.template_arguments()
             return name._replace(text=with_arguments(name.text, arguments), arguments=arguments)
@@ -168,7 +178,7 @@ class Symbol(Types):
 
 
 def _class_word(text: str) -> str:
-    """Name of a class without namespaces and arguments."""
+    """Name of a class without namespaces and template arguments."""
     depth, word = 0, ""
     for letter in text:
         depth += (letter == "<") - (letter == ">")

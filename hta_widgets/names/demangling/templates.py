@@ -1,8 +1,14 @@
-"""Put the arguments of a template where its parameters are named.
+"""Replace the parameters of templates by their arguments.
 
-What a symbol repeats by number (``S6_``) may name a template's parameter, and then means that of
-the function in which it is repeated. So parameters stand as marks in the text until the function
-that they belong to has been read.
+A part that is repeated by number (``S6_``) may contain a template parameter, and then means the
+parameter of the function that repeats it. Parameters therefore stay in the text as marks, and are
+replaced when the function they belong to has been read::
+
+    _Z 1f I i E v T_ S0_      f<int>(int, int)
+                  │  └─ the same mark again
+                  └─ mark of parameter 0
+
+The marks are control characters, which no readable name contains.
 """
 
 from __future__ import annotations
@@ -12,50 +18,55 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 Argument: TypeAlias = "str | list[str]"
-"""Text of an argument, or texts of the members of a pack."""
+"""Text of an argument, or the texts of a pack's members."""
 
 MOST_CHARACTERS = 2**22
-"""Text that is put together for one symbol: a short one can stand for an endless name."""
+"""Limit of the text built for one symbol: each ``S…_`` may double it."""
 
+_PARAMETER_BEGINS, _PARAMETER_ENDS = "\1", "\2"
+_PATTERN_BEGINS, _PATTERN_ENDS = "\3", "\4"
 _NOTHING = "\5"
-_PARAMETER = re.compile("\1(\\d+)\2( const)?(&{0,2})")
-_MARK = re.compile(f"\3([^\3\4]*)\4|{_PARAMETER.pattern}")
+"""What an empty pack leaves; it is removed together with its comma."""
+
+_PARAMETER = re.compile(rf"{_PARAMETER_BEGINS}(\d+){_PARAMETER_ENDS}( const)?(&{{0,2}})")
+_PATTERN = f"{_PATTERN_BEGINS}([^{_PATTERN_BEGINS}{_PATTERN_ENDS}]*){_PATTERN_ENDS}"
+_MARK = re.compile(f"{_PATTERN}|{_PARAMETER.pattern}")
 _NOTHING_IN_A_LIST = re.compile(f", {_NOTHING}|{_NOTHING}, |{_NOTHING}")
 
 
 class UnreadableError(Exception):
-    """The name is not of the grammar, of a part of it that is not read, or too long."""
+    """The name breaks the grammar, uses a part of it that is not supported, or is too long."""
 
 
 def parameter(number: int) -> str:
-    """Mark a template's parameter."""
-    return f"\1{number}\2"
+    """Return the mark of a template's parameter."""
+    return f"{_PARAMETER_BEGINS}{number}{_PARAMETER_ENDS}"
 
 
 def per_member(pattern: str) -> str:
-    """Mark a pattern that stands for one text per member of the pack that it names."""
-    return f"\3{pattern}\4"
+    """Return the mark of a pattern that is repeated for each member of a pack."""
+    return f"{_PATTERN_BEGINS}{pattern}{_PATTERN_ENDS}"
 
 
 def with_arguments(name: str, arguments: Sequence[Argument]) -> str:
-    """Name of a template with its arguments."""
+    """Append arguments to the name of a template."""
     inside = ", ".join(_texts(arguments))
     space = " " if name.endswith("<") else ""
     return f"{name}{space}<{inside}{' ' if inside.endswith('>') else ''}>"
 
 
 def in_lambda(text: str) -> str:
-    """Name the parameters of a lambda's own template as compilers do."""
+    """Write the parameters of a generic lambda as libstdc++ does: ``auto:1``."""
     return _PARAMETER.sub(lambda mark: f"auto:{int(mark[1]) + 1}{mark[2] or ''}{mark[3]}", text)
 
 
 def resolved(text: str, arguments: Sequence[Argument]) -> str:
-    """Put the arguments in the places of the parameters.
+    """Replace the marks of parameters by arguments.
 
     Raises
     ------
     UnreadableError
-        If there are too few, or the text became too long.
+        If there are too few arguments, or the text would become too long.
     """
     _check_length(text, arguments)
     text = _MARK.sub(lambda mark: _apart(_in_place_of(mark, arguments), mark), text)
@@ -69,13 +80,13 @@ def _texts(arguments: Sequence[Argument]) -> Iterator[str]:
 
 def _check_length(text: str, arguments: Sequence[Argument]) -> None:
     members = max((len(each) for each in arguments if isinstance(each, list)), default=0)
-    inserted = text.count("\1") * sum(map(len, _texts(arguments)))
+    inserted = text.count(_PARAMETER_BEGINS) * sum(map(len, _texts(arguments)))
     if (len(text) + inserted) * (members + 1) > MOST_CHARACTERS:
         raise UnreadableError
 
 
 def _apart(text: str, mark: re.Match[str]) -> str:
-    """Keep closing brackets apart, as compilers do."""
+    """Write ``> >`` instead of ``>>``, as libstdc++ does."""
     is_last = mark.string.startswith(">", mark.end())
     return f"{text} " if is_last and text.endswith(">") else text
 
@@ -110,7 +121,7 @@ def _argument(number: str, arguments: Sequence[Argument]) -> Argument:
 
 
 def _qualified(text: str, const: str | None, reference: str) -> str:
-    """Qualify a type that may be so already: of two references the lesser stays."""
+    """Add qualifiers to a type that may already have them; ``&&`` and ``&`` collapse to ``&``."""
     if const and not text.endswith((const, "&")):
         text += const
     if not text.endswith("&"):

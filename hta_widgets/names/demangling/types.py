@@ -1,4 +1,13 @@
-"""Read types, the arguments of templates, and the expressions among them."""
+"""Read types, template arguments, and the expressions among them.
+
+A mangled type is read from the outside in, while C++ writes pointers to functions and arrays around
+the declared name. `HERE`, here ``@``, marks that place while the text grows::
+
+    PFviE                        A2_Pf
+     FviE    void @(int)            Pf    float*
+    P        void (*@)(int)      A2_      float* @[2]
+             void (*)(int)                float* [2]
+"""
 
 from __future__ import annotations
 
@@ -25,13 +34,24 @@ from hta_widgets.names.demangling.words import (
 )
 
 HERE = "\0"
-"""Where the declared name stands in the text of a type, if not behind it: ``void (*\0)(int)``."""
+"""Place of the declared name in the text of a type, where that is not its end."""
 
 _LITERAL = re.compile(r"(n?)([0-9a-f]*)E")
 
 
 class Name(NamedTuple):
-    """A name; the arguments of the template that it ends with; what qualifies it as a function."""
+    """A name that has been read.
+
+    Attributes
+    ----------
+    text : str
+    arguments : list, optional
+        Template arguments at its end.
+    qualifiers : str
+        Those of a member function, such as ``const``.
+    returns : bool
+        A return type follows if it is a template; constructors have none.
+    """
 
     text: str
     arguments: list[Argument] | None = None
@@ -40,26 +60,26 @@ class Name(NamedTuple):
 
 
 class Types(Cursor):
-    """The part of the grammar that names are not needed for."""
+    """The part of the grammar below names; `Symbol` adds names, which contain types again."""
 
     @abstractmethod
     def name(self) -> Name:
-        """Read a name."""
+        """Read a name with its template arguments."""
 
     @abstractmethod
     def part(self) -> str:
-        """Read one part of a name."""
+        """Read one part of a name, between two ``::``."""
 
     @abstractmethod
     def encoding(self) -> str:
-        """Read a function with its parameters, or a variable."""
+        """Read a function with its parameters but without its return type, or a variable."""
 
     @abstractmethod
     def address(self) -> str:
-        """Read a function or a variable that is pointed to."""
+        """Read the function or variable that a pointer points to."""
 
     def parameters(self) -> str:
-        """Read types up to the end of their list."""
+        """Read types up to the end of the list."""
         types = []
         while not self.at_end():
             types.append(plain(self.type()))
@@ -68,7 +88,7 @@ class Types(Cursor):
         return "" if types == ["void"] else ", ".join(types)
 
     def type(self) -> str:
-        """Read a type; all but built-in ones and repetitions may be referred to later."""
+        """Read a type, and number it unless it is built in or a repetition."""
         self.descend()
         text = self._built_in()
         if not text:
@@ -80,18 +100,18 @@ class Types(Cursor):
         return text
 
     def qualifiers(self) -> str:
-        """Read ``const`` and the like."""
+        """Read ``const``, ``volatile`` and ``__restrict``."""
         codes = ""
         while self.peek() in QUALIFIERS:
             codes += self.take(1)
         return "".join(QUALIFIERS[code] for code in reversed(codes))
 
     def reference(self) -> str:
-        """Read what a member function is called on."""
+        """Read the reference qualifier of a member function."""
         return " &" if self.accept("R") else " &&" if self.accept("O") else ""
 
     def template_arguments(self) -> list[Argument]:
-        """Read the arguments of a template."""
+        """Read template arguments; a pack becomes a list."""
         self.expect("I")
         arguments: list[Argument] = []
         while not self.accept("E"):
@@ -100,12 +120,12 @@ class Types(Cursor):
         return arguments
 
     def template_parameter(self) -> str:
-        """Read a parameter of a template."""
+        """Read a template parameter, and return its mark."""
         self.expect("T")
         return parameter(self.count() - 1)
 
     def _readers(self) -> dict[str, Callable[[], str]]:
-        """Readers of types, by the first letter."""
+        """Readers of types by first letter."""
         return {
             **dict.fromkeys(QUALIFIERS, self._qualified),
             **dict.fromkeys(POINTERS, self._pointer),
@@ -227,7 +247,7 @@ class Types(Cursor):
         raise UnreadableError
 
     def _member(self) -> str:
-        """Read a member of a type."""
+        """Read a member of a type: ``T::value``."""
         text = f"{plain(self.type())}::{self.part()}"
         return with_arguments(text, self.template_arguments()) if self.peek() == "I" else text
 
@@ -253,17 +273,17 @@ class Types(Cursor):
 
 
 def plain(text: str) -> str:
-    """Text of a type without a declared name."""
+    """Text of a type in which no name is declared."""
     return text.replace(HERE, "")
 
 
 def declared(text: str, mark: str) -> str:
-    """Put a mark where the declared name stands."""
+    """Put a mark in front of the declared name."""
     return text.replace(HERE, mark + HERE) if HERE in text else text + mark
 
 
 def pointer(text: str, mark: str, space: str = "") -> str:
-    """Pointer or reference to a type; of references to references the lesser stays."""
+    """Return a pointer or reference to a type; ``&`` to ``&&`` collapses to ``&``."""
     if mark in ("&", "&&") and text.endswith("&"):
         return text[:-1] if text.endswith("&&") and mark == "&" else text
     if f"{HERE}(" in text:

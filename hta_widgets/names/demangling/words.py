@@ -1,4 +1,7 @@
-"""What the codes of the Itanium C++ ABI stand for."""
+"""Codes of the Itanium C++ ABI, and how they are written.
+
+See <builtin-type>, <operator-name> and <substitution> in its grammar.
+"""
 
 from __future__ import annotations
 

@@ -145,6 +145,16 @@ DIFFERENT = [
     ("my kernel (a)", "your kernel (a)"),
 ]
 
+TAKEN_FOR_ONE = [
+    ("void f<float>(float*)", "void f<float>(double*)"),
+    ("attn_fwd_0d1d2d", "attn_fwd_0d1d2c"),
+    (
+        "_ZN36_GLOBAL__N__50f1b6c4_4_A_cu_0e96ed381fEv",
+        "_ZN36_GLOBAL__N__71f2b6c4_4_B_cu_1e96ed381fEv",
+    ),
+]
+"""Different kernels that share a name: the limits that the documentation of `compare` lists."""
+
 
 @pytest.mark.parametrize(
     ("normalised", "name"),
@@ -157,6 +167,11 @@ def test_spellings_of_one_kernel(normalised, name):
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_different_kernels_stay_different(one, other):
     assert normalised_kernel_name(one) != normalised_kernel_name(other)
+
+
+@pytest.mark.parametrize(("one", "other"), TAKEN_FOR_ONE)
+def test_known_limits(one, other):
+    assert normalised_kernel_name(one) == normalised_kernel_name(other)
 
 
 @pytest.mark.parametrize(

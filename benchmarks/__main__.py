@@ -1,7 +1,8 @@
 """Measure hta_widgets against HTA: ``python -m benchmarks`` in the checkout.
 
-HTA is installed into an environment of its own. Each measurement is a process of its own, ours and
-HTA's by turns, and each figure the median; ratios say more than seconds do on a shared machine.
+HTA is installed into a separate environment. Each measurement is a separate process, runs of ours
+and of HTA alternate, and each figure is a median. On a shared machine, ratios are more reliable
+than seconds.
 """
 
 from __future__ import annotations

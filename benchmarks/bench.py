@@ -1,4 +1,4 @@
-"""Run both, ours and HTA, on the same traces, by turns."""
+"""Run hta_widgets and HTA alternately on the same traces."""
 
 from __future__ import annotations
 

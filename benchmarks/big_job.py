@@ -1,4 +1,4 @@
-"""Repeat a loaded rank in memory until it has as many kernels as asked for."""
+"""Repeat a loaded rank in memory until it has the requested number of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run each measurement in a process of its own, those to be compared by turns."""
+"""Run each measurement in a separate process; runs to be compared alternate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move every control of every panel as a browser does, and time the answers."""
+"""Move every control of every panel as a browser does, and time the replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTA's own environment, and what the figures were measured on."""
+"""HTA's virtual environment, and the versions and machine of a run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Summarise a job of many ranks, and tell the time and the memory of the whole process tree.
+"""Analyse a job of many ranks; report wall time and peak memory of the process tree.
 
     python benchmarks/many_ranks.py TRACE [TRACE ...] --ranks 256
 
-Each rank is a hard link to one of the traces (of `make_scale.py`, or of `hta_widgets.sample`).
+Each rank is a hard link to one of the traces, such as those that `hta_widgets.sample` writes.
 """
 
 from __future__ import annotations

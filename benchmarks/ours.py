@@ -1,4 +1,4 @@
-"""Measure hta_widgets, as it is in this checkout."""
+"""Measure hta_widgets as checked out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move the sliders of panels in a real JupyterLab, and time each until its charts are drawn."""
+"""Move sliders in a real JupyterLab, and time each step until its charts are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What child processes measure of themselves, and how they say it."""
+"""Timings that child processes take of themselves, and how they report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured: one function for each table."""
+"""The measurements: one function per table of results."""
 
 from __future__ import annotations
 

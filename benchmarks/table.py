@@ -1,4 +1,4 @@
-"""The figures as a table: ours, HTA's, their ratio, the target, and whether it is met."""
+"""Results as a table: ours, HTA's, their ratio, the target, and whether it is met."""
 
 from __future__ import annotations
 

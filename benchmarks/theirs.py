@@ -1,4 +1,4 @@
-"""Measure HTA; runs in HTA's own environment, which has nothing of ours."""
+"""Measure HTA; runs in HTA's environment, where hta_widgets is not installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Write longer traces by repeating a real one, where no better tool is at hand.
+"""Write a longer trace by repeating a real one, if no other tool is available.
 
-Copies follow each other in time and have ids of their own, so that launches find their operations.
-One copy is in memory at a time.
+Copies follow each other in time and get new correlation ids, so that launches still match their
+operations. Only one copy is in memory at a time.
 """
 
 from __future__ import annotations

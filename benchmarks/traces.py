@@ -1,4 +1,4 @@
-"""The traces to measure on: real ones, real ones made longer, or the sample job."""
+"""The traces to measure on: real ones, longer ones made from them, or the sample job."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from benchmarks.suites import SUITES
 from benchmarks.table import markdown
 from benchmarks.traces import SHARED, Traces
 
-_HEADING = "# How fast\n"
+_HEADING = "# Benchmark results\n"
 RESULTS = Path(__file__).parent / "results.md"
 
 
@@ -96,10 +96,12 @@ def _options() -> argparse.Namespace:
 
 
 def _circumstances(bench: Bench, *, quick: bool) -> str:
-    sizes = " A quick run at a tenth of the sizes, which the targets are not for." if quick else ""
-    source = "made longer from real ones" if bench.traces.are_real else "of the sample job"
+    sizes = " A quick run at a tenth of the sizes; targets do not apply." if quick else ""
+    traces = (
+        "real traces, repeated to the given size" if bench.traces.are_real else "the sample job"
+    )
     return (
-        f"{today()}, {machine()}. Medians of {bench.repeats} runs by turns; traces {source}."
+        f"{today()}, {machine()}. Medians of {bench.repeats} alternating runs; {traces}."
         f"{sizes}\n\n"
         f"- ours: {revision()}, {versions(bench.ours.python)}\n"
         f"- HTA: {versions(bench.theirs.python)}\n"

@@ -52,7 +52,7 @@ def load(bench: Bench) -> Iterator[Row]:
             yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"), times_better=times)
             yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=times)
             yield _row(
-                f"{what}: CPU, HTA not marking steps", ours, no_steps, _spent("load", "cpu_s")
+                f"{what}: CPU, HTA without step marking", ours, no_steps, _spent("load", "cpu_s")
             )
             memory = 8.0 if size == bench.large else None
             yield _row(
@@ -63,11 +63,17 @@ def load(bench: Bench) -> Iterator[Row]:
                 unit="MB",
                 times_better=memory,
             )
-            yield _row(f"{what}: CPU with start and imports", ours, theirs, _cpu)
+            yield _row(f"{what}: CPU including interpreter start and imports", ours, theirs, _cpu)
     for name, files in bench.traces.small().items():
         ours, theirs = bench.more_often().both("load", files=files)
         yield _row(f"{name}: wall", ours, theirs, _spent("load", "wall_s"), times_better=1)
-        yield _row(f"{name}: wall with start and imports", ours, theirs, _wall, times_better=1)
+        yield _row(
+            f"{name}: wall including interpreter start and imports",
+            ours,
+            theirs,
+            _wall,
+            times_better=1,
+        )
 
 
 def ranks(bench: Bench) -> Iterator[Row]:
@@ -97,20 +103,18 @@ def reopen(bench: Bench) -> Iterator[Row]:
             once_more += _done(bench.ours.run("dashboard", files=files, cache=cache))
     what = f"{_count(bench.large)} events"
     yield _row(f"{what}: load and fill the cache", filling, [], _spent("open", "wall_s"))
-    yield _row(f"{what}: open again", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
-    yield _row(f"{what}: the first of a session", first, [], _spent("open", "wall_s"))
-    yield _row(f"{what}: open again, ready for all analyses", opening, [], _spent("load", "wall_s"))
+    yield _row(f"{what}: reopen", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
+    yield _row(f"{what}: first open of a session", first, [], _spent("open", "wall_s"))
+    yield _row(f"{what}: reopen, ready for all analyses", opening, [], _spent("load", "wall_s"))
     yield _row(
-        f"{what}: open again, to the first panel's numbers",
+        f"{what}: reopen, to the first panel's numbers",
         dashboards,
         [],
         _spent("first", "wall_s"),
         at_most=FIRST_NUMBERS_S,
     )
-    yield _row(
-        f"{what}: open again, to the whole dashboard", dashboards, [], _spent("whole", "wall_s")
-    )
-    yield _row(f"{what}: the next time", once_more, [], _spent("whole", "wall_s"))
+    yield _row(f"{what}: reopen, to the whole dashboard", dashboards, [], _spent("whole", "wall_s"))
+    yield _row(f"{what}: whole dashboard, second time", once_more, [], _spent("whole", "wall_s"))
 
 
 def analyses(bench: Bench) -> Iterator[Row]:
@@ -129,7 +133,7 @@ def analyses(bench: Bench) -> Iterator[Row]:
         for name, (_, times) in METHODS.items():
             yield Row(f"{what}: {name}", _call(ours, name), _call(theirs, name), times_better=times)
         for name, (_, times) in METHODS.items():
-            text = f"{what}, opened again: {name}"
+            text = f"{what}, reopened: {name}"
             yield Row(text, _call(kept, name), _call(theirs, name), times_better=times)
 
 
@@ -148,7 +152,7 @@ def sequences(bench: Bench) -> Iterator[Row]:
         text, their = f"{what}, {OPERATOR}", _call(theirs, SEQUENCES)
         found, marked = _call(ours, "kernel_sequences"), _call(ours, SEQUENCES)
         yield Row(f"{text}: sequences", found, their, times_better=500)
-        yield Row(f"{text}: and the marked trace", marked, their)
+        yield Row(f"{text}: and the marked trace written", marked, their)
 
 
 def _sequences_of(bench: Bench, files: Files) -> tuple[list[Outcome], list[Outcome]]:
@@ -175,7 +179,7 @@ def sliders(bench: Bench) -> Iterator[Row]:
             limit = WINDOW_S if name.endswith("window_us") else SLIDER_S
             yield Row(f"`{name}`, median of 20 steps", times["median"], at_most=limit)
             judged = limit if times["slides"] else None
-            yield Row(f"`{name}`, worst of them", times["worst"], at_most=judged)
+            yield Row(f"`{name}`, slowest step", times["worst"], at_most=judged)
 
 
 def redraws(bench: Bench) -> Iterator[Row]:
@@ -191,14 +195,14 @@ def redraws(bench: Bench) -> Iterator[Row]:
 SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     "load": ("First load, cache off", load),
     "ranks": ("First load of eight ranks, cache off", ranks),
-    "reopen": ("Cache on, wall", reopen),
+    "reopen": ("Cache on, wall time", reopen),
     "analyses": (
-        "Analyses, CPU of the first call once GPU work and its streams are in order",
+        "Analyses, CPU time of the first call, GPU work already sorted by stream",
         analyses,
     ),
-    "sequences": ("Kernel sequences, CPU", sequences),
-    "sliders": ("Controls, CPU of a step with the answer's JSON", sliders),
-    "redraws": ("Sliders in JupyterLab, from the move to the last chart drawn", redraws),
+    "sequences": ("Kernel sequences, CPU time", sequences),
+    "sliders": ("Controls, CPU time of a step including the reply's JSON", sliders),
+    "redraws": ("Sliders in JupyterLab, wall time from a step to the last chart drawn", redraws),
 }
 """Title and measurements by the name that `--only` takes."""
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.figures.base.downsampling import BLOCK, Extremes, steps_to_draw
+from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.step_lines import (
     POINTS_AT_MOST,
     STRIPS_AT_MOST,
@@ -42,7 +42,7 @@ def test_reduction_keeps_peaks_and_heights(data):
     start = data.draw(st.integers(-5, int(times[-1]) + 5))
     end = start + data.draw(st.integers(1, 60))
     points = data.draw(st.integers(3, 30))
-    kept = steps_to_draw(times, Extremes.of(values), start, end, points)
+    kept = steps_to_draw(times, values, start, end, points)
     assert (np.diff(kept) > 0).all()
     assert len(kept) <= points + 1
     seen = values[(times > start) & (times <= end)]
@@ -53,23 +53,6 @@ def test_reduction_keeps_peaks_and_heights(data):
         drawn = value_at(np.maximum(times[kept], start), values[kept], moment)
         true = value_at(times, values, moment)
         assert drawn == true or (true is None and not kept.size) or moment < times[0]
-
-
-@given(
-    st.lists(
-        st.integers(0, 2**24) | st.floats(0, 1e6, width=32) | st.just(float("inf")), min_size=1
-    ),
-    st.data(),
-)
-def test_extremes_of_any_stretches(values, data):
-    many = np.resize(values, data.draw(st.integers(1, 6 * BLOCK)))
-    places = st.integers(0, many.size)
-    edges = sorted(data.draw(st.sets(places, min_size=2, max_size=6)))
-    stretches = [range(*pair) for pair in pairwise(edges)]
-    least, greatest = Extremes.of(many).between(np.array(edges))
-    for found, extreme in ((least, min), (greatest, max)):
-        assert all(at in stretch for at, stretch in zip(found, stretches, strict=True))
-        assert many[found].tolist() == [extreme(many[[*stretch]]) for stretch in stretches]
 
 
 def test_few_changes_are_drawn_as_they_are():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.figures.base.downsampling import Extremes, steps_to_draw
+from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import Drawing, Trace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.base.text import plot_text
@@ -40,11 +39,6 @@ class StepLine:
     color: str
     time_ns: Times
     values: NDArray[Any]
-
-    @cached_property
-    def extremes(self) -> Extremes:
-        """Of the values, which are read once for all windows."""
-        return Extremes.of(self.values)
 
 
 class StepLines(NamedTuple):
@@ -95,7 +89,7 @@ def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
     stretch = _stretch(drawn, window_us)
     changes = [_changes_on(stretch, line.time_ns) for line in drawn]
     chosen = [
-        steps_to_draw(line.time_ns, line.extremes, *stretch, points)
+        steps_to_draw(line.time_ns, line.values, *stretch, points)
         for line, points in zip(drawn, _shares(changes), strict=True)
     ]
     traces = [

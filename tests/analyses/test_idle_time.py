@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import accumulate
 
 import pandas as pd
 import pytest
@@ -105,6 +106,15 @@ def test_against_brute_force(tmp_path_factory, ranks, delay, by_stream):
     expected = pd.DataFrame(rows, columns=table.columns)
     ours = table.assign(idle_category=table["idle_category"].astype(str))
     pd.testing.assert_frame_equal(ours, expected, check_dtype=False, rtol=1e-9)
+
+
+def test_deviations_are_exact_for_short_intervals_and_for_long_ones(tmp_path):
+    shorter, longer = [1, 2, 5, 3], [10**9 + extra for extra in (7, 1, 4)]
+    starts = accumulate([0, *(each + 1 for each in (*shorter, *longer))])
+    job = open_job(tmp_path, [[kernel(start, 1) for start in starts]])
+    deviations_ns = idle_time(job).streams["std_ns"].tolist()
+    expected = [1000 * statistics.stdev(lengths) for lengths in (shorter, longer)]
+    assert deviations_ns[1:] == pytest.approx(expected, rel=1e-12)
 
 
 def causes(job, **arguments):

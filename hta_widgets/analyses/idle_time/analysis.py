@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time.block_variance import Squares
 from hta_widgets.analyses.idle_time.gaps import Gaps, device_gaps, stream_gaps
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.cutoffs import cutoff_ns
@@ -28,6 +27,7 @@ _UNKNOWN_LAUNCHES = (
     "they count as kernel_wait or other by length, never as host_wait"
 )
 _NO_NUMBER = float("nan")
+_IN_CACHE = 2**13
 _Columns = dict[str, NDArray[np.generic]]
 
 
@@ -188,7 +188,7 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
     return {
         "count": count,
         "mean_ns": spread(mean),
-        "std_ns": spread(_deviations(gaps.squares, mean, first, number)),
+        "std_ns": spread(_deviations(length_ns, mean, first, number)),
         "min_ns": spread(length_ns[first].astype(np.float64)),
         **{
             name: spread(_quantiles(length_ns, first, number, share))
@@ -199,17 +199,20 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
 
 
 def _deviations(
-    lengths: Squares,
+    length_ns: NDArray[np.int64],
     mean: NDArray[np.float64],
     first: NDArray[np.int64],
     number: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Sample standard deviation of runs of intervals; NaN for single ones."""
-    squares = np.empty(mean.size)
-    for run, (begin, count) in enumerate(zip(first.tolist(), number.tolist(), strict=True)):
-        squares[run] = lengths.about(mean[run], begin, begin + count)
-    alone = number == 1
-    return np.where(alone, _NO_NUMBER, np.sqrt(squares / np.where(alone, 1, number - 1)))
+    """Sample standard deviation of each run; NaN for single intervals."""
+    deviations = np.full(mean.size, _NO_NUMBER)
+    for run in np.flatnonzero(number > 1).tolist():
+        difference = length_ns[first[run] : first[run] + number[run]] - mean[run]
+        # Per step of the slider at 1 M kernels: 6.4 ms; 14 to 38 ms with `difference @ difference`,
+        # which starts threads. Prefix sums cancel where short intervals stand beside long ones.
+        squares = np.einsum("i,i->", difference, difference)
+        deviations[run] = np.sqrt(squares / (number[run] - 1))
+    return deviations
 
 
 def _quantiles(

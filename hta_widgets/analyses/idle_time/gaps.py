@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time.block_variance import Squares
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -47,11 +45,6 @@ class Gaps:
     total_ns: Times
     unknown_edges: NDArray[np.int64]
     unknown_ns: Times
-
-    @cached_property
-    def squares(self) -> Squares:
-        """Of `length_ns`, for the deviations of its runs."""
-        return Squares.of(self.length_ns)
 
     def category_edges(self, delay_ns: int) -> NDArray[np.int64]:
         """Bounds of late, shorter and other intervals of each group, one run after the other."""

@@ -19,8 +19,9 @@ def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
     """Count the values that changes lead to, and describe them as pandas does."""
     if not values.size:
         return dict.fromkeys(PER_CHANGE, math.nan) | {"count": 0}
-    described = _describe_floats if values.dtype.kind == "f" else _describe_whole_numbers
-    return dict(zip(PER_CHANGE, described(values), strict=True))
+    std = float(values.std(ddof=1)) if values.size > 1 else math.nan
+    quantiles = np.quantile(values, (0, *QUARTILES.values(), 1)).tolist()
+    return dict(zip(PER_CHANGE, (values.size, float(values.mean()), std, *quantiles), strict=True))
 
 
 def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, float]:
@@ -56,47 +57,8 @@ def _time_by_value(values: NDArray[Any], held_ns: Times) -> tuple[NDArray[Any], 
     if values.dtype.kind == "f":
         distinct, number = np.unique(values, return_inverse=True)
     else:
-        distinct, number = _range(values), values - values.min()
+        # Lengths of queues lie close together: 10 ms for 2 M changes, where sorting takes 108 ms.
+        distinct, number = np.arange(values.min(), values.max() + 1), values - values.min()
     time_ns = np.zeros(distinct.size, dtype=np.int64)
     np.add.at(time_ns, number, held_ns)
     return distinct, time_ns
-
-
-def _range(values: NDArray[Any]) -> NDArray[np.int64]:
-    return np.arange(int(values.min()), int(values.max()) + 1)
-
-
-def _describe_floats(values: NDArray[Any]) -> tuple[float, ...]:
-    ascending, last = np.sort(values), values.size - 1
-    quartiles = [
-        _between(
-            ascending[math.floor(last * share)], ascending[math.ceil(last * share)], last * share
-        )
-        for share in QUARTILES.values()
-    ]
-    std = float(values.std(ddof=1)) if last else math.nan
-    return (values.size, float(values.mean()), std, ascending[0], *quartiles, ascending[-1])
-
-
-def _describe_whole_numbers(values: NDArray[Any]) -> tuple[float, ...]:
-    """Describe numbers that lie close together, from how often each occurs."""
-    distinct, last = _range(values), values.size - 1
-    counts = np.bincount(values - distinct[0])
-    reached = np.cumsum(counts)
-
-    def at(place: int) -> float:
-        return float(distinct[np.searchsorted(reached, place, side="right")])
-
-    mean = float(np.average(distinct, weights=counts))
-    variance = float(np.average(np.square(distinct - mean), weights=counts))
-    std = math.sqrt(variance * values.size / last) if last else math.nan
-    quartiles = [
-        _between(at(math.floor(last * share)), at(math.ceil(last * share)), last * share)
-        for share in QUARTILES.values()
-    ]
-    return (values.size, mean, std, at(0), *quartiles, at(last))
-
-
-def _between(low: float, high: float, place: float) -> float:
-    """Value at a place between two neighbors."""
-    return float(low + (high - low) * (place % 1))

@@ -162,9 +162,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("which", range(len(HOSTILE)))
 def test_hostile_names_cost_little(which):
-    started = time.perf_counter()
+    """Processor time, which a busy machine does not lengthen."""
+    started = time.process_time()
     text = demangled(HOSTILE[which])
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert len(text) < 2**22
 
 

@@ -239,9 +239,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: repr(name[:9]))
 def test_hostile_names_take_linear_time(name):
-    began = time.perf_counter()
+    """Processor time, which a busy machine does not lengthen; quadratic time would be hours."""
+    began = time.process_time()
     normalised_kernel_name(name)
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 PIECES = st.sampled_from(

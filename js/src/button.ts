@@ -1,10 +1,10 @@
 // A button that has the panel do something in Python, one thing at a time.
-import type { ControlContext } from "./controls";
+import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
 import { listen } from "./models";
 import type { ButtonSpec } from "./types";
 
-const PATIENCE = 600_000; // a large file takes long to write
+const TIMEOUT = 600_000; // a large file takes long to write
 
 export function actionButton({ name, label }: ButtonSpec, { model, send, signal }: ControlContext): HTMLButtonElement {
   const button = keepKeys(make("button", { type: "button" }, label));
@@ -14,7 +14,7 @@ export function actionButton({ name, label }: ButtonSpec, { model, send, signal 
     button.setAttribute("aria-busy", String(running() && model.get("_action").name === name));
   };
   const press = () => {
-    if (!running()) send({ _action: { name, number: (model.get("_action").number ?? 0) + 1 } }, model, PATIENCE);
+    if (!running()) send({ _action: { name, number: (model.get("_action").number ?? 0) + 1 } }, model, TIMEOUT);
   };
   button.addEventListener("click", press, { signal });
   listen(model, "change:_action", update, signal);

@@ -1,6 +1,7 @@
 // The figures of a view side by side; a figure keeps its chart while its name stays.
 import { make } from "./dom";
-import { Chart, type Acts, type Plotly } from "./figure";
+import { Chart, type Handlers } from "./figure";
+import type { Plotly } from "./plotly";
 import type { Figure } from "./types";
 
 interface Shown {
@@ -11,14 +12,14 @@ interface Shown {
 export class Charts {
   readonly element = make("div", { className: "hta-figures" });
   #plotly: Promise<Plotly>;
-  #acts: Acts;
+  #handlers: Handlers;
   #signal: AbortSignal;
   #shown = new Map<string, Shown>();
   #latest: readonly Figure[] = [];
 
-  constructor(plotly: Promise<Plotly>, acts: Acts, signal: AbortSignal) {
+  constructor(plotly: Promise<Plotly>, handlers: Handlers, signal: AbortSignal) {
     this.#plotly = plotly;
-    this.#acts = acts;
+    this.#handlers = handlers;
     this.#signal = signal;
   }
 
@@ -46,7 +47,7 @@ export class Charts {
     const known = this.#shown.get(figure.name);
     if (known) return known.chart;
     const stop = new AbortController();
-    const chart = new Chart(figure, plotly, this.#acts, AbortSignal.any([stop.signal, this.#signal]));
+    const chart = new Chart(figure, plotly, this.#handlers, AbortSignal.any([stop.signal, this.#signal]));
     this.#shown.set(figure.name, { chart, stop });
     this.element.append(chart.element);
     return chart;

@@ -1,30 +1,21 @@
 // The row of controls. Each follows its trait whoever changes it: the user, Python or jslink.
 import { actionButton } from "./button";
+import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
-import { listen, type Model } from "./models";
+import { listen } from "./models";
 import { parse, position, track, valueAt } from "./numbers";
 import { integerPicker } from "./picker";
-import { combobox } from "./search";
+import { Combobox } from "./search";
 import type {
   Bounds,
   ChoiceSpec,
   ControlSpec,
   NumberSpec,
-  PanelState,
   PickerSpec,
   SearchSpec,
-  SelectionState,
   SliderSpec,
   ToggleSpec,
 } from "./types";
-
-export interface ControlContext {
-  model: Model<PanelState>;
-  selection: Promise<Model<SelectionState>>;
-  send: (values: Record<string, unknown>, target?: Model, patience?: number) => void;
-  signal: AbortSignal;
-  prefix: string;
-}
 
 const SEGMENTS = 4;
 
@@ -144,7 +135,7 @@ function toggle(spec: ToggleSpec, context: ControlContext): HTMLElement {
 
 function search(spec: SearchSpec, context: ControlContext): HTMLElement {
   const id = `${context.prefix}-${spec.name}`;
-  const box = combobox(spec, id, context.signal, (value) => context.send({ [spec.name]: value }));
+  const box = new Combobox(spec, id, context.signal, (value) => context.send({ [spec.name]: value }));
   follow(spec.name, context, (value) => box.show(String(value)));
   return row("search", make("label", { htmlFor: id }, spec.label), box.input, box.popover);
 }

@@ -1,36 +1,15 @@
 // One chart: drawn once it has a width, redrawn with the theme, resized with its box.
 import { keepKeys, make } from "./dom";
-import { pickAt, stops, type Pick, type Point } from "./picks";
+import { focusablePoints, pickAt, type Pick, type Point } from "./picks";
+import type { Plotly, PlotlyEvent, PlotlyNode } from "./plotly";
 import { template } from "./theme";
 import type { Figure } from "./types";
 import { Zoom, type Zooming } from "./zoom";
 
-interface PlotlyEvent {
-  event?: MouseEvent;
-  points: Point[];
-}
-
-export interface PlotlyNode extends HTMLElement {
-  on(event: "plotly_click", callback: (event: PlotlyEvent) => void): void;
-  on(event: "plotly_relayout", callback: (event: Record<string, unknown>) => void): void;
-  on(event: "plotly_doubleclick", callback: () => void): void;
-  _fullData?: { type: string }[];
-  _fullLayout?: { xaxis?: { range: [number, number] } };
-}
-
-/** What a user does with a chart. */
-export interface Acts {
+/** What happens when a user picks a point of a chart, or zooms. */
+export interface Handlers {
   pick(pick: Pick, add: boolean): void;
   zoom: Zooming;
-}
-
-/** The part of plotly.js that is used here. */
-export interface Plotly {
-  react(node: HTMLElement, data: unknown[], layout: unknown, config: unknown): Promise<unknown>;
-  relayout(node: HTMLElement, changes: Record<string, unknown>): Promise<unknown>;
-  purge(node: HTMLElement): void;
-  Plots: { resize(node: HTMLElement): Promise<unknown> };
-  Fx: { hover(node: HTMLElement, points: Point[]): void };
 }
 
 const HEIGHT = 320;
@@ -53,19 +32,19 @@ export class Chart {
   #node: PlotlyNode;
   #plotly: Plotly;
   #figure: Figure;
-  #acts: Acts;
+  #handlers: Handlers;
   #zoom: Zoom;
   #drawn = ""; // the figure as text; none while it is still to be drawn
   #followed = false;
   #width = 0;
-  #stop = -1;
+  #focused = -1;
 
-  constructor(figure: Figure, plotly: Plotly, acts: Acts, signal: AbortSignal) {
+  constructor(figure: Figure, plotly: Plotly, handlers: Handlers, signal: AbortSignal) {
     this.#figure = figure;
     this.#plotly = plotly;
-    this.#acts = acts;
+    this.#handlers = handlers;
     this.#node = make("div") as HTMLElement as PlotlyNode;
-    this.#zoom = new Zoom(acts.zoom, plotly, this.#node, signal);
+    this.#zoom = new Zoom(handlers.zoom, plotly, this.#node, signal);
     this.element = keepKeys(make("div", { className: "hta-figure" }, this.#caption, this.#zoom.element, this.#node));
     this.element.setAttribute("role", "group");
     this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
@@ -79,7 +58,7 @@ export class Chart {
     this.#caption.textContent = captioned ? figure.name : "";
     const zooms = this.#zoom.show(figure);
     const keys = [
-      ...(stops(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
+      ...(focusablePoints(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
       ...(zooms ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
     ];
     this.element.style.minHeight = `${figure.layout.height ?? HEIGHT}px`;
@@ -137,7 +116,7 @@ export class Chart {
 
   #clicked({ event, points }: PlotlyEvent): void {
     const pick = points[0] && pickAt(this.#figure, points[0]);
-    if (pick) this.#acts.pick(pick, Boolean(event && (event.ctrlKey || event.metaKey || event.shiftKey)));
+    if (pick) this.#handlers.pick(pick, Boolean(event && (event.ctrlKey || event.metaKey || event.shiftKey)));
   }
 
   #key(event: KeyboardEvent): void {
@@ -146,24 +125,24 @@ export class Chart {
   }
 
   #pickKey(event: KeyboardEvent): boolean {
-    const points = stops(this.#figure);
+    const points = focusablePoints(this.#figure);
     if (points.length === 0) return false;
     const step = STEPS[event.key];
-    const here = points[this.#stop];
-    if (step !== undefined) this.#hover(points, this.#stop < 0 && step > 0 ? 0 : this.#stop + step);
+    const here = points[this.#focused];
+    if (step !== undefined) this.#hover(points, this.#focused < 0 && step > 0 ? 0 : this.#focused + step);
     else if (here && (event.key === "Enter" || event.key === " ")) this.#choose(here, event);
     else return false;
     return true;
   }
 
-  #hover(points: Point[], stop: number): void {
-    this.#stop = (stop + points.length) % points.length;
-    const point = points[this.#stop];
+  #hover(points: Point[], place: number): void {
+    this.#focused = (place + points.length) % points.length;
+    const point = points[this.#focused];
     if (point) this.#plotly.Fx.hover(this.#node, [point]);
   }
 
   #choose(point: Point, { ctrlKey, metaKey, shiftKey }: KeyboardEvent): void {
     const pick = pickAt(this.#figure, point);
-    if (pick) this.#acts.pick(pick, ctrlKey || metaKey || shiftKey);
+    if (pick) this.#handlers.pick(pick, ctrlKey || metaKey || shiftKey);
   }
 }

@@ -1,6 +1,6 @@
 declare module "plotly.js/lib/core" {
-  const Plotly: { register(traces: unknown[]): void };
-  export default Plotly;
+  const core: { register(traces: unknown[]): void };
+  export default core;
 }
 
 declare module "plotly.js/lib/*" {

@@ -2,12 +2,13 @@
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import { Charts } from "./charts";
-import { control, type ControlContext } from "./controls";
+import type { ControlContext } from "./context";
+import { control } from "./controls";
 import { make, uniquePrefix } from "./dom";
-import type { Plotly } from "./figure";
 import { listen, resolve, viewOf, type Model } from "./models";
 import css from "./panel.css";
 import { selected, type Pick } from "./picks";
+import type { Plotly } from "./plotly";
 import { Requests } from "./sync";
 import { DataTable } from "./table";
 import { followTheme, isDark, template } from "./theme";

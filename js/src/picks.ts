@@ -24,7 +24,7 @@ export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): P
 }
 
 /** One point for each item that can be selected, in drawing order. */
-export function stops(figure: Figure): Point[] {
+export function focusablePoints(figure: Figure): Point[] {
   const found = new Map<unknown, Point>();
   figure.data.forEach((trace, curveNumber) => {
     (trace.customdata ?? []).forEach((_, place) => {

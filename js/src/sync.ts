@@ -8,7 +8,7 @@ type Values = Record<string, unknown>;
 export class Requests {
   #model: Model<PanelState>;
   #report: (progress: Progress) => void;
-  #patience: number;
+  #timeout: number;
   #longest: number; // of what is pending
   #pending = new Map<Model, Values>();
   #awaited: number | null = null;
@@ -19,18 +19,18 @@ export class Requests {
     model: Model<PanelState>,
     signal: AbortSignal,
     report: (progress: Progress) => void,
-    patience = 20_000,
+    timeout = 20_000,
   ) {
     this.#model = model;
     this.#report = report;
-    this.#patience = this.#longest = patience;
+    this.#timeout = this.#longest = timeout;
     listen(model, "change:_view", () => this.#answered(), signal);
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
   }
 
   /** Give values to the panel's model, or to another one (the selection), and ask for a new view. */
-  send(values: Values, target: Model = this.#model, patience = this.#patience): void {
-    this.#longest = Math.max(this.#longest, patience);
+  send(values: Values, target: Model = this.#model, timeout = this.#timeout): void {
+    this.#longest = Math.max(this.#longest, timeout);
     this.#pending.set(target, { ...this.#pending.get(target), ...values });
     this.#flush();
   }
@@ -52,7 +52,7 @@ export class Requests {
     write(this.#model, { ...values, _req: this.#awaited });
     this.#report("busy");
     this.#timer = setTimeout(() => this.#silence(), this.#longest);
-    this.#longest = this.#patience;
+    this.#longest = this.#timeout;
   }
 
   #answered(): void {

@@ -3,7 +3,7 @@ import { keepKeys, make } from "./dom";
 import type { Progress } from "./sync";
 import type { Answer, View } from "./types";
 
-const HESITATION = 200;
+const BUSY_DELAY = 200;
 const SILENT = "No answer from the kernel: showing the last result";
 export const GONE = "The kernel has gone: showing the last result. Run the cell again.";
 
@@ -47,7 +47,7 @@ export class Words {
     if (progress === "busy" && this.#told.failed) this.tell({});
     this.say(progress === "silent" ? SILENT : (this.#told.text ?? ""));
     this.#computing(false);
-    if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), HESITATION);
+    if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), BUSY_DELAY);
   }
 
   /** What takes long shows: not each step, since whatever the charts inherit restyles all of them. */

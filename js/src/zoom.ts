@@ -1,7 +1,7 @@
 // Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the stretch of x that the parameter
 // holds; an empty list means all of it. Python draws each stretch anew, so that a zoom shows more.
 import { keepKeys, make } from "./dom";
-import type { Plotly, PlotlyNode } from "./figure";
+import type { Plotly, PlotlyNode } from "./plotly";
 import type { Figure, Layout } from "./types";
 
 type Stretch = [start: number, end: number];

@@ -1,6 +1,6 @@
 // Stand-ins for what a notebook gives a widget: models, and plotly.
-import type { Plotly } from "../src/figure";
 import type { Model } from "../src/models";
+import type { Plotly } from "../src/plotly";
 import type { PanelState, View } from "../src/types";
 
 type Callback = () => void;

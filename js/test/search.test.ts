@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { combobox } from "../src/search";
+import { Combobox } from "../src/search";
 import { matches } from "../src/options";
 import type { Option, SearchSpec } from "../src/types";
 
@@ -21,7 +21,7 @@ function open(free_text = false, options = OPTIONS) {
   const spec: SearchSpec = { kind: "search", name: "operator", label: "Operator", options, free_text };
   const pick = vi.fn();
   const stop = new AbortController();
-  const box = combobox(spec, "p-operator", stop.signal, pick);
+  const box = new Combobox(spec, "p-operator", stop.signal, pick);
   box.show("aten::mm");
   document.body.replaceChildren(box.input, box.popover);
   const type = (text: string) => {
@@ -33,7 +33,7 @@ function open(free_text = false, options = OPTIONS) {
   };
   const shown = () => [...box.popover.querySelectorAll("[role=option] span:first-child")].map((each) => each.textContent);
   const active = () => box.popover.querySelector("[aria-selected=true]");
-  return { ...box, pick, type, press, shown, active };
+  return { box, input: box.input, popover: box.popover, pick, type, press, shown, active };
 }
 
 test.each([
@@ -125,9 +125,9 @@ test("names from a trace are text", () => {
 });
 
 test("a value that Python sets is shown, also one that is no option", () => {
-  const { input, show } = open();
-  show("LinearBackward0");
+  const { input, box } = open();
+  box.show("LinearBackward0");
   expect(input.value).toBe("Linear back…");
-  show("my own");
+  box.show("my own");
   expect(input.value).toBe("my own");
 });

@@ -15,7 +15,10 @@ function sourceHash() {
   const sources = readdirSync(join(root, "src")).map((name) => `src/${name}`);
   const sum = createHash("sha256");
   for (const name of [...sources, "build.mjs", "package-lock.json"].sort()) {
-    sum.update(`${name}\0`).update(readFileSync(join(root, name))).update("\0");
+    sum
+      .update(`${name}\0`)
+      .update(readFileSync(join(root, name)))
+      .update("\0");
   }
   return sum.digest("hex");
 }

@@ -1,6 +1,6 @@
 // One chart: drawn once it has a width, redrawn with the theme, resized with its box.
 import { keepKeys, make } from "./dom";
-import { focusablePoints, pickAt, type Pick, type Point } from "./picks";
+import { focusablePoints, type Pick, type Point, pickAt } from "./picks";
 import type { Plotly, PlotlyEvent, PlotlyNode } from "./plotly";
 import { template } from "./theme";
 import type { Figure } from "./types";

@@ -13,7 +13,10 @@ export function describe(chosen: readonly number[], all: readonly number[], noun
 
 /** The integers that a filter such as "3, 8-15" names; all of them when it is empty. */
 export function filter(text: string, all: readonly number[]): number[] {
-  const spans = text.split(/[\s,;]+/).filter(Boolean).map(span);
+  const spans = text
+    .split(/[\s,;]+/)
+    .filter(Boolean)
+    .map(span);
   return spans.length === 0 ? [...all] : all.filter((each) => spans.some(([low, high]) => low <= each && each <= high));
 }
 

@@ -2,7 +2,7 @@
 import type { AnyModel, Host } from "@anywidget/types";
 import type { PanelState, View } from "./types";
 
-// Invariant in its state, so a function for any model takes a model of anything.
+// biome-ignore lint/suspicious/noExplicitAny: AnyModel is invariant in its state, so only `any` stands for every model
 export type Model<State extends Record<string, unknown> = any> = AnyModel<State>;
 
 /** What a panel shows, which travels as text. */

@@ -68,7 +68,9 @@ export class Options {
 
   #activate(active: number): void {
     this.#active = active;
-    this.#items.forEach(({ element }, place) => element.setAttribute("aria-selected", String(place === active)));
+    for (const [place, { element }] of this.#items.entries()) {
+      element.setAttribute("aria-selected", String(place === active));
+    }
     const element = this.#items[active]?.element;
     this.#input.setAttribute("aria-activedescendant", element?.id ?? "");
     element?.scrollIntoView({ block: "nearest" });

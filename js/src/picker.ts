@@ -42,12 +42,7 @@ function arrowKeys(list: HTMLElement, ticks: Tick[], signal: AbortSignal): void 
   list.addEventListener("keydown", move, { signal });
 }
 
-function search(
-  ticks: Tick[],
-  noun: string,
-  signal: AbortSignal,
-  pick: (chosen: number[]) => void,
-): HTMLInputElement {
+function search(ticks: Tick[], noun: string, signal: AbortSignal, pick: (chosen: number[]) => void): HTMLInputElement {
   const input = keepKeys(make("input", { type: "search", placeholder: "3, 8-15: Enter picks them" }));
   input.setAttribute("aria-label", `Filter ${noun}s`);
   const all = ticks.map(({ value }) => value);
@@ -98,7 +93,11 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
   float(popover, open, signal);
   const head = make("div", { className: "hta-popover-head" });
   if (all.length > SEARCHABLE) head.append(search(ticks, noun, signal, pick));
-  head.append(button("All", signal, () => pick(all)), button("None", signal, () => pick([])), hint);
+  head.append(
+    button("All", signal, () => pick(all)),
+    button("None", signal, () => pick([])),
+    hint,
+  );
   popover.append(head, list);
   return picker;
 }

@@ -1,7 +1,8 @@
 // What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item
 // of point i; of a heatmap, that of row i.
-import type { Model } from "./models";
+
 import { afterClick } from "./integers";
+import type { Model } from "./models";
 import type { Figure, SelectionState } from "./types";
 
 export interface Point {

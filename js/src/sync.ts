@@ -1,5 +1,5 @@
 // One recompute in flight, the newest values win, and silence is noticed.
-import { listen, viewOf, type Model } from "./models";
+import { listen, type Model, viewOf } from "./models";
 import type { PanelState } from "./types";
 
 export type Progress = "idle" | "busy" | "silent";
@@ -15,12 +15,7 @@ export class Requests {
   #last = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(
-    model: Model<PanelState>,
-    signal: AbortSignal,
-    report: (progress: Progress) => void,
-    timeout = 20_000,
-  ) {
+  constructor(model: Model<PanelState>, signal: AbortSignal, report: (progress: Progress) => void, timeout = 20_000) {
     this.#model = model;
     this.#report = report;
     this.#timeout = this.#longest = timeout;

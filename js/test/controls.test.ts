@@ -80,7 +80,10 @@ test("a field alone works the same", () => {
 });
 
 test("a choice of few is a row of radio buttons; the value keeps its type", () => {
-  const options: [string, string | number][] = [["One", 1], ["Two", 2]];
+  const options: [string, string | number][] = [
+    ["One", 1],
+    ["Two", 2],
+  ];
   const { element, model, send } = show({ kind: "choice", name: "level", label: "Level", options }, { level: 1 });
   const [one, two] = element.querySelectorAll<HTMLInputElement>("input[type=radio]");
   expect(one?.checked).toBe(true);
@@ -137,7 +140,10 @@ test("picked streams go to the field of that name", async () => {
 });
 
 test("a searched value is sent and followed", () => {
-  const options: [string, string, string][] = [["mm", "aten::mm", "1 ms"], ["add", "aten::add", "2 ms"]];
+  const options: [string, string, string][] = [
+    ["mm", "aten::mm", "1 ms"],
+    ["add", "aten::add", "2 ms"],
+  ];
   const spec: ControlSpec = { kind: "search", name: "operator", label: "Operator", options, free_text: false };
   const { element, model, send } = show(spec, { operator: "aten::mm" });
   const field = input(element, "text");
@@ -168,8 +174,20 @@ test("a button asks once, and again after the answer", () => {
 });
 
 test("a control without a choice is hidden", () => {
-  const ranks = (options: number[]): ControlSpec => ({ kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options });
-  const search = (free_text: boolean): ControlSpec => ({ kind: "search", name: "op", label: "Operator", options: [], free_text });
+  const ranks = (options: number[]): ControlSpec => ({
+    kind: "picker",
+    name: "ranks",
+    label: "Ranks",
+    noun: "rank",
+    options,
+  });
+  const search = (free_text: boolean): ControlSpec => ({
+    kind: "search",
+    name: "op",
+    label: "Operator",
+    options: [],
+    free_text,
+  });
   const hidden = (spec: ControlSpec) => show(spec, { op: "" }).element.hidden;
   expect([ranks([3]), ranks([0, 1]), search(false), search(true)].map(hidden)).toEqual([true, false, true, false]);
 });
@@ -178,16 +196,30 @@ test("every element that takes the focus keeps JupyterLab's keys away", () => {
   const specs: ControlSpec[] = [
     KERNELS,
     { kind: "toggle", name: "memory", label: "Memory" },
-    { kind: "choice", name: "view", label: "View", options: [["A", "a"], ["B", "b"]] },
+    {
+      kind: "choice",
+      name: "view",
+      label: "View",
+      options: [
+        ["A", "a"],
+        ["B", "b"],
+      ],
+    },
     { kind: "search", name: "view", label: "View", options: [["A", "a", ""]], free_text: true },
     { kind: "button", name: "write", label: "Write" },
-    { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: Array.from({ length: 20 }, (_, rank) => rank) },
+    {
+      kind: "picker",
+      name: "ranks",
+      label: "Ranks",
+      noun: "rank",
+      options: Array.from({ length: 20 }, (_, rank) => rank),
+    },
   ];
   for (const spec of specs) {
     const { element } = show(spec, { num_kernels: 1, memory: true, view: "a" });
     const focusable = [...element.querySelectorAll<HTMLElement>("input, select, button, [tabindex]")];
     expect(focusable.length).toBeGreaterThan(0);
-    expect(focusable.filter(({ dataset }) => dataset["lmSuppressShortcuts"] !== "true")).toEqual([]);
+    expect(focusable.filter(({ dataset }) => dataset.lmSuppressShortcuts !== "true")).toEqual([]);
   }
 });
 

@@ -50,7 +50,7 @@ export class FakeModel {
 
   /** What Python does: answer with a view. */
   answer(view: Partial<View>): void {
-    this.state["_view"] = { ...(this.state["_view"] as View), ...view };
+    this.state._view = { ...(this.state._view as View), ...view };
     this.emit("change:_view");
   }
 
@@ -115,7 +115,7 @@ export class FakePlotly {
           _fullLayout: layout,
         });
       },
-      relayout: async (_, changes) => this.tell["plotly_relayout"]?.(changes),
+      relayout: async (_, changes) => this.tell.plotly_relayout?.(changes),
       purge: () => {
         this.purged += 1;
       },

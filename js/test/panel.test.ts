@@ -60,7 +60,7 @@ test("plotly gets a copy, as it writes into what it is given", async () => {
   const drawing = plotly.drawings[0];
   if (drawing) Object.assign(drawing.layout, { height: 1 });
   drawing?.data.pop();
-  expect((model.state["_view"] as View).figures).toEqual([BARS]);
+  expect((model.state._view as View).figures).toEqual([BARS]);
 });
 
 test("text from a trace stays text", async () => {
@@ -94,7 +94,13 @@ test("an error is shown over the last picture, and goes away", async () => {
 test("a figure keeps its chart while its name stays", async () => {
   const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();
-  model.answer({ rev: 1, figures: [{ ...BARS, layout: {} }, { ...BARS, name: "Second" }] });
+  model.answer({
+    rev: 1,
+    figures: [
+      { ...BARS, layout: {} },
+      { ...BARS, name: "Second" },
+    ],
+  });
   await settle();
   expect(el.querySelectorAll(".hta-figure")).toHaveLength(2);
   expect(plotly.drawings[0]?.node).toBe(plotly.drawings[1]?.node);
@@ -116,7 +122,7 @@ test("of several charts only those that changed are drawn again", async () => {
   await settle();
   model.answer({ rev: 1, figures: [structuredClone(BARS), { ...second, layout: { height: 400 } }] });
   await settle();
-  expect(plotly.drawings.map(({ layout }) => layout["height"])).toEqual([300, 300, 400]);
+  expect(plotly.drawings.map(({ layout }) => layout.height)).toEqual([300, 300, 400]);
   expect(plotly.drawings[2]?.node).toBe(plotly.drawings[1]?.node);
 });
 
@@ -139,7 +145,7 @@ test("what changed while a chart was out of sight is drawn when it is seen again
   giveWidth(800);
   for (const resized of boxes) resized();
   await settle();
-  expect(plotly.drawings.map(({ layout }) => layout["height"])).toEqual([300, 400]);
+  expect(plotly.drawings.map(({ layout }) => layout.height)).toEqual([300, 400]);
   vi.unstubAllGlobals();
 });
 
@@ -151,7 +157,7 @@ test("a click on a heatmap selects the rank of the row, and keys go from row to 
   };
   const { el, plotly, selection } = show({ _view: { ...EMPTY_VIEW, figures: [map] } });
   await settle();
-  plotly.tell["plotly_click"]?.({ event: {}, points: [{ curveNumber: 0, pointNumber: [1, 3] }] });
+  plotly.tell.plotly_click?.({ event: {}, points: [{ curveNumber: 0, pointNumber: [1, 3] }] });
   await settle();
   expect(selection.get("ranks")).toEqual([9]);
   el.querySelector(".hta-figure")?.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
@@ -162,7 +168,7 @@ test("a click selects a rank, another one clears it, with Ctrl it adds", async (
   const { plotly, selection, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();
   const click = async (pointNumber: number, ctrlKey = false) => {
-    plotly.tell["plotly_click"]?.({ event: { ctrlKey }, points: [{ curveNumber: 1, pointNumber }] });
+    plotly.tell.plotly_click?.({ event: { ctrlKey }, points: [{ curveNumber: 1, pointNumber }] });
     await settle();
     model.answer({ rev: model.get("_req") as number });
   };
@@ -206,7 +212,11 @@ test("a trace type that this plotly lacks is said, not drawn as something else",
 test("many notices are folded", () => {
   const { el } = show({ _view: { ...EMPTY_VIEW, notices: ["one", "two", "three"] } });
   expect(el.querySelector(".hta-notices summary")?.textContent).toBe("3 notices");
-  expect([...el.querySelectorAll(".hta-notices li")].map(({ textContent }) => textContent)).toEqual(["one", "two", "three"]);
+  expect([...el.querySelectorAll(".hta-notices li")].map(({ textContent }) => textContent)).toEqual([
+    "one",
+    "two",
+    "three",
+  ]);
 });
 
 test("slow answers are announced, and a kernel that has gone too", async () => {
@@ -266,14 +276,14 @@ test("a zoom is asked of Python, a double click asks for everything", async () =
   await settle();
   const all = [...el.querySelectorAll("button")].find(({ textContent }) => textContent === "Show all") as HTMLElement;
   expect(all.hidden).toBe(true);
-  plotly.tell["plotly_relayout"]?.({ "xaxis.range[0]": 100, "xaxis.range[1]": 200 });
+  plotly.tell.plotly_relayout?.({ "xaxis.range[0]": 100, "xaxis.range[1]": 200 });
   expect(model.saved.at(-1)).toEqual({ window_us: [100, 200], _req: 1 });
   model.answer({ rev: 1, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [100, 200] } } }] });
   await settle();
-  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [100, 200] });
+  expect(plotly.drawings.at(-1)?.layout.xaxis).toEqual({ range: [100, 200] });
   expect(model.saved).toHaveLength(1);
   expect(all.hidden).toBe(false);
-  plotly.tell["plotly_doubleclick"]?.();
+  plotly.tell.plotly_doubleclick?.();
   expect(model.saved.at(-1)).toEqual({ window_us: [], _req: 2 });
 });
 
@@ -282,16 +292,16 @@ test("while a newer zoom is on its way, the chart stays where the user went", as
   await settle();
   const zoom = (start: number, end: number) => {
     Object.assign(plotly.drawings.at(-1)?.node ?? {}, { _fullLayout: { xaxis: { range: [start, end] } } });
-    plotly.tell["plotly_relayout"]?.({ "xaxis.range[0]": start, "xaxis.range[1]": end });
+    plotly.tell.plotly_relayout?.({ "xaxis.range[0]": start, "xaxis.range[1]": end });
   };
   zoom(100, 200);
   zoom(120, 150);
   model.answer({ rev: 1, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [100, 200] } } }] });
   await settle();
-  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [120, 150] });
+  expect(plotly.drawings.at(-1)?.layout.xaxis).toEqual({ range: [120, 150] });
   model.answer({ rev: 2, figures: [{ ...LINES, layout: { ...LINES.layout, xaxis: { range: [120, 150] } } }] });
   await settle();
-  expect(plotly.drawings.at(-1)?.layout["xaxis"]).toEqual({ range: [120, 150] });
+  expect(plotly.drawings.at(-1)?.layout.xaxis).toEqual({ range: [120, 150] });
   expect(model.saved).toHaveLength(2);
 });
 

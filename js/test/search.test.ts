@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { Combobox } from "../src/search";
 import { matches } from "../src/options";
+import { Combobox } from "../src/search";
 import type { Option, SearchSpec } from "../src/types";
 
 const EVIL = "<img src=x onerror=alert(1)>";
@@ -31,7 +31,8 @@ function open(free_text = false, options = OPTIONS) {
   const press = (...keys: string[]) => {
     for (const key of keys) box.input.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
   };
-  const shown = () => [...box.popover.querySelectorAll("[role=option] span:first-child")].map((each) => each.textContent);
+  const shown = () =>
+    [...box.popover.querySelectorAll("[role=option] span:first-child")].map((each) => each.textContent);
   const active = () => box.popover.querySelector("[aria-selected=true]");
   return { box, input: box.input, popover: box.popover, pick, type, press, shown, active };
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Requests, type Progress } from "../src/sync";
+import { type Progress, Requests } from "../src/sync";
 import { FakeModel, panelModel } from "./fakes";
 
 beforeEach(() => void vi.useFakeTimers());

@@ -3,7 +3,7 @@ import { isDark, luminance } from "../src/theme";
 
 afterEach(() => {
   document.body.className = "";
-  delete document.body.dataset["jpThemeLight"];
+  delete document.body.dataset.jpThemeLight;
   document.body.style.backgroundColor = "";
 });
 
@@ -17,9 +17,9 @@ test.each([
 });
 
 test("JupyterLab says which theme it has", () => {
-  document.body.dataset["jpThemeLight"] = "false";
+  document.body.dataset.jpThemeLight = "false";
   expect(isDark(document.body)).toBe(true);
-  document.body.dataset["jpThemeLight"] = "true";
+  document.body.dataset.jpThemeLight = "true";
   expect(isDark(document.body)).toBe(false);
 });
 

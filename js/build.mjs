@@ -1,14 +1,18 @@
 // Builds hta_widgets/panels/static: loader.js, panel.js.gz, plotly.js.gz and plotly.LICENSE.txt.
+// With --watch, builds them again whenever a source changes.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { watch } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import * as esbuild from "esbuild";
 
 const root = dirname(fileURLToPath(import.meta.url));
 const outdir = join(root, "..", "hta_widgets", "panels", "static");
+const SAVING_MS = 50; // editors save a file in several steps
 
 // The same sum as source_hash() in hta_widgets/panels/base/front_end.py, which notices a stale build.
 function sourceHash() {
@@ -33,7 +37,7 @@ const common = {
   logLevel: "warning",
 };
 
-const loader = { ...common, entryPoints: ["src/loader.ts"], outdir, banner: { js: `// source ${sourceHash()}` } };
+const loader = { ...common, entryPoints: ["src/loader.ts"], outdir };
 const panel = { ...common, entryPoints: ["src/panel.ts"], loader: { ".css": "text" }, write: false };
 const plotly = {
   ...common,
@@ -63,9 +67,38 @@ async function buildGzipped(name, options) {
   return metafile;
 }
 
-mkdirSync(outdir, { recursive: true });
-await buildGzipped("panel", panel);
-const { inputs } = await buildGzipped("plotly", plotly);
-const rule = `\n\n${"-".repeat(80)}\n\n`;
-writeFileSync(join(outdir, "plotly.LICENSE.txt"), licences(Object.keys(inputs)).join(rule));
-await esbuild.build(loader);
+// The loader comes last: anywidget watches it, and reads the other files anew when it changes.
+async function build(hash) {
+  mkdirSync(outdir, { recursive: true });
+  await buildGzipped("panel", panel);
+  const { inputs } = await buildGzipped("plotly", plotly);
+  const rule = `\n\n${"-".repeat(80)}\n\n`;
+  writeFileSync(join(outdir, "plotly.LICENSE.txt"), licences(Object.keys(inputs)).join(rule));
+  await esbuild.build({ ...loader, banner: { js: `// source ${hash}` } });
+}
+
+let built = "";
+
+async function buildIfChanged() {
+  try {
+    const hash = sourceHash();
+    if (hash === built) return;
+    built = hash;
+    await build(hash);
+    console.log(`Built at ${new Date().toLocaleTimeString()}`);
+  } catch (error) {
+    if (!error.errors) console.error(error.message); // esbuild has reported its own
+  }
+}
+
+async function buildOnChange() {
+  await buildIfChanged();
+  console.log("Watching js/src");
+  for await (const _ of watch(join(root, "src"))) {
+    await setTimeout(SAVING_MS);
+    await buildIfChanged();
+  }
+}
+
+if (process.argv.includes("--watch")) await buildOnChange();
+else await build(sourceHash());

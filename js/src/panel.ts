@@ -15,8 +15,9 @@ import { followTheme, isDark, template } from "./theme";
 import type { AssetsState, PanelState, SelectionState } from "./types";
 import { GONE, Words } from "./words";
 
-// This module runs once per page.
-document.head.append(make("style", { textContent: css }));
+// This module runs once per page, and once more after each build that is reloaded.
+document.getElementById("hta-style")?.remove();
+document.head.append(make("style", { id: "hta-style", textContent: css }));
 
 /** Tell Python whether the panel is in sight: unseen panels are not recomputed. */
 function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {

@@ -341,3 +341,9 @@ test("nothing is left listening or drawn when the view goes", async () => {
   expect(plotly.purged).toBe(1);
   expect(model.get("_visible")).toBe(false);
 });
+
+test("the style of a rebuilt module replaces the one before", async () => {
+  vi.resetModules();
+  await import("../src/panel");
+  expect(document.querySelectorAll("style")).toHaveLength(1);
+});

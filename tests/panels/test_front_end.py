@@ -10,6 +10,7 @@ import pytest
 
 from hta_widgets.panels.base import front_end
 from hta_widgets.panels.base.assets import shared_assets
+from hta_widgets.panels.base.panel import Panel
 
 
 def test_the_build_is_up_to_date():
@@ -57,3 +58,17 @@ def test_closed_assets_are_made_anew():
     first = shared_assets()
     first.close()
     assert shared_assets() is not first
+
+
+def test_a_new_loader_brings_new_modules_with_it(tmp_path, monkeypatch):
+    assets = shared_assets()
+    before = dict(assets.sums)
+    for name in ("panel", "plotly"):
+        shutil.copy(front_end.static_file(f"{name}.js.gz"), tmp_path)
+    (tmp_path / "panel.js.gz").write_bytes(gzip.compress(b"rebuilt"))
+    monkeypatch.setattr(front_end, "STATIC", tmp_path)
+    Panel._esm.changed.emit(str(Panel._esm))
+    assert gzip.decompress(assets.files["panel"]) == b"rebuilt"
+    assert assets.sums["panel"] != before["panel"]
+    assert assets.sums["plotly"] == before["plotly"]
+    assets.close()

@@ -7,6 +7,7 @@ only a loader.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import anywidget
 from traitlets import Dict, Unicode
@@ -33,10 +34,22 @@ class Assets(SharedModel):
 _shared: list[Assets] = []
 
 
+def _built_modules() -> dict[str, Any]:
+    files = {name: static_file(f"{name}.js.gz").read_bytes() for name in MODULES}
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return {"files": files, "sums": sums}
+
+
 def shared_assets() -> Assets:
     """Return the assets of this kernel, made when the first panel is."""
     if not _shared or _shared[0].comm is None:
-        files = {name: static_file(f"{name}.js.gz").read_bytes() for name in MODULES}
-        sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-        _shared[:] = [Assets(files=files, sums=sums)]
+        _shared[:] = [Assets(**_built_modules())]
     return _shared[0]
+
+
+def reload_assets(_loader: str) -> None:
+    """Send rebuilt modules to the browser, before the new loader imports them into open panels."""
+    for assets in _shared:
+        with assets.hold_sync():
+            for name, value in _built_modules().items():
+                setattr(assets, name, value)

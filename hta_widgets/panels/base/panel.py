@@ -14,7 +14,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.actions import answer, reason
-from hta_widgets.panels.base.assets import shared_assets
+from hta_widgets.panels.base.assets import reload_assets, shared_assets
 from hta_widgets.panels.base.controls import Control
 from hta_widgets.panels.base.front_end import static_file
 from hta_widgets.panels.base.latest import Latest
@@ -333,3 +333,8 @@ class Panel(anywidget.AnyWidget):
             "text/html": html_summary(self._spec["title"], self._view),
         }
         return {**data, **texts}, metadata
+
+
+# With ANYWIDGET_HMR=1, anywidget watches the loader and sends each new one to all panels. Connected
+# before any panel is, the assets arrive first.
+Panel._esm.changed.connect(reload_assets)  # type: ignore[attr-defined]  # noqa: SLF001

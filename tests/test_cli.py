@@ -126,10 +126,10 @@ def test_open_of_a_file_url_writes_its_path(tmp_path: Path) -> None:
     ("url", "words"),
     [
         ("memory://nowhere", "memory://nowhere does not exist"),
-        ("nope://a", "nope://a is of no protocol that fsspec knows"),
+        ("nope://a", "nope://a has a protocol that fsspec does not know"),
         ("file:///nowhere/at/all", "does not exist"),
-        ("https://me:hunter2@host/a.json", "https://***@host/a.json: the notebook would keep"),
-        ("https://host/a.json?sig=hunter2", "https://host/a.json?***: the notebook would keep"),
+        ("https://me:hunter2@host/a.json", "https://***@host/a.json: the notebook would store"),
+        ("https://host/a.json?sig=hunter2", "https://host/a.json?***: the notebook would store"),
     ],
 )
 def test_url_that_cannot_be_opened_is_one_line_and_code_2(

@@ -54,7 +54,7 @@ def test_only_the_newest_are_listed(
     for rank in range(12):
         keep(tmp_path / "a.json", rank)
     lines = said(capsys).splitlines()
-    assert lines[-1] == "and 2 that were used before"
+    assert lines[-1] == "and 2 more, used earlier"
     assert len(lines) == 3 + 2 + 10 + 1
     assert folder.is_dir()
 
@@ -70,10 +70,10 @@ def test_clear_leaves_what_is_not_its_own(
         (folder / name).touch()
     [entry] = cache_files.entries(folder)
     text = said(capsys, "--clear")
-    assert text == f"removed 1 trace, {(entry.size + 1000) / 1000:.3g} kB, from {folder}\n"
+    assert text == f"removed 1 trace ({(entry.size + 1000) / 1000:.3g} kB) from {folder}\n"
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     assert sorted(left) == sorted(foreign)
-    assert said(capsys, "--clear").startswith("removed 0 traces, 0 bytes")
+    assert said(capsys, "--clear").startswith("removed 0 traces (0 bytes)")
 
 
 def test_files_of_others_and_damaged_ones_are_named_as_such(
@@ -81,7 +81,7 @@ def test_files_of_others_and_damaged_ones_are_named_as_such(
 ) -> None:
     folder.mkdir()
     (folder / f"x{cache_files.SUFFIX}").write_bytes(b"no Arrow")
-    assert "of another version, or damaged" in said(capsys)
+    assert "damaged, or written by another version" in said(capsys)
     said(capsys, "--clear")
     assert not list(folder.iterdir())
 

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="hta-widgets", description="Find out in a notebook why a GPU job is slow."
+        prog="hta-widgets", description="Find out why a GPU job is slow, in a notebook."
     )
     parser.add_argument("--version", action="version", version=f"hta-widgets {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -65,7 +65,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         type=Path,
         default=Path("hta_widgets_demo"),
         metavar="FOLDER",
-        help="where to write traces and notebook (default: %(default)s)",
+        help="where to write the traces and the notebook (default: %(default)s)",
     )
     demo.add_argument("--ranks", type=int, default=4, help="number of GPUs (default: 4)")
     demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
@@ -77,7 +77,10 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     open_ = commands.add_parser("open", help="open the dashboard of your traces")
     open_.add_argument(
-        "traces", nargs="+", metavar="TRACE", help="a trace folder, or trace files: paths or URLs"
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="a folder of traces, or trace files; paths or URLs",
     )
     open_.add_argument(
         "--folder",
@@ -90,16 +93,20 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cache = commands.add_parser("cache", help="show or clear the traces that were read before")
-    cache.add_argument("--clear", action="store_true", help="remove them")
+    cache = commands.add_parser("cache", help="show or clear the trace cache")
+    cache.add_argument("--clear", action="store_true", help="remove all cached traces")
     cache.set_defaults(run=_say_cache)
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-browser", action="store_true", help="print the address, open no browser"
+        "--no-browser",
+        action="store_true",
+        help="print the address instead of opening a browser",
     )
-    parser.add_argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next)")
+    parser.add_argument(
+        "--port", type=int, help="JupyterLab port (default: 8888 or the next free one)"
+    )
 
 
 def _open_notebook(

@@ -44,7 +44,7 @@ def shown(folder: Path | None) -> str:
     if found:
         lines += ["", f"{'last used':<16}  {'size':>11}  trace", *map(_line, found[:SHOWN_AT_MOST])]
     if len(found) > SHOWN_AT_MOST:
-        lines.append(f"and {len(found) - SHOWN_AT_MOST} that were used before")
+        lines.append(f"and {len(found) - SHOWN_AT_MOST} more, used earlier")
     return "\n".join(lines) + "\n"
 
 
@@ -55,9 +55,9 @@ def cleared(folder: Path | None) -> str:
     there = len(entries(folder))
     removed = clear(folder)
     left = len(entries(folder))
-    words = f"removed {_traces(there - left)}, {bytes_in_words(removed)}, from {folder}"
+    words = f"removed {_traces(there - left)} ({bytes_in_words(removed)}) from {folder}"
     if left:
-        words += f"; {left} are in use or may not be removed"
+        words += f"; {left} could not be removed (in use, or no permission)"
     return _printable(words) + "\n"
 
 

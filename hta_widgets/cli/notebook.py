@@ -14,13 +14,12 @@ from hta_widgets.cli.traces import GivenTrace
 _DEMO_INTRODUCTION = """\
 # First look
 
-The traces in the folder `trace` are those of a training job on {ranks} GPUs. The job never ran: it
-was simulated, with four bottlenecks planted in it. Change a control or click a bar, and all panels
-follow.
+The traces in the folder `trace` come from a simulated training job on {ranks} GPUs with four
+planted bottlenecks. Change a control or click a bar, and all panels follow.
 
 1. Which rank is slow, and what do the others do in the meantime?
 2. How much of the communication is hidden behind computation?
-3. How much of the time do the GPUs do nothing?\
+3. How much of the time are the GPUs idle?\
 """
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\
@@ -31,7 +30,7 @@ dashboard = Dashboard(job)
 dashboard\
 """
 _GOING_ON = """\
-What a panel shows is also a value: the result of the analysis for the controls as they are now.\
+What a panel shows is also available in Python: the result for the current controls.\
 """
 _FINDINGS = """\
 for name, panel in dashboard.panels.items():

@@ -47,8 +47,9 @@ class GivenTrace(NamedTuple):
     def _remote(cls, url: str) -> GivenTrace:
         if shown(url) != url:
             msg = (
-                f"{shown(url)}: the notebook would keep the user, password or query of this URL; "
-                "give credentials by the environment or configuration of its file system's package"
+                f"{shown(url)}: the notebook would store the user, password or query string of "
+                "this URL; pass credentials through the environment or the configuration of the "
+                "file-system package instead"
             )
             raise RemoteError(msg)
         RemoteFiles(url).root()

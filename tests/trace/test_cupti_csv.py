@@ -107,10 +107,10 @@ def test_any_form_of_csv(tmp_path):
 def test_missing_tables_are_named(tmp_path):
     trace = load_text(tmp_path, "start,name,dur\n1,cudaMalloc,1\n", "cuda_runtime.csv")
     assert notices_of(trace) == [
-        "conc_kernel.csv is missing: no kernels are known",
-        "cuda_driver.csv is missing: no calls of the CUDA driver are known",
-        "gpu_memcpy.csv is missing: no copies are known",
-        "gpu_memset.csv is missing: no fills are known",
+        "conc_kernel.csv is missing, so there are no kernels",
+        "cuda_driver.csv is missing, so there are no CUDA driver API calls",
+        "gpu_memcpy.csv is missing, so there are no copies",
+        "gpu_memset.csv is missing, so there are no memsets",
     ]
 
 
@@ -121,7 +121,7 @@ def test_serial_kernels(tmp_path):
     assert "not comparable" in notices_of(serial)[0]
     both = load_text(tmp_path, "start,name,dur\n1,concurrent,1\n")
     assert [event[1] for event in events_of(both)] == ["concurrent"]
-    assert notices_of(both)[0] == "kernel.csv is left out, since conc_kernel.csv holds the kernels"
+    assert notices_of(both)[0] == "kernel.csv is ignored because conc_kernel.csv has the kernels"
 
 
 def test_tables_without_what_is_needed(tmp_path):
@@ -129,8 +129,8 @@ def test_tables_without_what_is_needed(tmp_path):
     write_text(tmp_path, "", "cuda_driver.csv")
     write_text(tmp_path, "start,name\n1,cudaMalloc\n", "cuda_runtime.csv")
     assert notices_of(load_cupti_csv(tmp_path, 0))[:2] == [
-        "cuda_runtime.csv is left out: it has no columns start, name, and dur or end",
-        "cuda_driver.csv is left out: it has no columns start, name, and dur or end",
+        "cuda_runtime.csv is left out: it needs the columns start, name, and dur or end",
+        "cuda_driver.csv is left out: it needs the columns start, name, and dur or end",
     ]
 
 
@@ -138,7 +138,7 @@ def test_end_where_there_is_no_duration(tmp_path):
     text = "name,start,end\na,1.250,3.5\nb,5,4\n"
     trace = load_text(tmp_path, text)
     assert events_of(trace) == [(Kind.KERNEL, "a", 1250, 2250)]
-    assert "1 rows of conc_kernel.csv cannot be read and are left out" in notices_of(trace)
+    assert "1 unreadable rows of conc_kernel.csv are left out" in notices_of(trace)
 
 
 def test_duration_goes_before_end(tmp_path):
@@ -151,7 +151,7 @@ def test_rows_that_cannot_be_read(tmp_path):
     text = "\n".join(["start,name,dur", *rows, "1,too,many,columns", "12"])
     trace = load_text(tmp_path, text)
     assert [event[1] for event in events_of(trace)] == ["a", "i"]
-    assert "8 rows of conc_kernel.csv cannot be read and are left out" in notices_of(trace)
+    assert "8 unreadable rows of conc_kernel.csv are left out" in notices_of(trace)
 
 
 def test_ids_that_are_no_numbers(tmp_path):
@@ -264,7 +264,7 @@ def test_times_of_another_clock_are_taken_as_they_are(tmp_path):
 
 def test_times_with_too_few_digits_are_refused(tmp_path):
     coarse = "start,name,dur\n1.732611e+15,a,1\n1.732611E15,b,1\n"
-    with pytest.raises(TraceFormatError, match="all digits of µs are needed"):
+    with pytest.raises(TraceFormatError, match="write all digits of the µs"):
         load_text(tmp_path, coarse)
     trace = load_text(tmp_path, f"{coarse}1.732611000000000125e15,c,1\n")
     assert events_of(trace) == [(Kind.KERNEL, "c", NOW_NS + 125, 1000)]
@@ -298,7 +298,7 @@ def test_a_table_that_ends_in_the_middle(tmp_path):
     file.write_bytes(file.read_bytes()[:-30])
     trace = load_cupti_csv(tmp_path, 0)
     assert len(trace.events) == 9
-    assert notices_of(trace)[-1] == "1 rows of conc_kernel.csv cannot be read and are left out"
+    assert notices_of(trace)[-1] == "1 unreadable rows of conc_kernel.csv are left out"
 
 
 def test_tables_without_rows(tmp_path):
@@ -323,7 +323,7 @@ def test_what_is_a_folder_of_tables(tmp_path, file, text, is_folder):
     write_text(tmp_path, text, file)
     assert is_cupti_folder(tmp_path) is is_folder
     if not is_folder:
-        with pytest.raises(TraceFormatError, match="no table of CUPTI activities"):
+        with pytest.raises(TraceFormatError, match="no CUPTI activity table"):
             load_cupti_csv(tmp_path, 0)
 
 

@@ -181,7 +181,7 @@ def test_byte_order_mark(tmp_path):
         (b"", "empty"),
         (b'{"a": 1}', "no 'traceEvents'"),
         (b'{"traceEvents": 5}', "no 'traceEvents'"),
-        (b"\x1f\x8b not gzip at all", "empty or cannot be unpacked"),
+        (b"\x1f\x8b not gzip at all", "empty or cannot be decompressed"),
     ],
 )
 def test_what_is_no_trace_says_so_and_names_the_file(tmp_path, content, words):

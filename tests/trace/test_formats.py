@@ -83,7 +83,7 @@ def test_a_new_format_is_opened_alone_and_by_url(tmp_path):
 def test_a_folder_of_two_formats_is_refused(tmp_path):
     write_tiny(tmp_path / "rank0.tiny")
     (tmp_path / "rank0.json").write_text('{"traceEvents": []}', encoding="utf-8")
-    with pytest.raises(TraceFormatError, match=r"several formats.*a tiny table"):
+    with pytest.raises(TraceFormatError, match=r"different formats.*a tiny table"):
         open_trace(tmp_path)
 
 

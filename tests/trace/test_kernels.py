@@ -91,7 +91,7 @@ def test_own_rules_come_first(tmp_path):
     ("rules", "words"),
     [
         ({"COMMS": ["x"]}, "COMPUTATION, COMMUNICATION, MEMORY, OTHER"),
-        ({"MEMORY": ["("]}, "no regular expression"),
+        ({"MEMORY": ["("]}, "not a valid regular expression"),
     ],
 )
 def test_wrong_rules_say_what_is_wrong(rules, words):

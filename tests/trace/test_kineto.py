@@ -75,7 +75,7 @@ def test_events_left_out_are_counted(tmp_path):
     trace = load(tmp_path, events)
     assert len(trace.events) == 1
     halves, timeless = (notice.text() for notice in trace.notices)
-    assert halves.startswith("2 begin or end marks (phases B and E) are left out")
+    assert halves.startswith("2 begin and end events (phases B and E) are left out")
     assert timeless == "3 events without a readable time and duration are left out"
 
 
@@ -155,7 +155,7 @@ def test_cut_off_file_says_so(tmp_path):
     path.write_text(path.read_text()[:-200])
     trace = load_kineto(path, rank=0)
     assert 0 < len(trace.events) < 9
-    assert f"its {len(trace.events)} whole events are loaded" in trace.notices[0].text()
+    assert f"its {len(trace.events)} complete events are loaded" in trace.notices[0].text()
 
 
 def test_empty_list_of_events(tmp_path):

@@ -151,7 +151,7 @@ def test_rows_that_are_no_calls_are_left_out(write):
     trace = load(path)
     assert named(trace.events) == ["cudaLaunchKernel"]
     assert said(trace) == [
-        "2 rows of the table of CUDA calls are no calls (backtraces, say) and are left out"
+        "2 rows of the CUDA API table that are not calls (such as backtraces) are left out"
     ]
 
 
@@ -190,7 +190,7 @@ def test_ranges(write):
         (Kind.ANNOTATION, ""),
     ]
     assert events.duration_ns.tolist() == [100, 89, 78, 67, 0, 1, 1]
-    assert said(trace) == ["1 NVTX ranges had not ended when the recording did, and are left out"]
+    assert said(trace) == ["1 NVTX ranges still open at the end of the recording are left out"]
 
 
 def test_ranges_named_after_steps_are_steps(write):
@@ -254,7 +254,7 @@ def test_tables_without_times_say_how_much_is_left_out(write):
     trace = load(write({KERNEL: [{"deviceId": 0}, {"deviceId": 1}], NVTX: [{"text": "range"}]}))
     assert len(trace.events) == 0
     assert {text for text in said(trace) if "start" in text} == {
-        "2 rows without a start and an end after it are left out"
+        "2 rows without a valid start and end are left out"
     }
 
 
@@ -319,7 +319,7 @@ def test_one_process_of_several(write):
     assert launch_rows(first.events).tolist() == [-1, -1, 0]
     assert named(second.events, Kind.ANNOTATION) == ["x"]
     assert (first.origin_ns, second.origin_ns) == (2, 0)
-    assert said(first) == ["1 rows that do not name their process are left out"]
+    assert said(first) == ["1 rows without a process id are left out"]
     assert len(load(path).events) == 8
 
 

@@ -219,7 +219,7 @@ def test_other_columns_are_refused(tmp_path, columns):
 
 def test_files_that_unpack_without_end_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(nsys_recipe, "MOST_ROWS", 2)
-    with pytest.raises(TraceFormatError, match="3 rows, of at most 2"):
+    with pytest.raises(TraceFormatError, match="3 rows; the limit is 2"):
         load(tmp_path, [(0, 1, "Compute")] * 3)
 
 

@@ -120,7 +120,7 @@ def test_nothing_there(tmp_path, make, words):
 
 def test_folder_without_traces_says_what_it_has(tmp_path):
     (tmp_path / "readme.txt").touch()
-    with pytest.raises(TraceNotFoundError, match=r"holds no trace: it has readme\.txt"):
+    with pytest.raises(TraceNotFoundError, match=r"has no trace: it has readme\.txt"):
         open_trace(tmp_path)
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(TraceNotFoundError, match=r"a\.json have no 'traceEvents'"):

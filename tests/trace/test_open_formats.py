@@ -64,7 +64,7 @@ def test_file_and_folder_of_exports(tmp_path):
     sqlite(tmp_path / "a_rank10.sqlite", (12, 0))
     job = opened(tmp_path)
     assert formats_of(job) == {3: NSYS, 10: NSYS}
-    assert job.notices[0] == "ranks 3, 10 are numbered by their file names"
+    assert job.notices[0] == "ranks 3, 10 are taken from the file names"
 
 
 def test_processes_of_one_export_are_ranks(tmp_path):
@@ -74,7 +74,7 @@ def test_processes_of_one_export_are_ranks(tmp_path):
         1: owner(11) >> 24,
     }
     assert [len(job.rank(rank).trace.events) for rank in job.ranks] == [2, 2]
-    assert job.notices[0] == "ranks 0-1 are numbered by the device that each process uses"
+    assert job.notices[0] == "ranks 0-1 are taken from the device of each process"
 
 
 def test_devices_of_one_process_stay_in_its_rank(tmp_path):
@@ -132,7 +132,7 @@ def test_a_recording_has_to_be_exported(tmp_path):
 def test_another_database(tmp_path):
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("create table anything (x)")
-    with pytest.raises(TraceFormatError, match="no export of Nsight Systems"):
+    with pytest.raises(TraceFormatError, match="not an Nsight Systems export"):
         open_trace(tmp_path / "other.db")
     sqlite(tmp_path / "report.sqlite", (11, 0))
     assert opened(tmp_path).notices[0] == "other.db is not a trace and is left out"
@@ -148,9 +148,9 @@ def test_a_cut_off_export_says_to_export_again(tmp_path):
 def test_formats_are_not_mixed(tmp_path):
     write(tmp_path / "rank-0.json", EVENTS)
     export = sqlite(tmp_path / "rank1.sqlite", (11, 0))
-    with pytest.raises(TraceFormatError, match=r"several formats.*PyTorch.*Nsight"):
+    with pytest.raises(TraceFormatError, match=r"different formats.*PyTorch.*Nsight"):
         open_trace(tmp_path)
-    with pytest.raises(TraceFormatError, match="several formats"):
+    with pytest.raises(TraceFormatError, match="different formats"):
         open_trace([tmp_path / "rank-0.json", export])
 
 
@@ -158,13 +158,13 @@ def test_a_mapping_takes_one_rank_each(tmp_path):
     one = sqlite(tmp_path / "one.sqlite", (11, 0))
     assert opened({7: one}).ranks == (7,)
     several = sqlite(tmp_path / "several.sqlite", (11, 0), (12, 1))
-    with pytest.raises(RankError, match="holds 2 ranks"):
+    with pytest.raises(RankError, match="has 2 ranks"):
         open_trace({0: several})
 
 
 def test_a_folder_of_folders_names_them(tmp_path):
     (tmp_path / "runs" / "first").mkdir(parents=True)
-    with pytest.raises(TraceNotFoundError, match=r"give one of its folders.*\(first\)"):
+    with pytest.raises(TraceNotFoundError, match=r"if its folders \(first\) hold traces, give one"):
         open_trace(tmp_path / "runs")
 
 
@@ -183,6 +183,6 @@ def test_only_pytorch_traces_are_written_again(tmp_path):
 def test_what_a_format_lacks_is_said(tmp_path):
     job = opened(write_recipe_folder(tmp_path, ranks=2, segments=8)[0].parent)
     assert job.notices[-1] == (
-        "ranks 0-1: a folder of the Nsight Systems overlap recipe holds no ProfilerSteps; "
+        "ranks 0-1: an output folder of the Nsight Systems overlap recipe holds no ProfilerSteps; "
         "the whole recording is used"
     )

@@ -104,12 +104,12 @@ def test_a_dead_worker_is_replaced(tmp_path, caplog):
     done = results(killed_once, tasks(str(tmp_path / "died"), os.getpid()))
     assert dict(done) == DOUBLED
     assert (tmp_path / "died").exists()
-    assert "lost by their workers" in caplog.text
+    assert "ranks failed (" in caplog.text
 
 
 def test_without_any_living_worker_it_is_done_here(caplog):
     assert dict(results(killed_unless, tasks(os.getpid()))) == DOUBLED
-    assert caplog.text.count("lost by their workers") == 2
+    assert caplog.text.count("ranks failed (") == 2
 
 
 def test_an_executor_that_is_shut_down_is_replaced(caplog):

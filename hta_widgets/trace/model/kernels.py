@@ -180,7 +180,7 @@ def _type_named(name: str) -> KernelType:
         return KernelType[name.upper()]
     except KeyError:
         known = ", ".join(KernelType.__members__)
-        msg = f"kernel_rules names the kernel type {name!r}; the types are {known}"
+        msg = f"kernel_rules has the unknown kernel type {name!r}; the types are {known}"
         raise ParameterError(msg) from None
 
 
@@ -188,5 +188,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        msg = f"kernel_rules holds {pattern!r}, which is no regular expression: {error}"
+        msg = f"kernel_rules: {pattern!r} is not a valid regular expression: {error}"
         raise ParameterError(msg) from None

@@ -255,4 +255,4 @@ def _nothing_there(url: str, listed: Sequence[RemoteFile]) -> str:
     what = f"it has {some}{more}" if names else "it is empty"
     if recordings:
         what = f"{some}{more} must be exported first (nsys export --type sqlite)"
-    return f"{_name(url)} holds no trace: {what}; {WHAT_IS_A_TRACE}"
+    return f"{_name(url)} has no trace: {what}; {WHAT_IS_A_TRACE}"

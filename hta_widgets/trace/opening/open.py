@@ -33,7 +33,7 @@ BYTES_AT_ONCE: Final = 4 * 2**30
 RANKS_HELD: Final = 8
 """Ranks of such a job that are held at a time."""
 
-_GIVE_RANKS = "say which is which: open_trace({0: 'first.json', 1: 'second.json'})"
+_GIVE_RANKS = "give the ranks: open_trace({0: 'first.json', 1: 'second.json'})"
 
 
 @runtime_checkable
@@ -193,7 +193,7 @@ def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> di
     formats = {path: _known_format(path) for path in paths}
     if len(set(formats.values())) > 1:
         examples = ", ".join(f"{path.name} is {each.noun}" for path, each in formats.items())
-        msg = f"these traces are of several formats ({examples}); open each job by itself"
+        msg = f"these traces have different formats ({examples}); open one job at a time"
         raise TraceFormatError(msg)
     return _ranks(formats[paths[0]], paths, found, notices)
 
@@ -201,7 +201,10 @@ def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> di
 def _known_format(path: Path) -> Format:
     form = format_of(path)
     if form is None:
-        msg = f"{path} is a folder, not a trace; {WHAT_IS_A_TRACE}; give one, or one folder of them"
+        msg = (
+            f"{path} is a folder, not a trace; {WHAT_IS_A_TRACE}; "
+            "give traces, or a single folder of traces"
+        )
         raise TraceNotFoundError(msg)
     return form
 
@@ -211,7 +214,7 @@ def _of_one_rank(path: Path, notices: list[str]) -> RankSource:
     found = form.find_ranks(path, notices)
     if len(found) == 1:
         return source_of(form, found[0])
-    msg = f"{path} holds {len(found)} ranks; open it by itself, not as one rank of a job"
+    msg = f"{path} has {len(found)} ranks; open it on its own, not as one rank of a job"
     raise RankError(msg)
 
 

@@ -60,7 +60,7 @@ def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]
         numbers = rule(found)
         if numbers is not None and len(set(numbers)) == len(found):
             ranks = dict(zip(numbers, found, strict=True))
-            return ranks, f"ranks {number_ranges(ranks)} are numbered by {words}"
+            return ranks, f"ranks {number_ranges(ranks)} are taken from {words}"
     msg = "the last rule gives every trace a number of its own"
     raise AssertionError(msg)
 
@@ -106,13 +106,13 @@ def _in_order(keys: Sequence[tuple[int | None, int | None]]) -> Numbers | None:
 
 
 _RULES_OF_FILES = (
-    ("their file names", _named(_RANK)),
-    ("the node and rank in their file names", _node_and_rank),
-    ("their file names", _named(_PROCESS)),
-    ("the number at the end of their file names", _named(_TRAILING)),
-    ("the order of their names", _order),
+    ("the file names", _named(_RANK)),
+    ("the node and rank in the file names", _node_and_rank),
+    ("the file names", _named(_PROCESS)),
+    ("the number at the end of the file names", _named(_TRAILING)),
+    ("the order of the file names", _order),
 )
 _RULES_OF_PROCESSES = (
-    ("the device that each process uses", _device),
+    ("the device of each process", _device),
     ("the order of the process ids", _order),
 )

@@ -33,7 +33,7 @@ class RankSample:
     def __post_init__(self) -> None:
         """Refuse an empty sample."""
         if self.count < 1:
-            msg = f"RankSample({self.count}) holds no rank; ask for 1 or more"
+            msg = f"RankSample needs 1 rank or more, got {self.count}"
             raise ParameterError(msg)
 
     def among(self, ranks: Sequence[int]) -> tuple[int, ...]:

@@ -57,11 +57,11 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
         found = {each: _folders_of(each, entries) for each in FORMATS if each.in_folders}
     formats = [each for each, paths in found.items() if paths]
     if not formats:
-        msg = f"{folder} holds no trace: {_what_is_there(entries)}; {WHAT_IS_A_TRACE}"
+        msg = f"{folder} has no trace: {_what_is_there(entries)}; {WHAT_IS_A_TRACE}"
         raise TraceNotFoundError(msg)
     if len(formats) > 1:
         examples = ", ".join(f"{found[each][0].name} is {each.noun}" for each in formats)
-        msg = f"{folder} holds traces of several formats ({examples}); give those of one job"
+        msg = f"{folder} has traces of different formats ({examples}); give the traces of one job"
         raise TraceFormatError(msg)
     return formats[0], found[formats[0]]
 
@@ -93,7 +93,7 @@ def _what_is_there(entries: Sequence[Path]) -> str:
         return f"{_names(recordings)} must be exported first (nsys export --type sqlite)"
     folders = [entry for entry in entries if entry.is_dir()]
     if folders:
-        return f"give one of its folders, if it holds some ({_names(folders)})"
+        return f"if its folders ({_names(folders)}) hold traces, give one of them"
     json_files = [entry for entry in entries if entry.name.endswith(KINETO.suffixes)]
     if json_files:
         return f"{_names(json_files)} have no 'traceEvents'"

@@ -27,7 +27,7 @@ WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
 
 _TRAILER_BYTES: Final = 8
-_UNKNOWN: Final = "of another version, or damaged"
+_UNKNOWN: Final = "damaged, or written by another version"
 
 
 def should_cache(source: RankSource) -> bool:

@@ -77,8 +77,8 @@ class RankSource:
         if self.format == KINETO:
             return self.here().path
         msg = (
-            f"{self.name} is {self.format.noun}; only PyTorch-profiler traces can be written "
-            "again with something added"
+            f"{self.name} is {self.format.noun}; only PyTorch-profiler traces can be copied "
+            "with events added"
         )
         raise TraceFormatError(msg)
 

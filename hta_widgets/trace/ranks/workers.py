@@ -209,8 +209,8 @@ def _unpacked(outcome: Outcome[Answer]) -> Answer:
 
 def _warn(count: int, lost: Exception) -> None:
     _log.warning(
-        "%d ranks were lost by their workers (%s: %s) and are done again elsewhere; if memory ran "
-        "out, use fewer workers: open_trace(..., executor=...)",
+        "the workers of %d ranks failed (%s: %s); these ranks are processed again elsewhere. If "
+        "memory ran out, use fewer workers: open_trace(..., executor=...)",
         count,
         type(lost).__name__,
         str(lost).partition("\n")[0],

@@ -108,7 +108,7 @@ class RemoteFiles:
         for file in self.listed(folder):
             if file.name == last:
                 return self._with_state(file)
-        msg = f"{shown(self._url).rstrip('/')} has no {name} any longer; open the job again"
+        msg = f"{name} no longer exists at {shown(self._url).rstrip('/')}; open the job again"
         raise TraceNotFoundError(msg)
 
     def listed(self, folder: str) -> list[RemoteFile]:
@@ -156,8 +156,8 @@ class RemoteFiles:
         size = copy.stat().st_size
         if file.size is not None and size < min(file.size, at_most or file.size):
             msg = (
-                f"{file.name} of {shown(self._url)} was cut off after {size:,} of {file.size:,} "
-                "bytes; nothing of it is kept; try again"
+                f"the download of {file.name} from {shown(self._url)} stopped after {size:,} of "
+                f"{file.size:,} bytes and was discarded; try again"
             )
             raise RemoteError(msg)
 
@@ -212,7 +212,7 @@ def _fsspec() -> ModuleType:
     try:
         import fsspec  # noqa: PLC0415
     except ModuleNotFoundError:
-        msg = "traces by URL need fsspec, which is not installed: pip install 'hta_widgets[remote]'"
+        msg = "traces at URLs need fsspec: pip install 'hta_widgets[remote]'"
         raise RemoteError(msg) from None
     return fsspec  # type: ignore[no-any-return]
 
@@ -256,7 +256,7 @@ def _problem(url: str, error: Exception) -> HtaWidgetsError:
     detail = f"{type(error).__name__}: {error}" if name == url else type(error).__name__
     if isinstance(error, FileNotFoundError):
         return TraceNotFoundError(
-            f"{name} does not exist, or may not be seen with your credentials; "
+            f"{name} does not exist or is not visible with your credentials; "
             "give the URL of a trace or of a folder of traces"
         )
     if isinstance(error, ImportError):
@@ -264,10 +264,15 @@ def _problem(url: str, error: Exception) -> HtaWidgetsError:
         advice = f"pip install {package}" if package else str(error)
         return RemoteError(f"{name} needs a package that is not installed: {advice}")
     if isinstance(error, ValueError) and _NO_FILE_SYSTEM in str(error):
-        return RemoteError(f"{name} is of no protocol that fsspec knows, as s3, gs, hf and https")
+        return RemoteError(
+            f"{name} has a protocol that fsspec does not know; "
+            "known ones include s3, gs, hf and https"
+        )
     if isinstance(error, PermissionError):
         return RemoteError(
-            f"{name} may not be read ({detail}); give your credentials to the package of its "
-            "file system, by its environment variables or configuration"
+            f"access to {name} was denied ({detail}); set the credentials in the environment or "
+            "the configuration of the file-system package"
         )
-    return RemoteError(f"{name} cannot be fetched ({detail}); nothing half is kept; try again")
+    return RemoteError(
+        f"{name} could not be fetched ({detail}); no partial file is kept; try again"
+    )

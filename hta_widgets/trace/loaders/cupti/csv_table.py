@@ -78,7 +78,7 @@ class CsvTable:
                         on_read(reached - before)
         except (pa.ArrowException, OSError) as error:
             reason = cut_in_the_middle(str(error), _REASON_WIDTH)
-            msg = f"{self.path} cannot be read as a table of comma-separated values: {reason}"
+            msg = f"{self.path} cannot be read as CSV: {reason}"
             raise TraceFormatError(msg) from error
 
     def _reader(self, file: _ValidText, positions: list[str]) -> pacsv.CSVStreamingReader:

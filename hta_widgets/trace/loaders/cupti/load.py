@@ -55,10 +55,10 @@ _ROUNDED = {0: 0, 200: 250, 250: 250, 500: 500, 750: 750, 800: 750}
 
 _HOLDS = {
     Kind.KERNEL: "kernels",
-    Kind.RUNTIME: "calls of the CUDA runtime",
-    Kind.DRIVER: "calls of the CUDA driver",
+    Kind.RUNTIME: "CUDA runtime API calls",
+    Kind.DRIVER: "CUDA driver API calls",
     Kind.MEMCPY: "copies",
-    Kind.MEMSET: "fills",
+    Kind.MEMSET: "memsets",
 }
 _NEEDED = "start, name, and dur or end"
 _IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
@@ -66,16 +66,16 @@ _NO_STREAM = 2**32 - 1
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
 
 _SERIAL_NOTICE = (
-    f"the kernels are from {SERIAL_KERNELS}, whose recording makes them run one after the other: "
-    "overlaps and launch delays are not comparable with those of other recordings"
+    f"the kernels are from {SERIAL_KERNELS}, whose collector serialises them: overlaps and launch "
+    "delays are not comparable with other recordings"
 )
-_BOTH_NOTICE = f"{SERIAL_KERNELS} is left out, since {CONCURRENT_KERNELS} holds the kernels"
+_BOTH_NOTICE = f"{SERIAL_KERNELS} is ignored because {CONCURRENT_KERNELS} has the kernels"
 _FLOAT_NOTICE = (
-    "times were rounded to 0.25 µs when they were written (as float64); durations have a column of "
-    "their own, but launch delays and gaps of up to 0.5 µs cannot be told from 0"
+    "timestamps were rounded to 0.25 µs when they were written as float64; durations come from a "
+    "separate column, but launch delays and gaps of up to 0.5 µs cannot be distinguished from 0"
 )
-_COARSE = "times like 1.732611e+15 place no event: all digits of µs are needed"
-_COARSE_NOTICE = f"{{}} events are left out, as {_COARSE}"
+_COARSE = "timestamps such as 1.732611e+15 are too coarse; write all digits of the µs"
+_COARSE_NOTICE = f"{{}} events are left out: {_COARSE}"
 
 
 def is_cupti_folder(path: Path) -> bool:
@@ -145,12 +145,12 @@ def _tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
     usable = {table.path.name: table for table in found if _has_events(table)}
     if not usable:
         msg = (
-            f"{path} holds no table of CUPTI activities: at least one of {', '.join(TABLES)} with "
-            f"the columns {_NEEDED} is needed"
+            f"{path} has no CUPTI activity table: it needs at least one of {', '.join(TABLES)} "
+            f"with the columns {_NEEDED}"
         )
         raise TraceFormatError(msg)
     unusable = [table.path.name for table in found if table.path.name not in usable]
-    words = [f"{file} is left out: it has no columns {_NEEDED}" for file in unusable]
+    words = [f"{file} is left out: it needs the columns {_NEEDED}" for file in unusable]
     if CONCURRENT_KERNELS in usable and SERIAL_KERNELS in usable:
         del usable[SERIAL_KERNELS]
         words.append(_BOTH_NOTICE)
@@ -162,7 +162,7 @@ def _tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
 def _missing(usable: Iterable[str]) -> list[str]:
     lacking = set(_HOLDS) - {TABLES[file] for file in usable}
     return [
-        f"{file} is missing: no {_HOLDS[kind]} are known"
+        f"{file} is missing, so there are no {_HOLDS[kind]}"
         for file, kind in TABLES.items()
         if kind in lacking and file != SERIAL_KERNELS
     ]
@@ -175,7 +175,7 @@ def _add_table(
     on_read: Callable[[int], object] | None,
 ) -> None:
     kind = TABLES[table.path.name]
-    unreadable = f"{{}} rows of {table.path.name} cannot be read and are left out"
+    unreadable = f"{{}} unreadable rows of {table.path.name} are left out"
     length = "dur" if "dur" in table.columns else "end"
     for columns in table.blocks(("start", length, "name", "bytes", *_IDS), on_read):
         coarse = _coarse(columns["start"])

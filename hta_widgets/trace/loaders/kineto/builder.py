@@ -47,10 +47,10 @@ _NOT_AN_EVENT = -1
 _HALF_AN_EVENT = -2
 
 _HALVES_NOTICE = (
-    "{} begin or end marks (phases B and E) are left out; only complete events are read"
+    "{} begin and end events (phases B and E) are left out; only complete events (phase X) are read"
 )
 _MENDED_NOTICE = "{} events that are not JSON are left out"
-_UNCOUNTED_NOTICE = "{} pieces of text have counters that cannot be read"
+_UNCOUNTED_NOTICE = "counters could not be read in {} parts of the file"
 _TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
 
 

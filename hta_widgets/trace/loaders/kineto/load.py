@@ -60,5 +60,5 @@ def base_ns(metadata: Mapping[str, Any]) -> int:
 
 
 def _truncation_notice(text: EventText, events: Events) -> list[Notice]:
-    words = "the file ends in the middle; its {} whole events are loaded"
+    words = "the file is truncated; its {} complete events are loaded"
     return [Notice(words, (len(events),))] if text.truncated else []

@@ -223,7 +223,7 @@ class EventText:
 
     def _no_events_message(self, text: bytes) -> str:
         if not text.strip(_WHITE):
-            return f"{self.path} is empty or cannot be unpacked; write the trace again"
+            return f"{self.path} is empty or cannot be decompressed; export the trace again"
         return (
             f"{self.path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
             "trace; export one with torch.profiler's export_chrome_trace"

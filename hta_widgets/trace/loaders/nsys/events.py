@@ -44,16 +44,16 @@ _FARTHEST_NS = 2**61
 _RUNTIME_CALL, _DRIVER_CALL = 0, 1
 _MARK, _PUSH_POP, _START_END = 34, 59, 60
 
-_UNOWNED = "{} rows that do not name their process are left out"
-_UNTIMED = "{} rows without a start and an end after it are left out"
-_NO_CALLS = "{} rows of the table of CUDA calls are no calls (backtraces, say) and are left out"
-_OPEN = "{} NVTX ranges had not ended when the recording did, and are left out"
+_UNOWNED = "{} rows without a process id are left out"
+_UNTIMED = "{} rows without a valid start and end are left out"
+_NO_CALLS = "{} rows of the CUDA API table that are not calls (such as backtraces) are left out"
+_OPEN = "{} NVTX ranges still open at the end of the recording are left out"
 _UNNAMED = "{} kernels and calls have no name in the export"
 _WHOLE = (
-    "{} launches of CUDA graphs are recorded as a whole; which kernels ran inside is not in the "
-    "export (nsys profile --cuda-graph-trace=node records them)"
+    "{} CUDA graph launches are recorded as a whole, without the kernels inside "
+    "(nsys profile --cuda-graph-trace=node records them)"
 )
-_TWICE = "{} launches of CUDA graphs are left out, as the work inside them is recorded by itself"
+_TWICE = "{} CUDA graph launches are left out because the work inside them is recorded individually"
 
 Strings = Callable[[Iterable[int]], Mapping[int, str]]
 

@@ -27,8 +27,8 @@ def refuse_recording(path: Path) -> None:
     """
     if path.suffix in RECORDINGS:
         msg = (
-            f"{path} is a recording of Nsight Systems, which only its own tools read; export it: "
-            f"nsys export --type sqlite '{path.name}'"
+            f"{path} is an Nsight Systems report, which only Nsight's own tools can read; "
+            f"export it: nsys export --type sqlite '{path.name}'"
         )
         raise TraceFormatError(msg)
 
@@ -38,7 +38,7 @@ def _refuse(path: Path) -> None:
     if path.is_file() and is_sqlite(path):
         gpu_processes(path)  # says what is wrong with a damaged one
         msg = (
-            f"{path} is a SQLite database, but no export of Nsight Systems; "
+            f"{path} is an SQLite database but not an Nsight Systems export; "
             "make one with nsys export --type sqlite"
         )
         raise TraceFormatError(msg)

@@ -154,11 +154,11 @@ def sqlite_tables(path: Path) -> Iterator[SqliteTables]:
 def _uri(path: Path) -> str:
     beginning = _beginning(path)
     if not beginning.startswith(_MAGIC):
-        msg = "it does not begin as an SQLite file"
+        msg = "it is not an SQLite file"
         raise ValueError(msg)
     page_bytes = int.from_bytes(beginning[_PAGE_BYTES], "big")
     if path.stat().st_size % (page_bytes if page_bytes > 1 else _LARGEST_PAGE_BYTES):
-        msg = "it does not end where a page ends"
+        msg = "it is truncated"
         raise ValueError(msg)
     log = path.with_name(f"{path.name}-wal")
     is_logged = log.exists() and log.stat().st_size > 0

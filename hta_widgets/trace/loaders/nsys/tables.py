@@ -115,7 +115,7 @@ def integer(value: object) -> int:
 def damaged(path: Path, error: Exception) -> TraceFormatError:
     """Say that an export cannot be read, and what to do."""
     msg = (
-        f"{path} cannot be read as an Nsight Systems export ({error}); it may be cut off or still "
-        "being written: export the report again (nsys export --type sqlite, or parquetdir)"
+        f"{path} cannot be read as an Nsight Systems export ({error}). It may be truncated or "
+        "still being written; export the report again (nsys export --type sqlite, or parquetdir)"
     )
     return TraceFormatError(msg)

@@ -38,7 +38,7 @@ def _find_ranks(path: Path, notices: list[str]) -> list[FoundRank]:
     if not path.is_dir():
         return [_found(path)]
     files, missing = recipe_files(path)
-    notices += [f"{name} is listed in files.parquet and missing" for name in missing]
+    notices += [f"{name} is listed in files.parquet but missing" for name in missing]
     return [_found(file) for file in files]
 
 
@@ -50,9 +50,9 @@ def _refuse(path: Path) -> None:
     recipe = recipe_name(path) if path.is_dir() else None
     if recipe is not None:
         msg = (
-            f"{path} is the output of the Nsight Systems recipe {recipe!r}, which holds results, "
-            "not events; give the export that it was made from (nsys export --type sqlite), or the "
-            "folder of the overlap recipe (files.parquet and type_*.parquet)"
+            f"{path} is the output of the Nsight Systems recipe {recipe!r}, which has results but "
+            "no events; give the export it was made from (nsys export --type sqlite), or the "
+            "output folder of the overlap recipe (files.parquet and type_*.parquet)"
         )
         raise TraceFormatError(msg)
 
@@ -64,7 +64,7 @@ def _is_part(name: str) -> bool:
 
 OVERLAP_RECIPE: Final = Format(
     name="NSYS_RECIPE",
-    noun="a folder of the Nsight Systems overlap recipe",
+    noun="an output folder of the Nsight Systems overlap recipe",
     example="a folder of the overlap recipe",
     holds=_holds,
     load=_load,

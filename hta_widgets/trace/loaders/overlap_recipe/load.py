@@ -42,16 +42,14 @@ _LARGEST_NS = 2**61
 
 _TIMELESS_NOTICE = "{} segments without a readable start and end are left out"
 _UNKNOWN_NOTICE = (
-    f"{{}} segments whose OverlapType is none of {', '.join(_TYPES)} are left out of the busy time"
+    f"{{}} segments with an unknown OverlapType (not one of {', '.join(_TYPES)}) are left out of "
+    "the busy time"
 )
 _OVERLAPPING_NOTICE = (
-    "{} of {} segments begin before an earlier one ends; what they share counts once, and as both "
-    "where one computes and the other communicates"
+    "{} of {} segments overlap an earlier one; shared time counts once, and as overlap where one "
+    "computes and the other communicates"
 )
-_OUTER_NOTICE = (
-    "{} Empty segments before the first kernel or after the last are left out: the trace begins "
-    "and ends with a kernel"
-)
+_OUTER_NOTICE = "{} Empty segments before the first or after the last kernel are left out"
 
 
 class RecipeFiles(NamedTuple):
@@ -197,7 +195,7 @@ def _read(path: Path, columns: list[str]) -> pa.Table:
             msg = f"it has no column {' or '.join(lacking)}"
             raise pa.ArrowInvalid(msg)
         if file.metadata.num_rows > MOST_ROWS:
-            msg = f"it has {file.metadata.num_rows:,} rows, of at most {MOST_ROWS:,}"
+            msg = f"it has {file.metadata.num_rows:,} rows; the limit is {MOST_ROWS:,}"
             raise pa.ArrowInvalid(msg)
         return file.read(columns, use_threads=False)
 
@@ -209,7 +207,7 @@ def _told_as(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, TypeError, MemoryError, pa.ArrowException) as error:
         reason = cut_in_the_middle(str(error), 2 * _LONGEST_NAME)
-        msg = f"{path} cannot be read as a table of Nsight Systems' overlap recipe: {reason}"
+        msg = f"{path} cannot be read as output of the Nsight Systems overlap recipe: {reason}"
         raise TraceFormatError(msg) from error
 
 

@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from traitlets import Int
 
-from hta_widgets.panels.base.controls import Choice, Control, Search, Slider, StreamPicker, Toggle
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.protocol import ControlSpec
 from hta_widgets.panels.base.time_series import TimeSeriesPanel
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.job import Job
@@ -45,7 +45,8 @@ def time_controls(job: Job, steps: int) -> Iterator[Steps]:
         if not panel_class.concerns(job):
             continue
         panel = panel_class(job)
-        sliders = {control.name for control in panel.controls if isinstance(control, Slider)}
+        controls = panel._spec["controls"]  # noqa: SLF001  # as the browser has them
+        sliders = {control["name"] for control in controls if control["kind"] == "slider"}
         for parameter, values in _moves(panel, job, steps):
             if len(values) > 1:
                 before = getattr(panel, parameter)
@@ -56,7 +57,7 @@ def time_controls(job: Job, steps: int) -> Iterator[Steps]:
         panel.close()
 
 
-def _step(panel: Panel, parameter: str, value: object) -> float:
+def _step(panel: Panel[Any], parameter: str, value: object) -> float:
     began = time.process_time()
     panel.set_state({parameter: value, "_req": panel._req + 1})  # noqa: SLF001  # as the browser
     json.dumps(panel.get_state(["_view"]))
@@ -67,27 +68,27 @@ def _step(panel: Panel, parameter: str, value: object) -> float:
     return spent
 
 
-def _moves(panel: Panel, job: Job, steps: int) -> Iterator[tuple[str, Sequence[object]]]:
-    for control in panel.controls:
-        yield control.name, _values(panel, control, job, steps)
+def _moves(panel: Panel[Any], job: Job, steps: int) -> Iterator[tuple[str, Sequence[object]]]:
+    for control in panel._spec["controls"]:  # noqa: SLF001  # as the browser has them
+        yield control["name"], _values(panel, control, steps)
     if isinstance(panel, TimeSeriesPanel):
         yield WINDOW, _windows(job, steps)
 
 
-def _values(panel: Panel, control: Control, job: Job, steps: int) -> Sequence[object]:
+def _values(panel: Panel[Any], control: ControlSpec, steps: int) -> Sequence[object]:
     """Different values of a control; as many as there are, and at most one per step."""
-    if isinstance(control, Slider):
-        whole = isinstance(panel.traits()[control.name], Int)
-        spread = np.linspace(control.min, control.max, steps)
-        stepped = (np.round(spread / control.step) * control.step).tolist()
+    if control["kind"] == "slider":
+        whole = isinstance(panel.traits()[control["name"]], Int)
+        spread = np.linspace(control["min"], control["max"], steps)
+        stepped = (np.round(spread / control["step"]) * control["step"]).tolist()
         return sorted({int(value) if whole else round(value, 6) for value in stepped})
-    if isinstance(control, Search):
-        return [option[1] for option in control.spec(job)["options"]][:steps]
-    if isinstance(control, Choice):
-        return [option[1] for option in control.spec(job)["options"]]
-    if isinstance(control, StreamPicker):
-        return [[], *([stream] for stream in control.options(job))][:steps]
-    return [False, True] if isinstance(control, Toggle) else []
+    if control["kind"] == "search":
+        return [value for _, value, _ in control["options"]][:steps]
+    if control["kind"] == "choice":
+        return [value for _, value in control["options"]]
+    if control["kind"] == "picker" and control["name"] == "streams":
+        return [[], *([stream] for stream in control["options"])][:steps]
+    return [False, True] if control["kind"] == "toggle" else []
 
 
 def _windows(job: Job, steps: int) -> list[list[float]]:

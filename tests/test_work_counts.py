@@ -223,22 +223,23 @@ def _counted_union(touched):
 
 def moves():
     for name, panel in PANELS.items():
-        for control in panel.controls:
+        for parameter, control in panel.controls.items():
             if isinstance(control, Slider | Choice | Toggle):
-                yield pytest.param(name, control, id=f"{name}-{control.name}")
+                yield pytest.param(name, parameter, id=f"{name}-{parameter}")
 
 
-@pytest.mark.parametrize(("name", "control"), [*moves()])
-def test_a_step_touches_few_rows(job, rows_touched, name, control):
+@pytest.mark.parametrize(("name", "parameter"), [*moves()])
+def test_a_step_touches_few_rows(job, rows_touched, name, parameter):
     if not PANELS[name].concerns(job):
         pytest.skip("nothing for this panel in the job")
     panel = PANELS[name](job)
-    value, before = other_value(panel, control, job), getattr(panel, control.name)
-    if not isinstance(control, Slider):  # what a choice needs is prepared when it is first made
-        setattr(panel, control.name, value)
-        setattr(panel, control.name, before)
+    value, before = other_value(panel, parameter), getattr(panel, parameter)
+    # What a choice needs is prepared when it is first made.
+    if not isinstance(panel.controls[parameter], Slider):
+        setattr(panel, parameter, value)
+        setattr(panel, parameter, before)
     rows_touched.clear()
-    setattr(panel, control.name, value)
+    setattr(panel, parameter, value)
     panel.close()
     assert panel._view["error"] is None
     assert rows_touched.total() < LAUNCHES, rows_touched
@@ -251,39 +252,40 @@ def two_sizes(files):
     return [with_kernels(job, times * 16 * LAUNCHES) for times in (1, 4)]
 
 
-@pytest.mark.parametrize(("name", "control"), [*moves()])
-def test_a_step_needs_no_more_memory_where_there_are_more_rows(two_sizes, name, control):
+@pytest.mark.parametrize(("name", "parameter"), [*moves()])
+def test_a_step_needs_no_more_memory_where_there_are_more_rows(two_sizes, name, parameter):
     small, large = two_sizes
     if not PANELS[name].concerns(small):
         pytest.skip("nothing for this panel in the job")
     more_rows = len(large.gpu_work(0)) - len(small.gpu_work(0))
     assert more_rows > 32 * LAUNCHES
-    more_bytes = peak_of_step(large, name, control) - peak_of_step(small, name, control)
+    more_bytes = peak_of_step(large, name, parameter) - peak_of_step(small, name, parameter)
     assert more_bytes < BYTES_PER_ROW * more_rows
 
 
-def peak_of_step(job, name, control):
+def peak_of_step(job, name, parameter):
     """Bytes allocated at a time during a step that was made before."""
     panel = PANELS[name](job)
-    value, before = other_value(panel, control, job), getattr(panel, control.name)
+    value, before = other_value(panel, parameter), getattr(panel, parameter)
     peaks = []
     for _ in range(3):
-        setattr(panel, control.name, before)
+        setattr(panel, parameter, before)
         tracemalloc.start()
-        setattr(panel, control.name, value)
+        setattr(panel, parameter, value)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     panel.close()
     return min(peaks)
 
 
-def other_value(panel, control, job):
-    now = getattr(panel, control.name)
-    if isinstance(control, Slider):
-        return now + control.step
-    if isinstance(control, Toggle):
+def other_value(panel, parameter):
+    now = getattr(panel, parameter)
+    [control] = [each for each in panel._spec["controls"] if each["name"] == parameter]
+    if control["kind"] == "slider":
+        return now + control["step"]
+    if control["kind"] == "toggle":
         return not now
-    return next(option[1] for option in control.spec(job)["options"] if option[1] != now)
+    return next(value for _, value in control["options"] if value != now)
 
 
 def test_rows_are_counted(job, rows_touched):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Enum, Int
+from traitlets import Bool, Int, default
 
 from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
 from hta_widgets.analyses.compare.kernels import by_change
@@ -17,23 +16,30 @@ from hta_widgets.figures.compare import (
     tails,
     times,
 )
-from hta_widgets.panels.base.controls import Choice, Control, Slider, Toggle
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.selection import Selection
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import HasJob, as_job
-from hta_widgets.trace.remote.urls import TraceSource
+from hta_widgets.panels.base.parameters import Source, WidgetParameters
+from hta_widgets.panels.base.protocol import PanelSpec
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.opening.open import as_job
 
-SORTS = (("Total time", "total"), ("Mean duration", "mean"), ("Launches", "count"))
-LISTS = (
-    ("Kernels", "kernels"),
-    ("Only in one", "only_in_one"),
-    ("Tails", "tails"),
-    ("Times", "times"),
-)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+SortBy: TypeAlias = Literal["total", "mean", "count"]
+Listed: TypeAlias = Literal["kernels", "only_in_one", "tails", "times"]
 
 
-class ComparePanel(Panel):
+class CompareParameters(WidgetParameters, total=False):
+    """Parameters of `ComparePanel`."""
+
+    num_kernels: int
+    sort_by: SortBy
+    per_step: bool
+    listed: Listed
+
+
+class ComparePanel(Panel[Compare]):
     """What differs between two jobs, in any formats: all ranks of the one and of the other.
 
     Times are means per rank. The selected ranks of either job do not matter here; a click on a
@@ -43,59 +49,52 @@ class ComparePanel(Panel):
     ----------
     first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to compare; changes are those from the first to the second.
-    selection : Selection, optional
-        The selection to follow; by default that of the first job.
+    num_kernels : int
+        At most this many kernels are drawn.
+    sort_by : {"total", "mean", "count"}
+        The change that is drawn, and by whose size the kernels are sorted.
+    per_step : bool
+        Divide by the number of ProfilerSteps; by default where the jobs' numbers differ.
+    listed : {"kernels", "only_in_one", "tails", "times"}
+        What the table lists.
     **parameters
-        Initial values of the panel's parameters, and `layout`. Without `per_step`, jobs with
-        unequal numbers of ProfilerSteps are compared step by step.
+        `selection`, by default that of the first job, `job_notices` and `layout`, as for every
+        `Panel`.
     """
 
     wide = True
     any_number_of_ranks = True
     follows = ("kernel",)
-    controls: ClassVar[tuple[Control, ...]] = (
-        Slider("num_kernels", "Kernels", min=1, max=100, open_ended=True),
-        Choice("sort_by", "Change of", SORTS),
-        Toggle("per_step", "Per ProfilerStep"),
-        Choice("listed", "Table", LISTS),
-    )
 
-    num_kernels = Int(10, min=1).tag(sync=True)
-    """At most so many kernels are drawn."""
-
-    sort_by = Enum([value for _, value in SORTS], "total").tag(sync=True)
-    """The change that is drawn, and by whose size the kernels are sorted."""
-
-    per_step = Bool(False).tag(sync=True)
-    """Divide by the number of ProfilerSteps."""
-
-    listed = Enum([value for _, value in LISTS], "kernels").tag(sync=True)
-    """What the table lists."""
+    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+    sort_by = LabelledEnum[SortBy](
+        {"total": "Total time", "mean": "Mean duration", "count": "Launches"}
+    ).tag(sync=True, control=Choice("Change in"))
+    per_step = Bool(False).tag(sync=True, control=Toggle("Per ProfilerStep"))
+    listed = LabelledEnum[Listed](
+        {"kernels": "Kernels", "only_in_one": "Only in one", "tails": "Tails", "times": "Times"}
+    ).tag(sync=True, control=Choice("Table"))
 
     def __init__(
-        self,
-        first: Job | HasJob | TraceSource,
-        second: Job | HasJob | TraceSource,
-        *,
-        selection: Selection | None = None,
-        **parameters: Any,  # noqa: ANN401
+        self, first: Source, second: Source, **parameters: Unpack[CompareParameters]
     ) -> None:
-        self._following = ExitStack()
-        self._reject_unknown(parameters)
+        self._reject_unknown(dict(parameters))
         job, self.second = as_job(first), as_job(second)
         self._compared: dict[bool, Compare] = {}
         self._drawn: dict[bool, dict[str, Drawing]] = {}
-        if "per_step" not in parameters:
-            parameters["per_step"] = steps_differ(job, self.second)
-        super().__init__(job, selection=selection, **parameters)
+        super().__init__(job, **parameters)
+
+    @default("per_step")
+    def _steps_differ(self) -> bool:
+        return steps_differ(self.job, self.second)
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
         """Names of the parameters: ranks of one job are not those of the other."""
         return tuple(name for name in super().parameters() if name != "ranks")
 
-    def analyse(self) -> Compare:
-        """Compare the jobs."""
+    def analyse(self, ranks: list[int]) -> Compare:  # noqa: ARG002
+        """Compare all ranks of the jobs."""
         if self.per_step not in self._compared:
             self._compared[self.per_step] = compare(self.job, self.second, per_step=self.per_step)
         return self._compared[self.per_step]
@@ -109,12 +108,12 @@ class ComparePanel(Panel):
     def tabulate(self, result: Compare) -> pd.DataFrame:
         """List the kernels by their change, or another table of the result."""
         if self.listed != "kernels":
-            table: pd.DataFrame = getattr(result, str(self.listed))
+            table: pd.DataFrame = getattr(result, self.listed)
             return table
         return by_change(result.kernels, SORT_COLUMNS[self.sort_by])
 
     def nothing_to_show(self, result: Compare) -> str | None:
-        """Say so where neither job did any work."""
+        """Explain the absence of GPU work in both jobs."""
         return None if result.recorded["span_ns"].any() else "No GPU work in either job."
 
     def __repr__(self) -> str:
@@ -135,7 +134,7 @@ class ComparePanel(Panel):
         )
         return {"Kernels that changed most": figure}
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}
 
 

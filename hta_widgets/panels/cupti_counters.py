@@ -2,70 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Enum, Unicode
+from traitlets import Unicode, default
 
-from hta_widgets.analyses.cupti_counters import BOTTOM, LEVELS, TOP, CuptiCounters, cupti_counters
+from hta_widgets.analyses.cupti_counters import CuptiCounters, cupti_counters
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.cupti_counters import counter_by_operator
-from hta_widgets.panels.base.controls import Choice, Control, RankPicker
+from hta_widgets.panels.base.controls import Choice
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import HasJob, as_job
-from hta_widgets.trace.remote.urls import TraceSource
 
-STATISTICS = (("Sum", "sum"), ("Mean", "mean"))
-LEVEL_CHOICES = (("Outermost", TOP), ("Innermost", BOTTOM))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Level: TypeAlias = Literal["top_level_op", "bottom_level_op"]
+Statistic: TypeAlias = Literal["sum", "mean"]
 
 
-def counter_options(job: Job) -> list[tuple[str, str]]:
+def counters_of(job: Job) -> dict[str, str]:
     """Counters of the job."""
-    return [(name, name) for name in cupti_counters(job).counters]
+    return {name: name for name in cupti_counters(job).counters}
 
 
 def first_counter(job: Job) -> str:
-    """Return the first counter that is not 0 throughout, else the first."""
+    """Return the first counter that is not always 0, or else the first."""
     sums = cupti_counters(job).operators.groupby("counter")["sum"].sum()
     return str(next(iter([*sums.index[sums > 0], *sums.index]), ""))
 
 
-class CuptiCountersPanel(Panel):
-    """What CUPTI's counters measured, by the operator that launched the kernel."""
+class CuptiCountersParameters(PanelParameters, total=False):
+    """Parameters of `CuptiCountersPanel`."""
+
+    counter: str
+    level: Level
+    statistic: Statistic
+
+
+class CuptiCountersPanel(Panel[CuptiCounters]):
+    """What CUPTI's counters measured, by the operator that launched the kernel.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    counter : str
+        Name of the counter shown; by default the first that is not always 0.
+    level : {"top_level_op", "bottom_level_op"}
+        The outermost or the innermost operator around each launch.
+    statistic : {"sum", "mean"}
+        Sum or mean over the kernels of an operator.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Performance counters"
     wide = True
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Choice("counter", "Counter", counter_options),
-        Choice("level", "Operator", LEVEL_CHOICES),
-        Choice("statistic", "Show", STATISTICS),
+
+    counter = Unicode().tag(sync=True, control=Choice("Counter", counters_of))
+    level = LabelledEnum[Level]({"top_level_op": "Outermost", "bottom_level_op": "Innermost"}).tag(
+        sync=True, control=Choice("Operator")
+    )
+    statistic = LabelledEnum[Statistic]({"sum": "Sum", "mean": "Mean"}).tag(
+        sync=True, control=Choice("Show")
     )
 
-    counter = Unicode().tag(sync=True)
-    """Name of the counter shown."""
+    def __init__(self, source: Source, **parameters: Unpack[CuptiCountersParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    level = Enum(LEVELS, TOP).tag(sync=True)
-    """The outermost or the innermost operator around each launch."""
-
-    statistic = Enum([value for _, value in STATISTICS], "sum").tag(sync=True)
-    """Sum or mean over the kernels of an operator."""
-
-    def __init__(self, source: Job | HasJob | TraceSource, **parameters: Any) -> None:  # noqa: ANN401
-        job = as_job(source)
-        parameters.setdefault("counter", first_counter(job))
-        super().__init__(job, **parameters)
+    @default("counter")
+    def _first_counter(self) -> str:
+        return first_counter(self.job)
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Tell whether the job was recorded with counters, which few are."""
+        """Whether the job was recorded with counters, which few are."""
         return bool(cupti_counters(job).counters)
 
-    def analyse(self) -> CuptiCounters:
-        """Attribute the counters of the selected ranks."""
-        return cupti_counters(self.job, self.ranks)
+    def analyse(self, ranks: list[int]) -> CuptiCounters:
+        """Attribute the counters of the ranks to operators."""
+        return cupti_counters(self.job, ranks)
 
     def draw(self, result: CuptiCounters) -> dict[str, Drawing]:
         """Draw the counter by operator."""
@@ -75,13 +95,13 @@ class CuptiCountersPanel(Panel):
         return {"By operator": figure}
 
     def tabulate(self, result: CuptiCounters) -> pd.DataFrame:
-        """The counter by operator, at the level shown."""
+        """List the operators of the level shown."""
         every = result.operators
         table = every[(every["counter"] == self.counter) & (every["level"] == self.level)]
         return table.drop(columns="level")
 
     def nothing_to_show(self, result: CuptiCounters) -> str | None:
-        """Say why there is no counter."""
+        """Explain the absence of counters, or of this counter."""
         if result.ranges.empty:
             return result.finding
         if self.counter in result.counters:

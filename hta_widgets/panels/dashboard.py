@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import ipywidgets
 import pandas as pd
@@ -10,8 +10,9 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.controls import Control, RankPicker
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import Source
+from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.duration_tails import DurationTailsPanel
@@ -25,11 +26,9 @@ from hta_widgets.panels.overlap import OverlapPanel
 from hta_widgets.panels.queue_length import QueueLengthPanel
 from hta_widgets.panels.rank_overlap import RankOverlapPanel
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import HasJob, as_job
-from hta_widgets.trace.remote.urls import TraceSource
+from hta_widgets.trace.opening.open import as_job
 
-PANELS: dict[str, type[Panel]] = {
+PANELS: dict[str, type[Panel[Any]]] = {
     "temporal_breakdown": TemporalBreakdownPanel,
     "overlap": OverlapPanel,
     "rank_overlap": RankOverlapPanel,
@@ -48,30 +47,29 @@ COLUMNS = "repeat(auto-fit, minmax(min(100%, max(520px, 40%)), 1fr))"
 """One column or two: of three, one would stay empty beside the two panels that are not wide."""
 
 
-class JobPanel(Panel):
-    """The job: its name, its ranks, what was left out."""
+class JobPanel(Panel[Result]):
+    """The job: its name, its ranks, and what was left out."""
 
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (RankPicker(),)
 
-    def analyse(self) -> Result:
-        """Say which ranks there are."""
+    def analyse(self, ranks: list[int]) -> Result:
+        """Count the ranks of the job."""
         count = len(self.job.ranks)
         noun = "rank" if count == 1 else "ranks"
         finding = f"{count} {noun}: {number_ranges(self.job.ranks)}."
-        return Result(finding=finding, notices=self.job.notices_for(self.ranks or self.job.ranks))
+        return Result(finding=finding, notices=self.job.notices_for(ranks or self.job.ranks))
 
     def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
-        """Nothing: the job has no picture of its own."""
+        """Draw nothing: the job has no figure of its own."""
         return {}
 
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
-        """File of each rank."""
+        """List the file of each rank."""
         sources = self.job.sources
         files = [source.name for source in sources.values()]
         return pd.DataFrame({"rank": list(sources), "file": files})
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": self.job.name}
 
 
@@ -92,7 +90,7 @@ class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         The panels by the name of their analysis.
     """
 
-    def __init__(self, source: Job | HasJob | TraceSource, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, source: Source, **kwargs: Any) -> None:  # noqa: ANN401
         self.job = as_job(source)
         self.selection = Selection.of(self.job)
         self.panels = {
@@ -111,7 +109,7 @@ class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         return f"Dashboard({self.job!r}: {', '.join(self.panels)})"
 
 
-def _in_grid(panel: Panel) -> Panel:
+def _in_grid(panel: Panel[Any]) -> Panel[Any]:
     if panel.wide:
         # Not grid_column: ipywidgets clears it with the grid_area that it sets afterwards.
         panel.layout.grid_area = "auto / 1 / auto / -1"

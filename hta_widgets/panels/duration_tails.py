@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from traitlets import Enum, Float
+from traitlets import Float
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, duration_tails
-from hta_widgets.analyses.shared.duration_categories import DEVICE, HOST, side_of
+from hta_widgets.analyses.shared.duration_categories import side_of
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
-from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider
+from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-ALL = "all"
-SIDES = (("All", ALL), ("Device", DEVICE), ("Host", HOST))
-LISTS = (("Tails", "tails"), ("Categories", "categories"))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Side: TypeAlias = Literal["all", "device", "host"]
+Listed: TypeAlias = Literal["tails", "categories"]
 
 
-class DurationTailsPanel(Panel):
-    """How much of the time the longest few kernels, copies and calls take."""
+class DurationTailsParameters(PanelParameters, total=False):
+    """Parameters of `DurationTailsPanel`."""
+
+    percent: float
+    side: Side
+    listed: Listed
+
+
+class DurationTailsPanel(Panel[DurationTails]):
+    """How much of the time the longest few kernels, copies and calls take.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    percent : float
+        Share of the events to look at (0.1 to 50 %), beside 1, 5 and 10 %.
+    side : {"all", "device", "host"}
+        Events of the device, of the host, or both.
+    listed : {"tails", "categories"}
+        What the table lists.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Longest events"
     wide = True
     needs = (Recorded.KERNELS,)
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Slider("percent", "Longest", min=0.1, max=50, step=0.1, unit="%", log=True),
-        Choice("side", "Time of", SIDES),
-        Choice("listed", "Table", LISTS),
+
+    percent = Float(1.0, min=0.1, max=50).tag(
+        sync=True, control=Slider("Longest", step=0.1, unit="%", log=True)
+    )
+    side = LabelledEnum[Side]({"all": "All", "device": "Device", "host": "Host"}).tag(
+        sync=True, control=Choice("Events")
+    )
+    listed = LabelledEnum[Listed]({"tails": "Tails", "categories": "Categories"}).tag(
+        sync=True, control=Choice("Table")
     )
 
-    percent = Float(1.0, min=0.1, max=50).tag(sync=True)
-    """How many of the events to look at, beside 1, 5 and 10 %, in steps of 0.1."""
+    def __init__(self, source: Source, **parameters: Unpack[DurationTailsParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    side = Enum([value for _, value in SIDES], ALL).tag(sync=True)
-    """Events of the device, of the host, or both."""
-
-    listed = Enum([value for _, value in LISTS], "tails").tag(sync=True)
-    """What the table lists."""
-
-    def analyse(self) -> DurationTails:
-        """Measure the tails on the selected ranks."""
-        return duration_tails(self.job, self.ranks, percent=self.percent)
+    def analyse(self, ranks: list[int]) -> DurationTails:
+        """Measure the tails on the ranks."""
+        return duration_tails(self.job, ranks, percent=self.percent)
 
     def draw(self, result: DurationTails) -> dict[str, Drawing]:
         """Draw the time by category, and the time in the longest events."""
@@ -55,7 +79,7 @@ class DurationTailsPanel(Panel):
         }
 
     def tabulate(self, result: DurationTails) -> pd.DataFrame:
-        """List tails or categories of the side shown; of all ranks together, too, if several."""
+        """List the tails or categories of the side; of all ranks together, too, if several."""
         table: pd.DataFrame = getattr(result, self.listed)
         several = len(self.job.select_ranks(self.ranks)) > 1
         rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)
@@ -66,7 +90,7 @@ class DurationTailsPanel(Panel):
         return table[np.array(wanted, dtype=bool)]
 
     def nothing_to_show(self, result: DurationTails) -> str | None:
-        """Say so where no event of the side was recorded."""
+        """Explain the absence of events, or of events of this side."""
         sides = set(result.categories["side"])
         if not sides:
             return "No kernels, copies or calls of the CPU to look at."
@@ -74,4 +98,4 @@ class DurationTailsPanel(Panel):
 
     @property
     def _side(self) -> str:
-        return "" if self.side == ALL else str(self.side)
+        return "" if self.side == "all" else self.side

@@ -2,78 +2,95 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Enum, Float, Int, List
+from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
-from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, StreamPicker
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-LEVELS = (("Streams", "stream"), ("GPUs", "device"))
-SHARE_OR_TIME = Choice("visualize_pctg", "Show", (("Share", True), ("Time", False)))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Level: TypeAlias = Literal["stream", "device"]
 
 
-class IdleTimePanel(Panel):
-    """Why the GPUs, or their streams, are idle."""
+class IdleTimeParameters(PanelParameters, total=False):
+    """Parameters of `IdleTimePanel`."""
+
+    streams: list[int]
+    level: Level
+    consecutive_kernel_delay: float
+    visualize_pctg: bool
+
+
+class IdleTimePanel(Panel[IdleTime]):
+    """Why the GPUs, or their streams, are idle.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    streams : list of int
+        Streams shown; an empty list means all. GPUs always count all their streams.
+    level : {"stream", "device"}
+        Streams, or GPUs with no stream busy.
+    consecutive_kernel_delay : float
+        Shorter intervals (µs) for which the host is not late are kernel wait.
+    visualize_pctg : bool
+        Show shares of the idle time instead of time.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Idle time"
     wide = True
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        StreamPicker(),
-        Choice("level", "Of", LEVELS),
-        Slider(
-            "consecutive_kernel_delay", "Kernel wait below", max=200, unit="µs", open_ended=True
-        ),
-        SHARE_OR_TIME,
+
+    streams = List(Int()).tag(sync=True, control=STREAM_PICKER)
+    level = LabelledEnum[Level]({"stream": "Streams", "device": "GPUs"}).tag(
+        sync=True, control=Choice("Level")
     )
+    consecutive_kernel_delay = Float(30, min=0).tag(
+        sync=True, control=Slider("Kernel waits shorter than", unit="µs", max=200)
+    )
+    visualize_pctg = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
 
-    level = Enum([value for _, value in LEVELS], "stream").tag(sync=True)
-    """Streams, or GPUs with no stream busy."""
+    def __init__(self, source: Source, **parameters: Unpack[IdleTimeParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    streams: List[int] = List(Int()).tag(sync=True)
-    """Streams shown; an empty list means all. GPUs always count all their streams."""
-
-    consecutive_kernel_delay = Float(30, min=0).tag(sync=True)
-    """Shorter intervals (µs) for which the host is not late are kernel wait."""
-
-    visualize_pctg = Bool(True).tag(sync=True)
-    """Show shares of the idle time instead of time."""
-
-    def analyse(self) -> IdleTime:
-        """Break down the idle time of the selected ranks."""
-        return self._analyse(self.ranks)
-
-    def draw(self, result: IdleTime) -> dict[str, Drawing]:
-        """Draw a stacked bar for each stream or GPU."""
-        as_percent = self.visualize_pctg
-        if self.level == "stream":
-            return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
-        shown = self._analyse([]) if self.linked and self.ranks else result
-        figure = idle_time_of_devices(shown, selected=self.ranks, as_percent=as_percent)
-        return {"Idle time of each GPU": figure}
-
-    def tabulate(self, result: IdleTime) -> pd.DataFrame:
-        """One row per stream or GPU, and cause."""
-        return result.streams if self.level == "stream" else result.devices
-
-    def nothing_to_show(self, result: IdleTime) -> str | None:
-        """Say so where there is no GPU work, or none on the streams."""
-        if result.devices.empty:
-            return "No GPU work that could be idle."
-        return "No work on these streams." if self.tabulate(result).empty else None
-
-    def _analyse(self, ranks: list[int]) -> IdleTime:
+    def analyse(self, ranks: list[int]) -> IdleTime:
+        """Break down the idle time of the ranks."""
         return idle_time(
             self.job,
             ranks,
             streams=self.streams,
             consecutive_kernel_delay=self.consecutive_kernel_delay,
         )
+
+    def draw(self, result: IdleTime) -> dict[str, Drawing]:
+        """Draw a stacked bar for each stream or GPU."""
+        as_percent = self.visualize_pctg
+        if self.level == "stream":
+            return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
+        shown = self.of_all_ranks(result)
+        figure = idle_time_of_devices(shown, selected=self.ranks, as_percent=as_percent)
+        return {"Idle time of each GPU": figure}
+
+    def tabulate(self, result: IdleTime) -> pd.DataFrame:
+        """List the streams or GPUs, by cause."""
+        return result.streams if self.level == "stream" else result.devices
+
+    def nothing_to_show(self, result: IdleTime) -> str | None:
+        """Explain the absence of GPU work, or of work on these streams."""
+        if result.devices.empty:
+            return "No GPU work that could be idle."
+        return "No work on these streams." if self.tabulate(result).empty else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Enum, Float, Int
+from traitlets import Bool, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
 from hta_widgets.figures.base.drawing import Drawing
@@ -17,24 +17,50 @@ from hta_widgets.figures.kernel_breakdown import (
     top_kernels_of_rank,
 )
 from hta_widgets.names.shorten import short_name
-from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, Toggle
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-ALL = "all"
-TYPES = (
-    ("All", ALL),
-    ("Computation", "COMPUTATION"),
-    ("Communication", "COMMUNICATION"),
-    ("Memory", "MEMORY"),
-)
-VIEWS = (("Bars", "bars"), ("Pies", "pies"))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY"]
+ChartType: TypeAlias = Literal["bars", "pies"]
 
 
-class KernelBreakdownPanel(Panel):
+class KernelBreakdownParameters(PanelParameters, total=False):
+    """Parameters of `KernelBreakdownPanel`."""
+
+    num_kernels: int
+    duration_ratio: float
+    kernel_type: KernelType
+    include_memory_kernels: bool
+    view: ChartType
+
+
+class KernelBreakdownPanel(Panel[KernelBreakdown]):
     """Which types of kernels, and which kernels, the GPU time goes to.
 
     A click on a kernel shows how long it takes on each rank.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    num_kernels : int
+        At most this many kernels of each type are named.
+    duration_ratio : float
+        Share (0 to 1) of the time of each type that the named kernels have to reach.
+    kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY"}
+        Type of the kernels shown.
+    include_memory_kernels : bool
+        Include copies and fills.
+    view : {"bars", "pies"}
+        Bars over all ranks, or a pie for each of up to four ranks.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
     title = "Kernel breakdown"
@@ -42,33 +68,36 @@ class KernelBreakdownPanel(Panel):
     follows = ("kernel",)
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Slider("num_kernels", "Kernels", min=1, max=100, open_ended=True),
-        Slider("duration_ratio", "Share of time", min=0, max=1, step=0.01),
-        Choice("kernel_type", "Type", TYPES),
-        Toggle("include_memory_kernels", "Memory kernels"),
-        Choice("view", "View", VIEWS),
+
+    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+    duration_ratio = Float(0.8, min=0, max=1).tag(
+        sync=True, control=Slider("Share of time", step=0.01)
+    )
+    kernel_type = LabelledEnum[KernelType](
+        {
+            "all": "All",
+            "COMPUTATION": "Computation",
+            "COMMUNICATION": "Communication",
+            "MEMORY": "Memory",
+        }
+    ).tag(sync=True, control=Choice("Type"))
+    include_memory_kernels = Bool(True).tag(sync=True, control=Toggle("Memory kernels"))
+    view = LabelledEnum[ChartType]({"bars": "Bars", "pies": "Pies"}).tag(
+        sync=True, control=Choice("View")
     )
 
-    num_kernels = Int(10, min=1).tag(sync=True)
-    """At most so many kernels of each type are named."""
+    def __init__(self, source: Source, **parameters: Unpack[KernelBreakdownParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    duration_ratio = Float(0.8, min=0, max=1).tag(sync=True)
-    """Share of the time of each type that the named kernels have to reach."""
-
-    kernel_type = Enum([value for _, value in TYPES], ALL).tag(sync=True)
-    """Type of the kernels shown."""
-
-    include_memory_kernels = Bool(True).tag(sync=True)
-    """Include copies and fills."""
-
-    view = Enum([value for _, value in VIEWS], "bars").tag(sync=True)
-    """Bars over all ranks, or a pie for each of up to four ranks."""
-
-    def analyse(self) -> KernelBreakdown:
-        """Break down the GPU time of the selected ranks."""
-        return self._analyse(self.ranks)
+    def analyse(self, ranks: list[int]) -> KernelBreakdown:
+        """Break down the GPU time of the ranks."""
+        return kernel_breakdown(
+            self.job,
+            ranks,
+            duration_ratio=self.duration_ratio,
+            num_kernels=self.num_kernels,
+            include_memory_kernels=self.include_memory_kernels,
+        )
 
     def draw(self, result: KernelBreakdown) -> dict[str, Drawing]:
         """Draw the types, the top kernels, and the durations of the selected kernel."""
@@ -78,12 +107,12 @@ class KernelBreakdownPanel(Panel):
         return types | top | self._durations(result)
 
     def tabulate(self, result: KernelBreakdown) -> pd.DataFrame:
-        """Statistics of the top kernels on each rank."""
+        """List the top kernels of each rank."""
         table = result.kernels
         return table[table["kernel_type"] == self._type] if self._type else table
 
     def nothing_to_show(self, result: KernelBreakdown) -> str | None:
-        """Say so where there is no kernel of the type asked for."""
+        """Explain the absence of kernels of this type."""
         types = result.every_kernel["kernel_type"]
         if (types == self._type).any() if self._type else len(types):
             return None
@@ -93,16 +122,7 @@ class KernelBreakdownPanel(Panel):
 
     @property
     def _type(self) -> str:
-        return "" if self.kernel_type == ALL else str(self.kernel_type)
-
-    def _analyse(self, ranks: list[int]) -> KernelBreakdown:
-        return kernel_breakdown(
-            self.job,
-            ranks,
-            duration_ratio=self.duration_ratio,
-            num_kernels=self.num_kernels,
-            include_memory_kernels=self.include_memory_kernels,
-        )
+        return "" if self.kernel_type == "all" else self.kernel_type
 
     def _bars(self, result: KernelBreakdown) -> dict[str, Drawing]:
         kernel = self.selection.kernel
@@ -119,6 +139,6 @@ class KernelBreakdownPanel(Panel):
         kernel = self.selection.kernel
         if not kernel or kernel not in result.every_kernel["name"].tolist():
             return {}
-        shown = self._analyse([]) if self.linked and self.ranks else result
+        shown = self.of_all_ranks(result)
         name = f"Launches of {short_name(kernel)} on each rank"
         return {name: kernel_durations(shown, kernel, selected=self.ranks)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from traitlets import Bool, Int, Unicode
+from traitlets import Bool, Int, Unicode, default
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
 from hta_widgets.analyses.kernel_sequences.launching_calls import (
@@ -18,30 +18,26 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
 from hta_widgets.figures.kernel_sequences import readable_patterns
 from hta_widgets.names.shorten import distinct_names
-from hta_widgets.panels.base.controls import (
-    Button,
-    Choice,
-    Control,
-    RankPicker,
-    Search,
-    Slider,
-    Toggle,
-)
+from hta_widgets.panels.base.controls import Choice, Search, Slider, Toggle
+from hta_widgets.panels.base.declarations import button
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.protocol import Option
 from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.opening.open import HasJob, as_job
-from hta_widgets.trace.remote.urls import PathLike, TraceSource
+from hta_widgets.trace.remote.urls import PathLike
 
-OPERATORS_AT_MOST = 200
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+MAX_OPERATORS = 200
 LABEL_WIDTH = 72
-COUNT_OR_TIME = (("Occurrences", False), ("GPU time", True))
 
 
-def operator_options(job: Job) -> list[tuple[str, str, str]]:
-    """Operators and modules of the first rank by the GPU time under them, longest first."""
-    table = operators_to_offer(job).head(OPERATORS_AT_MOST)
+def operator_options(job: Job) -> list[Option]:
+    """Operators and modules of the first rank, those with most GPU time under them first."""
+    table = operators_to_offer(job).head(MAX_OPERATORS)
     names = distinct_names(table["name"].tolist(), LABEL_WIDTH)
     return [
         (label, name, f"{duration(gpu_ns)}, {calls:,} {'call' if calls == 1 else 'calls'}")
@@ -51,46 +47,60 @@ def operator_options(job: Job) -> list[tuple[str, str, str]]:
     ]
 
 
-class KernelSequencesPanel(Panel):
+class KernelSequencesParameters(PanelParameters, total=False):
+    """Parameters of `KernelSequencesPanel`."""
+
+    operator_name: str
+    min_pattern_len: int
+    top_k: int
+    as_time: bool
+    whole_name: bool
+
+
+class KernelSequencesPanel(Panel[KernelSequences]):
     """Which sequences of kernels an operator launches, and how often, on the first rank selected.
 
-    Begins with a repeated operator that launches several kernels each time.
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    operator_name : str
+        Name of the operator; by default a repeated one that launches several kernels each time.
+    min_pattern_len : int
+        Occurrences that launch fewer GPU operations are left out.
+    top_k : int
+        Number of sequences shown and overlaid, the most frequent first.
+    as_time : bool
+        Show GPU time instead of the number of occurrences.
+    whole_name : bool
+        `operator_name` is the whole name; otherwise a part of it, as in HTA.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
     title = "Kernel sequences"
     wide = True
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Search("operator_name", "Operator", operator_options, free_text=True),
-        Slider("min_pattern_len", "At least kernels", min=1, max=20, open_ended=True),
-        Slider("top_k", "Sequences", min=1, max=50, open_ended=True),
-        Choice("as_time", "Show", COUNT_OR_TIME),
-        Toggle("whole_name", "Whole name"),
-        Button("write_overlay", "Write overlay"),
+
+    operator_name = Unicode().tag(
+        sync=True, control=Search("Operator", operator_options, free_text=True)
     )
+    min_pattern_len = Int(3, min=1).tag(sync=True, control=Slider("Minimum kernels", max=20))
+    top_k = Int(5, min=1).tag(sync=True, control=Slider("Sequences", max=50))
+    as_time = Bool(False).tag(
+        sync=True, control=Choice("Show", {False: "Occurrences", True: "GPU time"})
+    )
+    whole_name = Bool(True).tag(sync=True, control=Toggle("Whole name"))
 
-    operator_name = Unicode().tag(sync=True)
-    """Name of the operator."""
+    def __init__(self, source: Source, **parameters: Unpack[KernelSequencesParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    min_pattern_len = Int(3, min=1).tag(sync=True)
-    """Occurrences that launch fewer GPU operations are left out."""
+    @default("operator_name")
+    def _suggested_operator(self) -> str:
+        return suggested_operator(self.job)
 
-    top_k = Int(5, min=1).tag(sync=True)
-    """Number of sequences shown and overlaid, the most frequent first."""
-
-    as_time = Bool(False).tag(sync=True)
-    """Show GPU time instead of the number of occurrences."""
-
-    whole_name = Bool(True).tag(sync=True)
-    """`operator_name` is the whole name; otherwise a part of it, as in HTA."""
-
-    def __init__(self, source: Job | HasJob | TraceSource, **parameters: Any) -> None:  # noqa: ANN401
-        job = as_job(source)
-        parameters.setdefault("operator_name", suggested_operator(job))
-        super().__init__(job, **parameters)
-
+    @button("Write overlay")
     def write_overlay(
         self, output_dir: PathLike = ".", *, compress_other_kernels: bool = True
     ) -> Path:
@@ -107,11 +117,11 @@ class KernelSequencesPanel(Panel):
             compress_other_kernels=compress_other_kernels,
         )
 
-    def analyse(self) -> KernelSequences:
-        """Find the sequences on the first of the selected ranks."""
+    def analyse(self, ranks: list[int]) -> KernelSequences:
+        """Find the sequences on the first of the ranks."""
         return kernel_sequences(
             self.job,
-            self.job.select_ranks(self.ranks)[0],
+            self.job.select_ranks(ranks)[0],
             operator_name=self.operator_name,
             min_pattern_len=self.min_pattern_len,
             whole_name=self.whole_name,
@@ -122,9 +132,9 @@ class KernelSequencesPanel(Panel):
         return {"Sequences": draw_sequences(result, top_k=self.top_k, as_time=self.as_time)}
 
     def tabulate(self, result: KernelSequences) -> pd.DataFrame:
-        """One row per sequence."""
+        """List the sequences."""
         return readable_patterns(result)
 
     def nothing_to_show(self, result: KernelSequences) -> str | None:
-        """Say why there is no sequence."""
+        """Explain the absence of sequences."""
         return result.finding if result.patterns.empty else None

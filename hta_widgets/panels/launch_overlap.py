@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Enum
+from traitlets import Bool
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
 from hta_widgets.figures.base.drawing import Drawing
@@ -14,43 +14,61 @@ from hta_widgets.figures.launch_overlap import (
     kernel_time_by_api,
     overlapping_launches,
 )
-from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Control, RankPicker
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-LISTS = (
-    ("Threads", "threads"),
-    ("Launch APIs", "launch_apis"),
-    ("Kernels by API", "apis_by_kernel"),
-)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Listed: TypeAlias = Literal["threads", "launch_apis", "apis_by_kernel"]
 
 
-class LaunchOverlapPanel(Panel):
-    """Launches made before an earlier kernel has ended, and how much launch time that hides."""
+class LaunchOverlapParameters(PanelParameters, total=False):
+    """Parameters of `LaunchOverlapPanel`."""
+
+    as_percent: bool
+    listed: Listed
+
+
+class LaunchOverlapPanel(Panel[LaunchOverlap]):
+    """Launches made before an earlier kernel has ended, and how much launch time that hides.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    as_percent : bool
+        Show shares of the launch time and of the kernel time instead of times.
+    listed : {"threads", "launch_apis", "apis_by_kernel"}
+        What the table lists.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Launch overlap"
     wide = True
     needs = (Recorded.KERNELS,)
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        SHARE_OR_TIME,
-        Choice("listed", "Table", LISTS),
-    )
 
-    as_percent = Bool(True).tag(sync=True)
-    """Show shares of the launch time and of the kernel time instead of times."""
+    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
+    listed = LabelledEnum[Listed](
+        {"threads": "Threads", "launch_apis": "Launch APIs", "apis_by_kernel": "Kernels by API"}
+    ).tag(sync=True, control=Choice("Table"))
 
-    listed = Enum([value for _, value in LISTS], "threads").tag(sync=True)
-    """What the table lists."""
+    def __init__(self, source: Source, **parameters: Unpack[LaunchOverlapParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    def analyse(self) -> LaunchOverlap:
-        """Find the overlapping launches of the selected ranks."""
-        ranks = tuple(self.ranks)
-        return self._latest.get("result", lambda: launch_overlap(self.job, ranks), ranks)
+    def analyse(self, ranks: list[int]) -> LaunchOverlap:
+        """Find the overlapping launches of the ranks."""
+        chosen = tuple(ranks)
+        key = "result" if chosen else "result of all ranks"
+        return self._memo.get(key, lambda: launch_overlap(self.job, chosen), chosen)
 
     def draw(self, result: LaunchOverlap) -> dict[str, Drawing]:
         """Draw hidden time and overlapping launches of each rank, and time by launching call."""
-        shown = launch_overlap(self.job) if self.linked and self.ranks else result
+        shown = self.of_all_ranks(result)
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {
             "Launch time of each rank": hidden,
@@ -66,5 +84,5 @@ class LaunchOverlapPanel(Panel):
         return table
 
     def nothing_to_show(self, result: LaunchOverlap) -> str | None:
-        """Say so where no launch is in the trace."""
+        """Explain the absence of launches."""
         return None if result.ranks["launches"].any() else "No launches of kernels to look at."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Enum, Float
+from traitlets import Bool, Float
 
 from hta_widgets.analyses.launch_stats import (
     LAUNCH_DELAY_OUTLIERS,
@@ -16,44 +16,69 @@ from hta_widgets.analyses.launch_stats import (
 )
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
-from hta_widgets.panels.base.controls import Choice, Control, RankPicker, Slider, Toggle
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-WORST = (("Launch delay", "launch_delay"), ("Call duration", "cpu_duration"))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+WorstBy: TypeAlias = Literal["launch_delay", "cpu_duration"]
 
 
-class LaunchStatsPanel(Panel):
-    """What it costs to launch GPU work, and which launches are the worst."""
+class LaunchStatsParameters(PanelParameters, total=False):
+    """Parameters of `LaunchStatsPanel`."""
+
+    runtime_cutoff: float
+    launch_delay_cutoff: float
+    include_memory_events: bool
+    worst_by: WorstBy
+
+
+class LaunchStatsPanel(Panel[LaunchStats]):
+    """What it costs to launch GPU work, and which launches are the worst.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    runtime_cutoff : float
+        Calls longer than this (µs) are outliers.
+    launch_delay_cutoff : float
+        Delays longer than this (µs) are outliers.
+    include_memory_events : bool
+        Include copies and fills.
+    worst_by : {"launch_delay", "cpu_duration"}
+        What makes a launch one of the worst, which the table lists.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Kernel launches"
     wide = True
     needs = (Recorded.KERNELS,)
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Slider("runtime_cutoff", "Long calls above", max=500, unit="µs", open_ended=True),
-        Slider("launch_delay_cutoff", "Long delays above", max=2000, unit="µs", open_ended=True),
-        Toggle("include_memory_events", "Memory operations"),
-        Choice("worst_by", "Worst by", WORST),
+
+    runtime_cutoff = Float(50, min=0).tag(
+        sync=True, control=Slider("Calls longer than", unit="µs", max=500)
     )
+    launch_delay_cutoff = Float(100, min=0).tag(
+        sync=True, control=Slider("Delays longer than", unit="µs", max=2000)
+    )
+    include_memory_events = Bool(True).tag(sync=True, control=Toggle("Memory operations"))
+    worst_by = LabelledEnum[WorstBy](
+        {"launch_delay": "Launch delay", "cpu_duration": "Call duration"}
+    ).tag(sync=True, control=Choice("Sort by"))
 
-    runtime_cutoff = Float(50, min=0).tag(sync=True)
-    """Calls longer than this (µs) are outliers."""
+    def __init__(self, source: Source, **parameters: Unpack[LaunchStatsParameters]) -> None:
+        super().__init__(source, **parameters)
 
-    launch_delay_cutoff = Float(100, min=0).tag(sync=True)
-    """Delays longer than this (µs) are outliers."""
-
-    include_memory_events = Bool(True).tag(sync=True)
-    """Include copies and fills."""
-
-    worst_by = Enum([value for _, value in WORST], "launch_delay").tag(sync=True)
-    """What makes a launch one of the worst, which the table lists."""
-
-    def analyse(self) -> LaunchStats:
-        """Pair the operations of the selected ranks with their launches."""
+    def analyse(self, ranks: list[int]) -> LaunchStats:
+        """Pair the operations of the ranks with their launches."""
         return launch_stats(
             self.job,
-            self.ranks,
+            ranks,
             runtime_cutoff=self.runtime_cutoff,
             launch_delay_cutoff=self.launch_delay_cutoff,
             include_memory_events=self.include_memory_events,
@@ -74,5 +99,5 @@ class LaunchStatsPanel(Panel):
         return result.worst
 
     def nothing_to_show(self, result: LaunchStats) -> str | None:
-        """Say so where no launch is in the trace."""
+        """Explain the absence of launches."""
         return None if result.ranks["operations"].any() else "No launches of GPU work to look at."

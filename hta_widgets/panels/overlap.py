@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Bool
@@ -10,35 +10,56 @@ from traitlets import Bool
 from hta_widgets.analyses.overlap import Overlap, overlap
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.overlap import overlap as draw_overlap
-from hta_widgets.panels.base.controls import SHARE_OR_TIME, Control, RankPicker
+from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class OverlapPanel(Panel):
-    """How much of each GPU's communication is hidden behind computation."""
+class OverlapParameters(PanelParameters, total=False):
+    """Parameters of `OverlapPanel`."""
+
+    as_percent: bool
+
+
+class OverlapPanel(Panel[Overlap]):
+    """How much of each GPU's communication is hidden behind computation.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    as_percent : bool
+        Show shares of each GPU's communication time instead of time.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Communication overlap"
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (RankPicker(), SHARE_OR_TIME)
 
-    as_percent = Bool(True).tag(sync=True)
-    """Show shares of each GPU's communication time instead of time."""
+    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
 
-    def analyse(self) -> Overlap:
-        """Measure the overlap on the selected ranks."""
-        return overlap(self.job, self.ranks)
+    def __init__(self, source: Source, **parameters: Unpack[OverlapParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> Overlap:
+        """Measure the overlap on the ranks."""
+        return overlap(self.job, ranks)
 
     def draw(self, result: Overlap) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
-        shown = overlap(self.job) if self.linked and self.ranks else result
+        shown = self.of_all_ranks(result)
         figure = draw_overlap(shown, selected=self.ranks, as_percent=self.as_percent)
         return {"Communication of each GPU": figure}
 
     def tabulate(self, result: Overlap) -> pd.DataFrame:
-        """One row per GPU."""
+        """List the GPUs."""
         return result.ranks
 
     def nothing_to_show(self, result: Overlap) -> str | None:
-        """Say so where no GPU communicates."""
+        """Explain the absence of communication."""
         communicates = result.ranks["communication_time_ns"].any()
         return None if communicates else "No communication to overlap."

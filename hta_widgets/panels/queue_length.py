@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Int, List
@@ -12,45 +12,64 @@ from hta_widgets.analyses.queue_length import QueueLength, queue_length
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.queue_length import lines_of_streams, queue_lines
-from hta_widgets.panels.base.controls import Button, Control, RankPicker, StreamPicker
-from hta_widgets.panels.base.time_series import TimeSeriesPanel
+from hta_widgets.panels.base.controls import STREAM_PICKER
+from hta_widgets.panels.base.parameters import Source
+from hta_widgets.panels.base.time_series import TimeSeriesPanel, TimeSeriesParameters
 from hta_widgets.trace.model.formats import Recorded
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class QueueLengthPanel(TimeSeriesPanel):
-    """How many operations wait on each stream: launched, but not yet begun."""
+
+class QueueLengthParameters(TimeSeriesParameters, total=False):
+    """Parameters of `QueueLengthPanel`."""
+
+    streams: list[int]
+
+
+class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
+    """How many operations wait on each stream: launched, but not yet begun.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    streams : list of int
+        Streams shown; an empty list means all.
+    window_us : list of float
+        Start and end of the time shown, in µs since the job's origin; an empty list means all.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Queue length"
     wide = True
     needs = (Recorded.KERNELS,)
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        StreamPicker(),
-        Button("write_counters", "Write as counters"),
-    )
 
-    streams: List[int] = List(Int()).tag(sync=True)
-    """Streams shown; an empty list means all."""
+    streams = List(Int()).tag(sync=True, control=STREAM_PICKER)
 
-    def analyse(self) -> QueueLength:
-        """Count what waits on the selected ranks."""
-        ranks = tuple(self.ranks)
-        return self._latest.get("result", lambda: queue_length(self.job, ranks), ranks)
+    def __init__(self, source: Source, **parameters: Unpack[QueueLengthParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> QueueLength:
+        """Count what waits on the ranks."""
+        chosen = tuple(ranks)
+        return self._memo.get("result", lambda: queue_length(self.job, chosen), chosen)
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""
-        lines = self._latest.get("lines", partial(queue_lines, result), result)
+        lines = self._memo.get("lines", partial(queue_lines, result), result)
         drawn = lines_of_streams(lines, result, self.streams)
         figure = step_lines(drawn, window_us=self.window_us)
         return {"Operations launched and not yet begun": figure}
 
     def tabulate(self, result: QueueLength) -> pd.DataFrame:
-        """One row per stream."""
+        """List the streams."""
         table = result.streams
         return table[table["stream"].isin(self.streams)] if self.streams else table
 
     def nothing_to_show(self, result: QueueLength) -> str | None:
-        """Say so where nothing was launched, or nothing on the streams."""
+        """Explain the absence of launches, or of launches on these streams."""
         if result.streams.empty:
             return result.finding
         return "No operations on these streams." if self.tabulate(result).empty else None

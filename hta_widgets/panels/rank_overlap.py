@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from traitlets import Bool, Enum, Int
+from traitlets import Bool, Int
 
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
-from hta_widgets.analyses.rank_overlap.lanes import DEVICE, LEVELS, RANK, STREAM, Lanes
+from hta_widgets.analyses.rank_overlap.lanes import STREAM, Lanes
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.rank_overlap import (
     STRIPS_AT_MOST,
@@ -18,69 +18,86 @@ from hta_widgets.figures.rank_overlap import (
     strips_over_time,
     time_by_lane,
 )
-from hta_widgets.panels.base.controls import (
-    SHARE_OR_TIME,
-    Choice,
-    Control,
-    RankPicker,
-    Slider,
-    Toggle,
-)
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 
-BY = (("Rank", RANK), ("Device", DEVICE), ("Stream", STREAM))
-TIMES, OUTLIERS = "times", "outliers"
-LISTS = (("Times", TIMES), ("Outliers", OUTLIERS))
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+By: TypeAlias = Literal["rank", "device", "stream"]
+Listed: TypeAlias = Literal["times", "outliers"]
 
 
-class RankOverlapPanel(Panel):
-    """Computation, communication, both or neither: each rank beside the others, and over time."""
+class RankOverlapParameters(PanelParameters, total=False):
+    """Parameters of `RankOverlapPanel`."""
+
+    by: By
+    as_percent: bool
+    slices: int
+    common_window: bool
+    listed: Listed
+
+
+class RankOverlapPanel(Panel[RankOverlap]):
+    """Computation, communication, both or neither: each rank beside the others, and over time.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    by : {"rank", "device", "stream"}
+        Compare ranks, or keep their devices or streams apart.
+    as_percent : bool
+        Show shares of each span instead of time.
+    slices : int
+        Number of slices of time, up to 200.
+    common_window : bool
+        Count the time before a late start and after an early end as empty.
+    listed : {"times", "outliers"}
+        What the data table holds: the times of all, or who stands out by which rule.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Overlap by rank"
     wide = True
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (
-        RankPicker(),
-        Choice("by", "By", BY),
-        SHARE_OR_TIME,
-        Slider("slices", "Slices", min=1, max=200),
-        Toggle("common_window", "Same window for all"),
-        Choice("listed", "Table", LISTS),
+
+    by = LabelledEnum[By]({"rank": "Ranks", "device": "Devices", "stream": "Streams"}).tag(
+        sync=True, control=Choice("Compare")
+    )
+    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
+    slices = Int(30, min=1, max=200).tag(sync=True, control=Slider("Time slices"))
+    common_window = Bool(False).tag(sync=True, control=Toggle("Same window for all"))
+    listed = LabelledEnum[Listed]({"times": "Times", "outliers": "Outliers"}).tag(
+        sync=True, control=Choice("Table")
     )
 
-    by = Enum(LEVELS, RANK).tag(sync=True)
-    """Compare ranks, or keep their devices or streams apart."""
-
-    as_percent = Bool(True).tag(sync=True)
-    """Show shares of each span instead of time."""
-
-    slices = Int(30, min=1, max=200).tag(sync=True)
-    """Number of slices of time."""
-
-    common_window = Bool(False).tag(sync=True)
-    """Count the time before a late start and after an early end as empty."""
-
-    listed = Enum([value for _, value in LISTS], TIMES).tag(sync=True)
-    """What the data table holds: the times of all, or who stands out by which rule."""
+    def __init__(self, source: Source, **parameters: Unpack[RankOverlapParameters]) -> None:
+        super().__init__(source, **parameters)
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Tell whether there is more than one rank, device or stream to compare."""
+        """Whether there is more than one rank, device or stream to compare."""
         return len(job.ranks) > 1 or len(Lanes.of(job, job.ranks, STREAM).lanes) > 1
 
-    def analyse(self) -> RankOverlap:
-        """Measure the selected ranks."""
-        return self._analyse(self.ranks)
+    def analyse(self, ranks: list[int]) -> RankOverlap:
+        """Measure the ranks."""
+        return rank_overlap(
+            self.job, ranks, by=self.by, slices=self.slices, common_window=self.common_window
+        )
 
     def draw(self, result: RankOverlap) -> dict[str, Drawing]:
         """Draw the time of each lane, and how it goes over time."""
-        shown = self._analyse([]) if self.linked and self.ranks else result
+        shown = self.of_all_ranks(result)
         chosen = self.ranks if self.linked else []
         name = f"Time by {self.by} (▲ higher, ▼ lower than the others)"
         columns = partial(time_by_lane, shown, selected=chosen, as_percent=self.as_percent)
         basis = (shown.lanes, shown.outliers, tuple(chosen), self.as_percent)
-        figures = {name: self._latest.get("time by lane", columns, *basis)}
+        figures = {name: self._memo.get("time by lane", columns, *basis)}
         many = len(shown.lanes) > STRIPS_AT_MOST
         if many:
             name = f"Share of each slice of time, by {self.by} (pale 0 %, full colour 100 %)"
@@ -90,21 +107,16 @@ class RankOverlapPanel(Panel):
         return figures
 
     def tabulate(self, result: RankOverlap) -> pd.DataFrame:
-        """One row per lane, or per column and lane that stands out in it, farthest first.
+        """List the lanes, or each column's outliers among them, the most distant first.
 
-        Who stands out is told from all ranks, also while some are selected.
+        Outliers are found among all ranks, also while some are selected.
         """
-        if self.listed == TIMES:
+        if self.listed == "times":
             return result.lanes
-        outliers = self._analyse([]).outliers if self.linked and self.ranks else result.outliers
+        outliers = self.of_all_ranks(result).outliers
         found = outliers[(outliers.filter(like="verdict") != "").any(axis=1)]
         return found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
 
     def nothing_to_show(self, result: RankOverlap) -> str | None:
-        """Say so where no kernel ran."""
+        """Explain the absence of kernels."""
         return None if result.lanes["kernels"].any() else result.finding
-
-    def _analyse(self, ranks: list[int]) -> RankOverlap:
-        return rank_overlap(
-            self.job, ranks, by=self.by, slices=self.slices, common_window=self.common_window
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Bool
@@ -10,34 +10,55 @@ from traitlets import Bool
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as draw_gpu_time
-from hta_widgets.panels.base.controls import SHARE_OR_TIME, Control, RankPicker
+from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class TemporalBreakdownPanel(Panel):
-    """How each GPU spends its time: computing, busy without computing, or idle."""
+class TemporalBreakdownParameters(PanelParameters, total=False):
+    """Parameters of `TemporalBreakdownPanel`."""
+
+    as_percent: bool
+
+
+class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
+    """How each GPU spends its time: computing, busy without computing, or idle.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    as_percent : bool
+        Show shares of each GPU's kernel time instead of time.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
 
     title = "Temporal breakdown"
     any_number_of_ranks = True
-    controls: ClassVar[tuple[Control, ...]] = (RankPicker(), SHARE_OR_TIME)
 
-    as_percent = Bool(True).tag(sync=True)
-    """Show shares of each GPU's kernel time instead of time."""
+    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
 
-    def analyse(self) -> TemporalBreakdown:
-        """Break down the time of the selected ranks."""
-        return temporal_breakdown(self.job, self.ranks)
+    def __init__(self, source: Source, **parameters: Unpack[TemporalBreakdownParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> TemporalBreakdown:
+        """Break down the time of the ranks."""
+        return temporal_breakdown(self.job, ranks)
 
     def draw(self, result: TemporalBreakdown) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""
-        shown = temporal_breakdown(self.job) if self.linked and self.ranks else result
+        shown = self.of_all_ranks(result)
         figure = draw_gpu_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {"Time of each GPU": figure}
 
     def tabulate(self, result: TemporalBreakdown) -> pd.DataFrame:
-        """One row per GPU."""
+        """List the GPUs."""
         return result.ranks
 
     def nothing_to_show(self, result: TemporalBreakdown) -> str | None:
-        """Say so where no GPU did anything."""
+        """Explain the absence of GPU work."""
         return None if result.ranks["kernel_time_ns"].any() else "No GPU work to break down."

@@ -1,16 +1,25 @@
-// What travels between hta_widgets/panels (Python) and the front end.
+// What travels between hta_widgets/panels and the front end; panels/base/protocol.py has the same types in Python.
+// A test compares the two.
+
+export interface TraceMeta {
+  select?: string;
+}
 
 export interface Trace {
   type?: string;
-  meta?: { select?: string };
+  meta?: TraceMeta;
   customdata?: unknown[][];
   [property: string]: unknown;
 }
 
+export interface LayoutMeta {
+  zoom?: string;
+}
+
 export interface Layout {
   height?: number;
-  meta?: { zoom?: string };
-  xaxis?: object;
+  meta?: LayoutMeta;
+  xaxis?: Record<string, unknown>;
   [property: string]: unknown;
 }
 
@@ -64,9 +73,11 @@ export interface NumberSpec extends Named, Bounds {
   kind: "number";
 }
 
+export type Choosable = string | number | boolean;
+
 export interface ChoiceSpec extends Named {
   kind: "choice";
-  options: [label: string, value: string | number][];
+  options: [label: string, value: Choosable][];
 }
 
 export interface ToggleSpec extends Named {
@@ -105,8 +116,13 @@ export interface Answer {
   failed?: boolean;
 }
 
+export interface PanelSpec {
+  title: string;
+  controls: ControlSpec[];
+}
+
 export interface PanelState {
-  _spec: { title: string; controls: ControlSpec[] };
+  _spec: PanelSpec;
   /** A `View` as JSON text. */
   _view: string;
   _req: number;

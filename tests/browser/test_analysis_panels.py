@@ -50,7 +50,7 @@ def pick_only(page: LabPage, opened: str, name: str) -> None:
 
 def test_idle_time_by_delay_and_stream(lab: Lab, job8: str):
     page = open_panel(lab, job8, "IdleTimePanel(job)")
-    slider = page.panel().get_by_role("slider", name="Kernel wait below")
+    slider = page.panel().get_by_role("slider", name="Kernel waits shorter than")
     drag(page, slider, 0.15, 0.9)
     value = float(slider.input_value())
     assert value > 150
@@ -73,11 +73,11 @@ def test_picked_streams_are_shared(lab: Lab, job8: str):
 def test_launch_cutoffs(lab: Lab, job8: str):
     page = open_panel(lab, job8, "LaunchStatsPanel(job)", height=1100)
     before = page.charts()
-    slider = page.panel().get_by_role("slider", name="Long delays above")
+    slider = page.panel().get_by_role("slider", name="Delays longer than")
     drag(page, slider, 0.05, 0.6)
     value = float(slider.input_value())
     page.wait_for("panel.launch_delay_cutoff", value)
-    field = page.panel().get_by_role("spinbutton", name="Long calls above")
+    field = page.panel().get_by_role("spinbutton", name="Calls longer than")
     field.fill("5")
     field.press("Enter")
     page.wait_for("panel.runtime_cutoff", 5)
@@ -176,7 +176,7 @@ def test_python_moves_the_zoom_and_the_button_takes_it_back(lab: Lab, job8: str)
 
 def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     page = open_panel(lab, own_job, "QueueLengthPanel(job)")
-    button = page.panel().get_by_role("button", name="Write as counters")
+    button = page.panel().get_by_role("button", name="Write counters")
     button.click()
     status = page.panel().get_by_role("status")
     expect(status).to_contain_text("Wrote ")

@@ -77,7 +77,7 @@ def test_512_ranks_of_a_recipe_folder(lab: Lab, recipe512: str):
     assert rows_drawn(page, 0) == (RANKS, 1)
     assert rows_drawn(page, 1) == (RANKS, 30)
     page.screenshot("rank overlap 512")
-    value = slide(page, "Slices", 0.15, 0.5)
+    value = slide(page, "Time slices", 0.15, 0.5)
     page.wait_for("panel.slices", value)
     page.wait_until(lambda: rows_drawn(page, 1) == (RANKS, value))
     parts = "['compute_ns', 'communicate_ns', 'overlap_ns', 'empty_ns']"
@@ -87,7 +87,7 @@ def test_512_ranks_of_a_recipe_folder(lab: Lab, recipe512: str):
 
 def test_512_ranks_answer_while_one_waits(lab: Lab, recipe512: str):
     page = open_panel(lab, recipe512, "RankOverlapPanel(job)", height=1100)
-    field = page.panel().get_by_role("spinbutton", name="Slices")
+    field = page.panel().get_by_role("spinbutton", name="Time slices")
     times = []
     for slices in (40, 50, 60, 70, 80):
         start = time.monotonic()
@@ -116,7 +116,7 @@ def test_a_row_of_the_map_selects_its_rank(lab: Lab, recipe8: str):
 
 def test_streams_and_a_common_window(lab: Lab, job8: str):
     page = open_panel(lab, job8, "RankOverlapPanel(job)", height=1400)
-    choose(page, "Stream")
+    choose(page, "Streams")
     page.wait_for("panel.by", "stream")
     streams = page.python("len(panel.result.lanes)")
     assert streams > 8

@@ -12,7 +12,7 @@ def test_a_cutoff_beyond_all_delays_says_so(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = LaunchStatsPanel(job)\npanel"))
     wait_for_charts(page)
     page.screenshot("launch_stats")
-    field = page.panel().get_by_role("spinbutton", name="Long delays above")
+    field = page.panel().get_by_role("spinbutton", name="Delays longer than")
     field.fill("10000000")
     field.press("Enter")
     page.wait_for("panel.launch_delay_cutoff", 10_000_000)

@@ -13,7 +13,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.panels import Panel
-from hta_widgets.panels.base.controls import RankPicker, Slider, Toggle
+from hta_widgets.panels.base.controls import Picker, Slider, Toggle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.source import RankSource
 
@@ -29,25 +29,19 @@ class FakeResult(Result):
     bars: pd.DataFrame
 
 
-class FakePanel(Panel):
+class FakePanel(Panel[FakeResult]):
     title = "Fake"
     follows = ("kernel",)
-    controls = (
-        RankPicker(),
-        Slider("bars", "Bars", min=1, max=100, open_ended=True),
-        Slider("ratio", "Ratio", min=0, max=1, step=0.01),
-        Toggle("named", "Names"),
-    )
 
-    bars = Int(3, min=1).tag(sync=True)
-    ratio = Float(0.8, min=0, max=1).tag(sync=True)
-    named = Bool(True).tag(sync=True)
+    bars = Int(3, min=1).tag(sync=True, control=Slider("Bars", max=100))
+    ratio = Float(0.8, min=0, max=1).tag(sync=True, control=Slider("Ratio", step=0.01))
+    named = Bool(True).tag(sync=True, control=Toggle("Names"))
 
     runs = 0
 
-    def analyse(self):
+    def analyse(self, ranks):
         self.runs += 1
-        chosen = self.job.select_ranks(self.ranks)
+        chosen = self.job.select_ranks(ranks)
         if self.ratio == 0.13:
             msg = "13 brings bad luck; choose another ratio"
             raise HtaWidgetsError(msg)
@@ -78,8 +72,11 @@ class FakePanel(Panel):
         return "No bars at a ratio of 0." if self.ratio == 0 else None
 
 
+STREAMS = Picker("Streams", "stream", lambda _: [7, 9, 20])
+
+
 class StreamsPanel(FakePanel):
-    streams = List(Int()).tag(sync=True)
+    streams = List(Int()).tag(sync=True, control=STREAMS)
 
 
 def send(panel: Panel, **state) -> dict:

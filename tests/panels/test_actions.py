@@ -7,19 +7,20 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.panels.base.actions import outcome
-from hta_widgets.panels.base.controls import Button, Slider
+from hta_widgets.panels.base.actions import describe
+from hta_widgets.panels.base.declarations import button
 from tests.panels.fakes import FakePanel, fake_job, send
 
 
 class WritingPanel(FakePanel):
-    controls = (Slider("bars", "Bars"), Button("write", "Write"), Button("fail", "Fail"))
     calls = 0
 
+    @button("Write")
     def write(self):
         self.calls += 1
         return Path(f"/out/{len(self.result.bars)} bars.json")
 
+    @button("Fail")
     def fail(self):
         msg = "there is nothing to write; choose another rank"
         raise HtaWidgetsError(msg)
@@ -62,6 +63,16 @@ def test_an_error_is_said_and_leaves_the_picture(panel):
     assert panel._view["error"] is None
 
 
+def test_a_method_that_is_overridden_without_a_button_has_none():
+    class Silent(WritingPanel):
+        def write(self):
+            return super().write()
+
+    panel = Silent(fake_job())
+    assert press(panel, "write")["text"] == "Silent has no button 'write'"
+    assert panel.calls == 0
+
+
 @pytest.mark.parametrize("name", ["secret", "close", "analyse", "__init__", "", None])
 def test_other_methods_cannot_be_called(panel, name):
     answer = press(panel, name)
@@ -89,10 +100,10 @@ def test_one_press_is_one_call(panel):
         ([Path(f"/a/{n}.json") for n in range(8)], "Wrote 0.json, 1.json, 2.json and 5 more to /a"),
     ],
 )
-def test_outcomes_in_words(returned, text):
-    assert outcome(returned) == text
+def test_what_was_done_in_words(returned, text):
+    assert describe(returned) == text
 
 
 def test_the_folder_is_said_in_full(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert outcome(Path("a.json")) == f"Wrote a.json to {tmp_path}"
+    assert describe(Path("a.json")) == f"Wrote a.json to {tmp_path}"

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import pytest
+from traitlets import Bool, Float, Int, List, Unicode
+
 from hta_widgets.panels.base.controls import (
-    Button,
+    RANK_PICKER,
+    SHARE_OR_TIME,
+    STREAM_PICKER,
     Choice,
+    Control,
     Number,
-    RankPicker,
     Search,
     Slider,
-    StreamPicker,
     Toggle,
 )
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, kernel, write
 from tests.panels.fakes import fake_job
 
 
-def test_a_slider():
-    assert Slider("n", "N", min=1, max=9, unit="µs", open_ended=True).spec(fake_job()) == {
+def test_a_slider_ends_where_it_says_if_its_trait_has_no_upper_bound():
+    assert Slider("N", unit="µs", max=9).spec("n", Int(2, min=1), fake_job()) == {
         "kind": "slider",
         "name": "n",
         "label": "N",
@@ -29,32 +34,41 @@ def test_a_slider():
     }
 
 
+def test_a_slider_ends_at_the_upper_bound_of_its_trait():
+    spec = Slider("N", step=0.1, log=True).spec("n", Float(1, min=0.1, max=5), fake_job())
+    assert (spec["min"], spec["max"], spec["open_ended"], spec["log"]) == (0.1, 5, False, True)
+
+
 def test_a_field():
-    spec = Number("n", "N", step=0.5).spec(fake_job())
-    assert (spec["kind"], spec["max"], spec["step"]) == ("number", None, 0.5)
+    spec = Number("N", step=0.5).spec("n", Float(1, min=0), fake_job())
+    assert (spec["kind"], spec["min"], spec["max"], spec["step"]) == ("number", 0, None, 0.5)
 
 
 def test_a_toggle():
-    assert Toggle("t", "T").spec(fake_job()) == {"kind": "toggle", "name": "t", "label": "T"}
+    spec = Toggle("T").spec("t", Bool(), fake_job())
+    assert spec == {"kind": "toggle", "name": "t", "label": "T"}
 
 
-def test_options_are_given_or_found_in_the_job():
-    given = Choice("c", "C", (("One", 1), ("Two", 2)))
-    assert given.spec(fake_job())["options"] == [["One", 1], ["Two", 2]]
-    found = Choice("c", "C", lambda job: [(f"rank {rank}", rank) for rank in job.ranks])
-    assert found.spec(fake_job(2))["options"] == [["rank 0", 0], ["rank 1", 1]]
+def test_the_labels_of_a_choice_are_given_or_those_of_the_trait_or_found_in_the_job():
+    given = SHARE_OR_TIME.spec("as_percent", Bool(True), fake_job())
+    assert given["options"] == [("Share", True), ("Time", False)]
+    enum = LabelledEnum({"one": "One", "two": "Two"})
+    assert Choice("C").spec("c", enum, fake_job())["options"] == [("One", "one"), ("Two", "two")]
+    found = Choice("C", lambda job: {f"r{rank}": f"rank {rank}" for rank in job.ranks})
+    options = found.spec("c", Unicode(), fake_job(2))["options"]
+    assert options == [("rank 0", "r0"), ("rank 1", "r1")]
 
 
 def test_the_rank_picker_lists_the_ranks_of_the_job():
-    assert RankPicker().spec(fake_job(3))["options"] == [0, 1, 2]
-    assert RankPicker().spec(fake_job(1))["noun"] == "rank"
+    spec = RANK_PICKER.spec("ranks", List(), fake_job(3))
+    assert (spec["noun"], spec["options"]) == ("rank", [0, 1, 2])
 
 
 def test_the_stream_picker_lists_the_streams_that_any_rank_works_on(tmp_path):
     write(tmp_path / "rank-0.json", [kernel(0, 1, stream=20), kernel(1, 1, stream=7)])
     write(tmp_path / "rank-1.json", [kernel(0, 1, stream=7), kernel(1, 1, stream=9)])
     write(tmp_path / "rank-2.json", [host(0, 1, "op")])
-    assert StreamPicker().spec(open_trace(tmp_path, progress=False)) == {
+    assert STREAM_PICKER.spec("streams", List(), open_trace(tmp_path, progress=False)) == {
         "kind": "picker",
         "name": "streams",
         "label": "Streams",
@@ -64,19 +78,37 @@ def test_the_stream_picker_lists_the_streams_that_any_rank_works_on(tmp_path):
 
 
 def test_a_search_has_options_with_details():
-    control = Search("op", "Operator", lambda job: [("mm", "aten::mm", f"on {len(job.ranks)}")])
-    assert control.spec(fake_job(2)) == {
+    control = Search("Operator", lambda job: [("mm", "aten::mm", f"on {len(job.ranks)}")])
+    assert control.spec("op", Unicode(), fake_job(2)) == {
         "kind": "search",
         "name": "op",
         "label": "Operator",
-        "options": [["mm", "aten::mm", "on 2"]],
+        "options": [("mm", "aten::mm", "on 2")],
         "free_text": False,
     }
 
 
-def test_a_button():
-    assert Button("write", "Write").spec(fake_job()) == {
-        "kind": "button",
-        "name": "write",
-        "label": "Write",
-    }
+@pytest.mark.parametrize(
+    ("control", "trait", "reason"),
+    [
+        (Slider("N", max=9), Bool(), "of type Int or Float, not Bool"),
+        (Slider("N", max=9), Int(), "needs a trait with a lower bound"),
+        (Slider("N", max=9), Float(), "needs a trait with a lower bound"),
+        (Number("N"), Int(max=9), "needs a trait with a lower bound"),
+        (Slider("N"), Int(min=0), "needs max=, unless"),
+        (Slider("N", max=9), Int(min=0, max=9), "never both"),
+        (Slider("N", max=9, log=True), Int(min=0), "a lower bound above 0"),
+        (Toggle("T"), Int(), "of type Bool, not Int"),
+        (Choice("C"), Int(), "of type LabelledEnum or Bool or Unicode, not Int"),
+        (Choice("C"), Bool(), "needs labels for True and False"),
+        (Choice("C", {True: "Yes"}), Bool(), "needs labels for True and False"),
+        (Choice("C", {"a": "A"}), LabelledEnum({"a": "A"}), "takes no labels"),
+        (Choice("C", {"a": "A"}), Unicode(), "needs a function"),
+        (Choice("C"), Unicode(), "needs a function"),
+        (Search("S", lambda _: []), Int(), "of type Unicode, not Int"),
+        (RANK_PICKER, Int(), "of type List, not Int"),
+    ],
+)
+def test_a_control_that_does_not_suit_its_trait_is_refused(control: Control, trait, reason):
+    with pytest.raises(TypeError, match=reason):
+        control.check(trait)

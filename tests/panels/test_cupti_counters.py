@@ -17,7 +17,7 @@ def panel(tmp_path):
 
 def test_it_begins_with_a_counter_that_counted(panel):
     assert panel.counter == "b.inst"
-    assert panel._spec["controls"][1]["options"] == [["a.none", "a.none"], ["b.inst", "b.inst"]]
+    assert panel._spec["controls"][1]["options"] == [("a.none", "a.none"), ("b.inst", "b.inst")]
     assert panel.table.to_dict("records") == [
         {"operator": "outer", "counter": "b.inst", "kernels": 1, "sum": 4.0, "mean": 4.0}
     ]

@@ -9,7 +9,6 @@ import pytest
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import drawing
 from hta_widgets.panels import ComparePanel, CuptiCountersPanel
-from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.job import Job
@@ -27,21 +26,22 @@ def by_plotly(panel: Panel) -> list[dict]:
     return figures
 
 
-def steps(panel: Panel, job: Job):
+def steps(panel: Panel):
     """Each value of each control, but only the ends of sliders."""
-    for control in panel.controls:
+    for control in panel._spec["controls"]:
+        name = control["name"]
+        before = getattr(panel, name)
         values = []
-        if isinstance(control, Slider):
-            values = [type(getattr(panel, control.name))(end) for end in (control.min, control.max)]
-        elif isinstance(control, Choice):
-            values = [option[1] for option in control.spec(job)["options"]]
-        elif isinstance(control, Toggle):
+        if control["kind"] == "slider":
+            values = [type(before)(control[end]) for end in ("min", "max")]
+        elif control["kind"] == "choice":
+            values = [value for _, value in control["options"]]
+        elif control["kind"] == "toggle":
             values = [False, True]
-        before = getattr(panel, control.name)
         for value in values:
-            setattr(panel, control.name, value)
+            setattr(panel, name, value)
             yield
-        setattr(panel, control.name, before)
+        setattr(panel, name, before)
 
 
 @pytest.mark.parametrize("name", sorted(PANELS.keys() - {"cupti_counters"}))
@@ -52,7 +52,7 @@ def test_a_panel_sends_what_plotly_would(loaded: Job, name):
         with panel.selection.hold_trait_notifications():
             panel.selection.ranks, panel.selection.kernel = ranks, str(next(iter(kernels)))
         assert panel._view["figures"] == by_plotly(panel)
-        for _ in steps(panel, loaded):
+        for _ in steps(panel):
             assert panel._view["figures"] == by_plotly(panel)
     panel.selection.ranks, panel.selection.kernel = [], ""
 
@@ -61,13 +61,13 @@ def test_counters_are_sent_as_plotly_would(tmp_path):
     events = [host(0, 9, "outer"), host(1, 7, "inner"), call(2, 1, 1), measured(50, a=1, b=4)]
     job = open_job(tmp_path, [events])
     panel = CuptiCountersPanel(job)
-    for _ in steps(panel, job):
+    for _ in steps(panel):
         assert panel._view["figures"] == by_plotly(panel) != []
 
 
 def test_a_comparison_sends_what_plotly_would(loaded: Job):
     panel = ComparePanel(loaded, loaded)
-    for _ in steps(panel, loaded):
+    for _ in steps(panel):
         assert panel._view["figures"] == by_plotly(panel)
 
 

@@ -77,7 +77,7 @@ def test_streams(job):
 
 def test_transfers(job):
     panel = MemoryBandwidthPanel(job)
-    assert panel._spec["controls"][1]["options"] == [["All", "all"], ["Memcpy HtoD"] * 2]
+    assert panel._spec["controls"][1]["options"] == [("All", "all"), ("Memcpy HtoD", "Memcpy HtoD")]
     assert panel.table["rank"].tolist() == [0, 1]
     panel.transfer = "Memset"
     assert panel._view["empty"] == "No Memset on these ranks."

@@ -1,4 +1,4 @@
-"""What the buttons of a panel do, and how it is said."""
+"""Actions: what the buttons of a panel do, and what is said about it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.panels.base.controls import Button
+from hta_widgets.panels.base.protocol import Action, Answer
 
 if TYPE_CHECKING:
     from hta_widgets.panels.base.panel import Panel
 
-_NAMES_AT_MOST = 3
+_MAX_NAMES = 3
 
 
-def answer(panel: Panel, asked: dict[str, Any]) -> dict[str, Any]:
-    """Do what a button asks for, and say how it went.
-
-    Returns
-    -------
-    dict
-        ``number`` of the request, ``text`` and ``failed``.
-    """
+def answer(panel: Panel[Any], action: Action) -> Answer:
+    """Call the method of a button and report how it went."""
     try:
-        text, failed = outcome(_method(panel, asked.get("name"))()), False
+        text, failed = describe(_method(panel, action.get("name"))()), False
     except Exception as failure:  # noqa: BLE001  # it is shown in the panel
         text, failed = reason(failure), True
-    return {"number": asked["number"], "text": text, "failed": failed}
+    return {"number": action["number"], "text": text, "failed": failed}
 
 
-def _method(panel: Panel, name: str | None) -> Callable[[], Any]:
-    if name not in {each.name for each in panel.controls if isinstance(each, Button)}:
+def _method(panel: Panel[Any], name: str | None) -> Callable[[], Any]:
+    if name is None or name not in panel.buttons:
         msg = f"{type(panel).__name__} has no button {name!r}"
         raise HtaWidgetsError(msg)
     method: Callable[[], Any] = getattr(panel, name)
@@ -44,14 +38,14 @@ def reason(failure: Exception) -> str:
     return str(failure) if known else f"{type(failure).__name__}: {failure}"
 
 
-def outcome(returned: str | Path | Sequence[Path] | None) -> str:
-    """What a method did, by what it returned: text, or files that it wrote.
+def describe(returned: str | Path | Sequence[Path] | None) -> str:
+    """What a method did, judged by what it returned: text, or the files that it wrote.
 
     Examples
     --------
-    >>> outcome([Path("/traces/a.json"), Path("/traces/b.json")])
+    >>> describe([Path("/traces/a.json"), Path("/traces/b.json")])
     'Wrote a.json, b.json to /traces'
-    >>> outcome([])
+    >>> describe([])
     'There was nothing to write.'
     """
     if returned is None:
@@ -61,7 +55,7 @@ def outcome(returned: str | Path | Sequence[Path] | None) -> str:
     files = [returned] if isinstance(returned, Path) else list(returned)
     if not files:
         return "There was nothing to write."
-    names = [file.name for file in files[:_NAMES_AT_MOST]]
-    if len(files) > _NAMES_AT_MOST:
-        names[-1] += f" and {len(files) - _NAMES_AT_MOST} more"
+    names = [file.name for file in files[:_MAX_NAMES]]
+    if len(files) > _MAX_NAMES:
+        names[-1] += f" and {len(files) - _MAX_NAMES} more"
     return f"Wrote {', '.join(names)} to {files[0].resolve().parent}"

@@ -1,59 +1,106 @@
-"""The controls that a panel can have; what they look like is up to the front end."""
+"""The controls that a trait can be tagged with; what they look like is up to the front end.
+
+::
+
+    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeAlias
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
+from traitlets import Bool, Float, Int, List, TraitType, Unicode
 
+from hta_widgets.panels.base.protocol import (
+    ChoiceSpec,
+    Choosable,
+    ControlSpec,
+    NumberSpec,
+    Option,
+    PickerSpec,
+    SearchSpec,
+    SliderSpec,
+    ToggleSpec,
+)
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.ranks.rank import Rank
 
-Options: TypeAlias = Sequence[tuple[str, str | float]]
-DetailedOptions: TypeAlias = Sequence[tuple[str, str, str]]
+Traits: TypeAlias = tuple[type[TraitType[Any, Any]], ...]
+Labels: TypeAlias = Mapping[Any, str]
 
 
 @dataclass(frozen=True)
-class Control:
-    """A control of the parameter `name`, labelled for the reader."""
+class Control(ABC):
+    """What a user sets a trait with.
 
-    kind: ClassVar[str]
+    Parameters
+    ----------
+    label : str
+        Text beside the control.
+    """
 
-    name: str
+    traits: ClassVar[Traits]
+    """Types of the traits that the control can set."""
+
     label: str
 
-    def offered(self, job: Job) -> bool:  # noqa: ARG002
-        """Tell whether the control does anything for a job."""
-        return True
+    def check(self, trait: Any) -> None:  # noqa: ANN401
+        """Raise a TypeError if the control does not suit the trait."""
+        if not isinstance(trait, self.traits):
+            known = " or ".join(known.__name__ for known in self.traits)
+            self._refuse(f"sets a trait of type {known}, not {type(trait).__name__}")
 
-    def spec(self, job: Job) -> dict[str, Any]:  # noqa: ARG002
-        """What the front end needs to draw the control for a job."""
-        return {"kind": self.kind, **asdict(self)}
+    @abstractmethod
+    def spec(self, name: str, trait: Any, job: Job) -> ControlSpec:  # noqa: ANN401
+        """Describe the control of the trait of that name to the front end, for a job."""
+
+    def _refuse(self, reason: str) -> NoReturn:
+        msg = f"{type(self).__name__}({self.label!r}) {reason}"
+        raise TypeError(msg)
 
 
 @dataclass(frozen=True)
 class Number(Control):
-    """A field to type a number into.
+    """A number field; its bounds are those of the trait, which has at least a lower one.
 
     Parameters
     ----------
-    min, max : float
-        Bounds; no upper one for None.
+    label : str
+        Text beside the field.
     step : float
-        A whole step makes it a whole number.
+        Smallest change; if it is whole, so are the numbers.
     unit : str
-        Written behind the field.
+        Text behind the field.
     """
 
-    kind: ClassVar[str] = "number"
+    traits: ClassVar[Traits] = (Int, Float)
 
-    min: float = 0
-    max: float | None = None
     step: float = 1
     unit: str = ""
+
+    def check(self, trait: Any) -> None:  # noqa: ANN401
+        """Raise a TypeError if the trait is not a number with a lower bound."""
+        super().check(trait)
+        if _bound(trait.min) is None:
+            self._refuse("needs a trait with a lower bound, such as min=0")
+
+    def spec(self, name: str, trait: Any, job: Job) -> NumberSpec | SliderSpec:  # noqa: ANN401, ARG002
+        """Describe the field."""
+        return NumberSpec(
+            kind="number",
+            name=name,
+            label=self.label,
+            min=trait.min,
+            max=_bound(trait.max),
+            step=self.step,
+            unit=self.unit,
+        )
 
 
 @dataclass(frozen=True)
@@ -62,17 +109,42 @@ class Slider(Number):
 
     Parameters
     ----------
+    label : str
+        Text beside the slider.
+    step : float
+        Smallest change; if it is whole, so are the numbers.
+    unit : str
+        Text behind the field.
+    max : float, optional
+        End of the slider where the trait has no upper bound: the field takes larger numbers.
     log : bool
-        Equal ways are equal ratios; `min` must be positive.
-    open_ended : bool
-        The field takes numbers beyond the slider's end.
+        Equal distances are equal ratios; the trait's lower bound must be positive.
     """
 
-    kind: ClassVar[str] = "slider"
-
-    max: float = 100
+    max: float | None = None
     log: bool = False
-    open_ended: bool = False
+
+    def check(self, trait: Any) -> None:  # noqa: ANN401
+        """Raise a TypeError if the slider has no end or two, or starts at 0 and is logarithmic."""
+        super().check(trait)
+        if (self.max is None) == (_bound(trait.max) is None):
+            self._refuse("needs max=, unless the trait has an upper bound; never both")
+        if self.log and trait.min <= 0:
+            self._refuse("is logarithmic and needs a trait with a lower bound above 0")
+
+    def spec(self, name: str, trait: Any, job: Job) -> SliderSpec:  # noqa: ANN401, ARG002
+        """Describe the slider."""
+        return SliderSpec(
+            kind="slider",
+            name=name,
+            label=self.label,
+            min=trait.min,
+            max=trait.max if self.max is None else self.max,
+            step=self.step,
+            unit=self.unit,
+            log=self.log,
+            open_ended=_bound(trait.max) is None,
+        )
 
 
 @dataclass(frozen=True)
@@ -81,24 +153,43 @@ class Choice(Control):
 
     Parameters
     ----------
-    options : sequence of (label, value), or function of the job that returns one
+    label : str
+        Text beside the choice.
+    labels : mapping of value to str, or function of the job that returns one, optional
+        What to show for each value. A `LabelledEnum` has its own labels; a `Bool` needs a label for
+        True and one for False; the values of a `Unicode` are found in the job.
     """
 
-    kind: ClassVar[str] = "choice"
+    traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode)
 
-    options: Options | Callable[[Job], Options] = ()
+    labels: Labels | Callable[[Job], Labels] | None = None
 
-    def spec(self, job: Job) -> dict[str, Any]:
-        """Name, label and the options of this job."""
-        options = self.options(job) if callable(self.options) else self.options
-        return {**super().spec(job), "options": [list(option) for option in options]}
+    def check(self, trait: Any) -> None:  # noqa: ANN401
+        """Raise a TypeError if labels are missing or are not for the values of the trait."""
+        super().check(trait)
+        if isinstance(trait, LabelledEnum) and self.labels is not None:
+            self._refuse("takes no labels: the trait has its own")
+        if isinstance(trait, Bool) and not _labels_both(self.labels):
+            self._refuse("needs labels for True and False")
+        if isinstance(trait, Unicode) and not callable(self.labels):
+            self._refuse("needs a function that finds the labels in a job; or use a LabelledEnum")
+
+    def spec(self, name: str, trait: Any, job: Job) -> ChoiceSpec:  # noqa: ANN401
+        """Describe the choice between the values that there are in the job."""
+        labels = self.labels(job) if callable(self.labels) else self.labels or trait.labels
+        options: list[tuple[str, Choosable]] = [(label, value) for value, label in labels.items()]
+        return ChoiceSpec(kind="choice", name=name, label=self.label, options=options)
 
 
 @dataclass(frozen=True)
 class Toggle(Control):
-    """A tick box."""
+    """A check box."""
 
-    kind: ClassVar[str] = "toggle"
+    traits: ClassVar[Traits] = (Bool,)
+
+    def spec(self, name: str, trait: Any, job: Job) -> ToggleSpec:  # noqa: ANN401, ARG002
+        """Describe the check box."""
+        return ToggleSpec(kind="toggle", name=name, label=self.label)
 
 
 @dataclass(frozen=True)
@@ -107,86 +198,69 @@ class Search(Control):
 
     Parameters
     ----------
-    options : sequence of (label, value, detail), or function of the job that returns one
-        The detail stands behind the label, such as ``12.3 ms, 48 calls``.
+    label : str
+        Text beside the field.
+    options : function of the job that returns a sequence of (label, value, detail)
+        What can be found. The detail stands behind the label, such as ``12.3 ms, 48 calls``.
     free_text : bool
-        Also offer the text as it was typed.
+        Whether the typed text itself can be chosen as well.
     """
 
-    kind: ClassVar[str] = "search"
+    traits: ClassVar[Traits] = (Unicode,)
 
-    options: DetailedOptions | Callable[[Job], DetailedOptions] = ()
+    options: Callable[[Job], Sequence[Option]]
     free_text: bool = False
 
-    def spec(self, job: Job) -> dict[str, Any]:
-        """Name, label and the options of this job."""
-        options = self.options(job) if callable(self.options) else self.options
-        return {**super().spec(job), "options": [list(option) for option in options]}
-
-
-@dataclass(frozen=True)
-class Button(Control):
-    """Calls the method `name` of the panel, which says what it did or returns the files it wrote.
-
-    A browser can call no other methods than those of buttons. They write traces again with
-    something added, which only PyTorch-profiler traces can be.
-    """
-
-    kind: ClassVar[str] = "button"
-
-    def offered(self, job: Job) -> bool:
-        """Tell whether any rank is a trace that can be written again."""
-        return any(source.format == KINETO for source in job.sources.values())
+    def spec(self, name: str, trait: Any, job: Job) -> SearchSpec:  # noqa: ANN401, ARG002
+        """Describe the field and what can be found in the job."""
+        return SearchSpec(
+            kind="search",
+            name=name,
+            label=self.label,
+            options=list(self.options(job)),
+            free_text=self.free_text,
+        )
 
 
 @dataclass(frozen=True)
 class Picker(Control):
-    """Picks some integers: a field of the selection, where an empty list means all.
+    """Picks integers; an empty list means all of them.
 
     Parameters
     ----------
+    label : str
+        Text beside the picker.
     noun : str
         What each integer is the number of.
+    options : function of the job that returns a list of int
+        Integers to pick from.
     """
 
-    kind: ClassVar[str] = "picker"
+    traits: ClassVar[Traits] = (List,)
 
-    noun: str = ""
+    noun: str
+    options: Callable[[Job], list[int]]
 
-    def options(self, job: Job) -> list[int]:
-        """Integers to pick from."""
-        raise NotImplementedError
-
-    def spec(self, job: Job) -> dict[str, Any]:
-        """Name, label, noun and the integers of this job."""
-        return {**super().spec(job), "options": self.options(job)}
-
-
-@dataclass(frozen=True)
-class RankPicker(Picker):
-    """Picks the ranks of the selection."""
-
-    name: str = "ranks"
-    label: str = "Ranks"
-    noun: str = "rank"
-
-    def options(self, job: Job) -> list[int]:
-        """Ranks of the job."""
-        return list(job.ranks)
+    def spec(self, name: str, trait: Any, job: Job) -> PickerSpec:  # noqa: ANN401, ARG002
+        """Describe the picker and the integers of the job."""
+        return PickerSpec(
+            kind="picker", name=name, label=self.label, noun=self.noun, options=self.options(job)
+        )
 
 
-@dataclass(frozen=True)
-class StreamPicker(Picker):
-    """Picks the streams of the selection."""
+def _bound(bound: float | None) -> float | None:
+    """Bound of a trait: an `Int` without one has None, a `Float` infinity."""
+    return None if bound is None or math.isinf(bound) else bound
 
-    name: str = "streams"
-    label: str = "Streams"
-    noun: str = "stream"
 
-    def options(self, job: Job) -> list[int]:
-        """Streams on which any rank of the job does GPU work."""
-        by_rank = job.reduce("streams", _streams_of, job.ranks).values()
-        return sorted(set[int]().union(*by_rank))
+def _labels_both(labels: object) -> bool:
+    return isinstance(labels, Mapping) and labels.keys() == {True, False}
+
+
+def streams_of(job: Job) -> list[int]:
+    """Streams on which any rank of the job does GPU work, ascending."""
+    by_rank = job.reduce("streams", _streams_of, job.ranks).values()
+    return sorted(set[int]().union(*by_rank))
 
 
 def _streams_of(rank: Rank) -> list[int]:
@@ -194,5 +268,11 @@ def _streams_of(rank: Rank) -> list[int]:
     return streams
 
 
-SHARE_OR_TIME = Choice("as_percent", "Show", (("Share", True), ("Time", False)))
-"""For parameters `as_percent`."""
+RANK_PICKER = Picker("Ranks", "rank", lambda job: list(job.ranks))
+"""For the trait `ranks`."""
+
+STREAM_PICKER = Picker("Streams", "stream", streams_of)
+"""For the trait `streams`."""
+
+SHARE_OR_TIME = Choice("Show", {True: "Share", False: "Time"})
+"""For a trait `as_percent`."""

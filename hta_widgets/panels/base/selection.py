@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from traitlets import Int, List, Unicode, validate
 
 from hta_widgets.panels.base.assets import SharedModel
-from hta_widgets.panels.base.turns import in_turn
+from hta_widgets.panels.base.lock import locked
 from hta_widgets.trace.job import Job
+
+LINKED_FIELDS: Final = ("ranks", "streams")
+"""Fields that a panel with a parameter of that name shares with its selection."""
 
 
 class Selection(SharedModel):
@@ -39,12 +42,18 @@ class Selection(SharedModel):
             selection = _of_job[job] = cls()
         return selection
 
-    @in_turn
+    @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """Names of the fields."""
+        inherited = SharedModel.class_trait_names()
+        return tuple(name for name in cls.class_trait_names(sync=True) if name not in inherited)
+
+    @locked
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take over a message of the browser, in all panels that follow."""
+        """Apply a message of the browser, in all panels that follow the selection."""
         super().set_state(sync_data)
 
-    @validate("ranks", "streams")
+    @validate(*LINKED_FIELDS)
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:
         return ascending(proposal["value"])
 

@@ -1,22 +1,24 @@
-"""What a notebook shows of a panel where it cannot run: words and the head of the table."""
+"""What a saved notebook shows of a panel where widgets cannot run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Any, Final
+from typing import Final
+
+from hta_widgets.panels.base.protocol import Table, View
 
 ROWS: Final = 10
 
 
-def html_summary(title: str, view: dict[str, Any]) -> str:
+def html_summary(title: str, view: View) -> str:
     """Write title, finding, error and the first rows of a view as escaped HTML."""
     texts = [text for text in (view["finding"], view["error"], view["empty"]) if text]
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts)
     return f"<b>{escape(title)}</b>{paragraphs}{_table(view['table'])}"
 
 
-def _table(table: dict[str, Any] | None) -> str:
+def _table(table: Table | None) -> str:
     if table is None:
         return ""
     head = _row("th", (column["label"] for column in table["columns"]))

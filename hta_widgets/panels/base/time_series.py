@@ -1,4 +1,4 @@
-"""What the panels of quantities over time share: a window of time, and writing them out."""
+"""What the panels of quantities over time share: a window of time, and writing them to traces."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from typing import Any
 from traitlets import Float, List, TraitError, validate
 
 from hta_widgets.export.trace_with_counters import DEFAULT_SUFFIX, write_traces_with_counters
+from hta_widgets.panels.base.declarations import button
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters
+from hta_widgets.panels.base.rendered_view import ResultT
 
 _START_AND_END = 2
 
 
-class TimeSeriesPanel(Panel):
-    """A quantity over time; a zoom into the figure sets the window."""
+class TimeSeriesParameters(PanelParameters, total=False):
+    """What panels of quantities over time take beside their own parameters."""
 
-    window_us: List[float] = List(Float()).tag(sync=True)
-    """Start and end of the time shown, in µs since the job's origin; an empty list means all."""
+    window_us: list[float]
 
+
+class TimeSeriesPanel(Panel[ResultT]):
+    """A quantity over time; a zoom into the figure sets the window, `window_us`."""
+
+    window_us = List(Float()).tag(sync=True)
+
+    @button("Write counters")
     def write_counters(self, output_suffix: str = DEFAULT_SUFFIX) -> list[Path]:
         """Write copies of the selected ranks' traces that hold the time series as counters.
 

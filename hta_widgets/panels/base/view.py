@@ -1,4 +1,4 @@
-"""What a panel shows, as the JSON that travels to the browser."""
+"""Figures and tables as the JSON that travels to the browser."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.protocol import Column, Figure, Table, View
 from hta_widgets.quantities import number
 
 MAX_ROWS: Final = 200
-"""Rows of a table that are sent."""
+"""Rows of a table that travel."""
 
 _BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
 _NUMBER_KINDS = {"i", "u", "f"}
@@ -23,16 +24,16 @@ _LISTS = (list, tuple)
 _SIMPLE = (str, int, type(None))
 
 
-def as_text(view: dict[str, Any], _: object) -> str:
+def as_text(view: View, _: object) -> str:
     """Encode a view for the browser: as text it takes one line of a saved notebook.
 
-    Notebooks are written with every number of a list on a line of its own, far indented.
+    Notebooks put every number of a list on a line of its own, far indented.
     """
     return json.dumps(view, separators=(",", ":"))
 
 
-def figure_view(name: str, drawing: Drawing) -> dict[str, Any]:
-    """Turn a figure into JSON, its number arrays into base64, as plotly does.
+def figure_view(name: str, drawing: Drawing) -> Figure:
+    """Turn a figure into JSON and its number arrays into base64, as plotly does.
 
     There is no template: the front end makes one from the notebook's theme.
     """
@@ -52,7 +53,7 @@ def _json(value: Any) -> Any:  # noqa: ANN401
 
 
 def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
-    """Numbers as the bytes of a JavaScript array, which has no integers of 64 bits."""
+    """Turn numbers into the bytes of a JavaScript array, which has no 64-bit integers."""
     if values.dtype == object:
         return values.tolist()
     packed = _narrowed(values) if values.dtype == np.int64 and values.size else values
@@ -72,8 +73,8 @@ def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
     return values
 
 
-def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:
-    """Turn a table into text, cell by cell, numbers to be aligned right."""
+def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> Table:
+    """Turn a table into text, cell by cell, with numbers aligned right."""
     shown = table.head(max_rows)
     columns = [column for _, column in shown.items()]
     return {
@@ -83,7 +84,7 @@ def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> dict[str, Any]:
     }
 
 
-def _heading(column: pd.Series[Any]) -> dict[str, str]:
+def _heading(column: pd.Series[Any]) -> Column:
     is_number = column.dtype.kind in _NUMBER_KINDS
     return {"label": str(column.name), "align": "right" if is_number else "left"}
 

@@ -3,28 +3,30 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.panels import ComparePanel, RankOverlapPanel
-from hta_widgets.panels.base import outcome
-from hta_widgets.panels.base.latest import Latest
+from hta_widgets.panels.base import rendered_view
+from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.trace.job import Job
 
 TABLE = pd.DataFrame({"n": [1]})
 
 
 def test_the_same_sources_are_not_used_again():
-    latest, made = Latest(), []
+    memo, made = MemoizeLast(), []
     for sources in [(TABLE, 1, (2,)), (TABLE, 1, (2,)), (TABLE, 1, (3,)), (TABLE.copy(), 1, (3,))]:
-        latest.get("table", lambda: made.append(None), *sources)
+        memo.get("table", lambda: made.append(None), *sources)
     assert len(made) == 3
-    latest.get("other", lambda: made.append(None), TABLE)
+    memo.get("other", lambda: made.append(None), TABLE)
     assert len(made) == 4
 
 
 def test_a_step_turns_into_json_what_it_changed(loaded: Job, monkeypatch):
     shown = []
     for name in ("figure_view", "table_view"):
-        make = getattr(outcome, name)
+        make = getattr(rendered_view, name)
         monkeypatch.setattr(
-            outcome, name, lambda *given, make=make, name=name: shown.append(name) or make(*given)
+            rendered_view,
+            name,
+            lambda *given, make=make, name=name: shown.append(name) or make(*given),
         )
     lanes = RankOverlapPanel(loaded)
     before = lanes._view

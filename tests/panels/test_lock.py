@@ -20,11 +20,11 @@ class SlowPanel(FakePanel):
 
     slow = False
 
-    def analyse(self):
+    def analyse(self, ranks):
         if self.slow:
             self.computing.set()
             assert self.may_go_on.wait(SOON_S)
-        return super().analyse()
+        return super().analyse(ranks)
 
 
 @pytest.fixture

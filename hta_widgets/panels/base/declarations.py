@@ -1,0 +1,123 @@
+"""What a panel class declares: controls on its traits, buttons on its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from inspect import getattr_static
+from typing import Any, TypeVar
+
+from traitlets import TraitType
+
+from hta_widgets.panels.base.controls import Control, Picker
+from hta_widgets.panels.base.protocol import ButtonSpec
+from hta_widgets.panels.base.selection import LINKED_FIELDS
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.format import KINETO
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_BUTTON = "_button"
+
+
+@dataclass(frozen=True)
+class Button:
+    """A button that calls a method of the panel."""
+
+    label: str
+
+    def works_for(self, job: Job) -> bool:
+        """Whether any rank is a trace that can be written again, which is what buttons do."""
+        return any(source.format == KINETO for source in job.sources.values())
+
+    def spec(self, name: str) -> ButtonSpec:
+        """Describe the button of the method of that name to the front end."""
+        return ButtonSpec(kind="button", name=name, label=self.label)
+
+
+def button(label: str) -> Callable[[Method], Method]:
+    """Let the browser call a method, by a button with this label.
+
+    The method returns the files that it wrote, or text that says what it did. A browser can call no
+    other methods.
+
+    Examples
+    --------
+    >>> class WritingPanel(Panel[Result]):  # doctest: +SKIP
+    ...     @button("Write the trace")
+    ...     def write(self) -> Path: ...
+    """
+    if callable(label):
+        msg = '@button takes the label of the button, such as @button("Write the trace")'
+        raise TypeError(msg)
+
+    def mark(method: Method) -> Method:
+        setattr(method, _BUTTON, Button(label))
+        return method
+
+    return mark
+
+
+def controls_of(panel: type) -> dict[str, Control]:
+    """Controls on the traits of a class, in the order of declaration, inherited ones first."""
+    return {
+        name: value.metadata["control"]
+        for name, value in _declared(panel)
+        if isinstance(value, TraitType) and "control" in value.metadata
+    }
+
+
+def buttons_of(panel: type) -> dict[str, Button]:
+    """Buttons on the methods of a class, in the order of declaration, inherited ones first."""
+    return {
+        name: getattr(value, _BUTTON) for name, value in _declared(panel) if hasattr(value, _BUTTON)
+    }
+
+
+def check_declarations(panel: type) -> None:
+    """Check what a class itself declares.
+
+    Raises
+    ------
+    TypeError
+        If a control or a button would have no effect, or does not suit its trait.
+    """
+    for name, value in vars(panel).items():
+        try:
+            _check(name, value)
+        except TypeError as error:
+            msg = f"{panel.__name__}.{name}: {error}"
+            raise TypeError(msg) from None
+
+
+def _check(name: str, value: object) -> None:
+    if isinstance(value, TraitType):
+        _check_trait(name, value)
+    elif isinstance(value, Control):
+        msg = f"a control is declared on a trait: {name} = Int(…).tag(sync=True, control=…)"
+        raise TypeError(msg)
+    elif hasattr(value, _BUTTON) and (name.startswith("_") or not callable(value)):
+        msg = "a button is declared on a public method"
+        raise TypeError(msg)
+
+
+def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
+    for key, value in trait.metadata.items():
+        if isinstance(value, Control) != (key == "control"):
+            msg = f"the tag {key}={value!r} is no control; a control's tag is control=…"
+            raise TypeError(msg)
+    control = trait.metadata.get("control")
+    if control is None:
+        return
+    if name.startswith("_") or not trait.metadata.get("sync"):
+        msg = "a trait with a control is public and has the tag sync=True"
+        raise TypeError(msg)
+    if isinstance(control, Picker) and name not in LINKED_FIELDS:
+        msg = f"a picker sets a field of the selection: {' or '.join(LINKED_FIELDS)}"
+        raise TypeError(msg)
+    control.check(trait)
+
+
+def _declared(panel: type) -> Iterator[tuple[str, object]]:
+    names = dict.fromkeys(name for each in reversed(panel.__mro__) for name in vars(each))
+    return ((name, getattr_static(panel, name)) for name in names)

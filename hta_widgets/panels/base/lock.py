@@ -1,0 +1,25 @@
+"""The lock of all panels: JupyterLab answers the browser in a thread beside the running cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any, TypeVar, cast
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+PANEL_LOCK = RLock()
+"""Held by the thread in which panels compute. There is one lock for all panels, because panels set
+each other's parameters: with a lock each, two threads could deadlock."""
+
+
+def locked(method: Method) -> Method:
+    """Run a method with the lock held: one thread at a time is in methods decorated like this."""
+
+    @wraps(method)
+    def with_lock(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        with PANEL_LOCK:
+            return method(*args, **kwargs)
+
+    return cast("Method", with_lock)

@@ -1,0 +1,29 @@
+"""Memoization of the last value: what a step of a slider leaves unchanged is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, cast
+
+Made = TypeVar("Made")
+
+
+class MemoizeLast:
+    """The last value under each key, made again only when one of its sources has changed.
+
+    A source is unchanged if it is the same object, or an equal number, string or tuple.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, tuple[tuple[Any, ...], object]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Made], *sources: object) -> Made:
+        """Return the value under a key, made again if its sources have changed."""
+        known = self._values.get(key)
+        if known is None or not all(map(_unchanged, known[0], sources)):
+            known = self._values[key] = sources, make()
+        return cast("Made", known[1])
+
+
+def _unchanged(before: object, now: object) -> bool:
+    return before is now or (isinstance(before, int | float | str | tuple) and before == now)

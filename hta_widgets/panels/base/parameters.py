@@ -1,0 +1,29 @@
+"""Keyword arguments that every panel takes, for editors and type checkers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, TypedDict
+
+import ipywidgets
+
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import HasJob
+from hta_widgets.trace.remote.urls import TraceSource
+
+Source: TypeAlias = Job | HasJob | TraceSource
+"""What a panel can open: a job, a `TraceAnalysis`, paths or URLs."""
+
+
+class WidgetParameters(TypedDict, total=False):
+    """What a panel takes beside its own parameters."""
+
+    selection: Selection | None
+    job_notices: bool
+    layout: ipywidgets.Layout | dict[str, str]
+
+
+class PanelParameters(WidgetParameters, total=False):
+    """What a panel of one job takes beside its own parameters."""
+
+    ranks: list[int]

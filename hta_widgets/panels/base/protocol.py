@@ -1,0 +1,174 @@
+"""What travels between panels and the browser, as JSON; js/src/types.ts has the same interfaces.
+
+A test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypedDict
+
+
+class TraceMeta(TypedDict, total=False):
+    """What a click on a trace selects: a field of the selection."""
+
+    select: str
+
+
+class Trace(TypedDict, total=False):
+    """The attributes of a plotly trace that the front end reads itself."""
+
+    type: str
+    meta: TraceMeta
+    customdata: list[list[Any]]
+
+
+class LayoutMeta(TypedDict, total=False):
+    """The parameter that a zoom sets."""
+
+    zoom: str
+
+
+class Layout(TypedDict, total=False):
+    """The attributes of a plotly layout that the front end reads itself."""
+
+    height: float
+    meta: LayoutMeta
+    xaxis: dict[str, Any]
+
+
+class Figure(TypedDict):
+    """A figure as plotly's JSON, and its caption."""
+
+    name: str
+    data: list[Trace]
+    layout: Layout
+
+
+class Column(TypedDict):
+    """The heading of a table's column."""
+
+    label: str
+    align: Literal["left", "right"]
+
+
+class Table(TypedDict):
+    """The first rows of a table as text, and how many rows there are."""
+
+    columns: list[Column]
+    rows: list[list[str]]
+    total: int
+
+
+class View(TypedDict):
+    """All that a panel shows, in answer to request `rev`."""
+
+    rev: int
+    finding: str
+    notices: list[str]
+    empty: str | None
+    error: str | None
+    figures: list[Figure]
+    table: Table | None
+
+
+class Named(TypedDict):
+    """The parameter or method behind a control, and its label."""
+
+    name: str
+    label: str
+
+
+class Bounds(TypedDict):
+    """The numbers that a field takes; without an upper bound for None."""
+
+    min: float
+    max: float | None
+    step: float
+    unit: str
+
+
+class NumberSpec(Named, Bounds):
+    """A number field."""
+
+    kind: Literal["number"]
+
+
+class SliderSpec(Named):
+    """A slider with a number field beside it, which takes larger numbers if it is open-ended."""
+
+    kind: Literal["slider"]
+    min: float
+    max: float
+    step: float
+    unit: str
+    log: bool
+    open_ended: bool
+
+
+Choosable: TypeAlias = str | float | bool
+
+
+class ChoiceSpec(Named):
+    """Radio buttons, or a menu of more than a few options: label and value of each."""
+
+    kind: Literal["choice"]
+    options: list[tuple[str, Choosable]]
+
+
+class ToggleSpec(Named):
+    """A check box."""
+
+    kind: Literal["toggle"]
+
+
+Option: TypeAlias = tuple[str, str, str]
+"""Label, value, and a detail written behind the label."""
+
+
+class SearchSpec(Named):
+    """A combobox; with `free_text`, what was typed can be chosen as well."""
+
+    kind: Literal["search"]
+    options: list[Option]
+    free_text: bool
+
+
+class ButtonSpec(Named):
+    """A button that calls a method."""
+
+    kind: Literal["button"]
+
+
+class PickerSpec(Named):
+    """Check boxes for integers, such as ranks; the noun says what they number."""
+
+    kind: Literal["picker"]
+    noun: str
+    options: list[int]
+
+
+ControlSpec: TypeAlias = (
+    SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec
+)
+
+
+class PanelSpec(TypedDict):
+    """What stays the same while a panel is open."""
+
+    title: str
+    controls: list[ControlSpec]
+
+
+class Action(TypedDict, total=False):
+    """What a button asks for: a method's name, under a new number each time."""
+
+    name: str
+    number: int
+
+
+class Answer(TypedDict, total=False):
+    """How the action of that number went."""
+
+    number: int
+    text: str
+    failed: bool

@@ -1,0 +1,36 @@
+"""Traits that panels need beside those of traitlets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TypeVar, cast
+
+from traitlets import Dict, Enum, Instance
+
+Value = TypeVar("Value", bound=Hashable)
+Message = TypeVar("Message")
+
+
+class LabelledEnum(Enum[Value]):
+    """One of a few values, each with a label; the first is the default.
+
+    Parameters
+    ----------
+    labels : mapping of value to str
+        What `Choice` shows for each value.
+
+    Examples
+    --------
+    >>> LabelledEnum({"stream": "Streams", "device": "GPUs"}).default_value
+    'stream'
+    """
+
+    def __init__(self, labels: Mapping[Value, str]) -> None:
+        self.labels = dict(labels)
+        values = list(labels)
+        super().__init__(values, values[0])
+
+
+def typed_dict(initial: Message) -> Instance[Message]:
+    """Make the trait of a message that is a `TypedDict`."""
+    return cast("Instance[Message]", Dict(cast("dict[str, object]", initial)))

@@ -514,7 +514,7 @@ class TraceAnalysis:
 
     def get_profiler_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps that take part in the analyses, of all ranks together."""
-        steps = self.job.reduce("steps", _steps_of, self.job.ranks).values()
+        steps = self.job.reduce(_steps_of, self.job.ranks).values()
         return sorted(set[int]().union(*steps))
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:

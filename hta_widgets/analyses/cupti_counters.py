@@ -93,7 +93,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    parts = job.reduce("cupti counters", _measured, chosen, job.origin_ns)
+    parts = job.reduce(_measured, chosen, job.origin_ns)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
     counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
     columns = [*_COLUMNS, *counters]

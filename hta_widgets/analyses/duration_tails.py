@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,15 +114,11 @@ def duration_tails(
     tenths = _tenths(percent)
     chosen = job.select_ranks(ranks)
     together = categories_of_ranks(job, chosen)
-    by_rank: _ByRank = {
-        ALL_RANKS: together,
-        **{rank: categories_of_rank(job, rank) for rank in chosen},
-    }
-    tails = _tails(by_rank, sorted({*_USUAL_TENTHS, tenths}))
+    tails = _tails(_by_rank(job, chosen), sorted({*_USUAL_TENTHS, tenths}))
     return DurationTails(
-        categories=_once(job, "duration shares", chosen, lambda: _category_table(by_rank)),
+        categories=job.remember(_category_table, chosen).copy(),
         tails=tails,
-        curves=_once(job, "duration curves", chosen, lambda: _curves(together)),
+        curves=job.remember(_curves, chosen).copy(),
         percent=tenths / 10,
         finding=_finding(together, tails, tenths),
         notices=(
@@ -163,14 +159,13 @@ def _tenths(percent: float) -> int:
     return tenths
 
 
-def _once(
-    job: Job, what: str, chosen: tuple[int, ...], build: Callable[[], pd.DataFrame]
-) -> pd.DataFrame:
-    """Build a table that no parameter changes once per choice of ranks."""
-    return job.remember((what, chosen), build).copy()
+def _by_rank(job: Job, chosen: tuple[int, ...]) -> _ByRank:
+    parts = {rank: categories_of_rank(job, rank) for rank in chosen}
+    return {ALL_RANKS: categories_of_ranks(job, chosen)} | parts
 
 
-def _category_table(by_rank: _ByRank) -> pd.DataFrame:
+def _category_table(job: Job, chosen: tuple[int, ...]) -> pd.DataFrame:
+    by_rank = _by_rank(job, chosen)
     rows = [
         {
             "rank": rank,
@@ -232,7 +227,8 @@ def _longest(durations: SortedDurations, tenths: NDArray[np.int64]) -> list[Time
     return [k, np.where(k > 0, time_ns, 0), shortest_ns, np.full_like(k, durations.total_ns)]
 
 
-def _curves(categories: Categories) -> pd.DataFrame:
+def _curves(job: Job, chosen: tuple[int, ...]) -> pd.DataFrame:
+    categories = categories_of_ranks(job, chosen)
     parts = [_curve(name, each.durations) for name, each in categories.items()]
     columns = ["category", "events_percent", "time_percent"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

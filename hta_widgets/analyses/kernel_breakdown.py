@@ -101,7 +101,7 @@ def kernel_breakdown(
     """
     _check(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
-    of_ranks = job.reduce("kernel breakdown", _of_rank, chosen).values()
+    of_ranks = job.reduce(_of_rank, chosen).values()
     statistics = {
         name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS
     }

@@ -52,7 +52,7 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    by_rank = job.reduce("overlap", _rows, chosen)
+    by_rank = job.reduce(_rows, chosen)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     communication = table["communication_time_ns"]
     table["overlap_percent"] = (

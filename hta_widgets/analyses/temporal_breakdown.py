@@ -51,7 +51,7 @@ def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> Temporal
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    by_rank = job.reduce("temporal_breakdown", _rows, chosen)
+    by_rank = job.reduce(_rows, chosen)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     return TemporalBreakdown(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from threading import RLock
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
 from hta_widgets.progress import OnRead, byte_bar
@@ -15,15 +15,15 @@ from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import summed_over_ranks
-from hta_widgets.trace.ranks.facts import STANDING, lacks_of, notices_of, origin_of
+from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.ranks.facts import ALWAYS_ASKED, lacks_of, notices_of, origin_of
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loader import RankLoader
 from hta_widgets.trace.ranks.rank import Rank, RankSettings
 from hta_widgets.trace.ranks.source import RankSource
-from hta_widgets.trace.ranks.tasks import Question
 
-Built = TypeVar("Built")
-_Key = tuple[Hashable, ...]
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
 
 ANSWERS_KEPT = 64
 """Answers to questions that are remembered, such as for slices of another width."""
@@ -73,11 +73,11 @@ class Job:
         self._loader = RankLoader(
             self.settings, executor, all_held=hold_at_most is None, progress=progress
         )
-        self._turn = RLock()
+        self._lock = RLock()
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
-        self._remembered: dict[Hashable, Any] = {}
-        self._reduced: dict[_Key, dict[int, Any]] = {}
+        self._remembered: dict[Question, Any] = {}
+        self._reduced: dict[Question, dict[int, Any]] = {}
 
     def __repr__(self) -> str:
         """Name and ranks."""
@@ -114,7 +114,7 @@ class Job:
     def rank(self, rank: int) -> Rank:
         """Return one rank, loading it when it is first asked for."""
         self.select_ranks([rank])
-        with self._turn:
+        with self._lock:
             if rank not in self._loaded:
                 self._hold(self._loader.load_here(self.sources[rank], rank))
             self._loaded[rank] = self._loaded.pop(rank)
@@ -126,7 +126,7 @@ class Job:
 
     def add(self, loaded: StoredTrace) -> None:
         """Take over a trace with what was derived from it, for as long as the job lives."""
-        with self._turn:
+        with self._lock:
             self._given.add(loaded.trace.rank)
             self._remembered.clear()
             for known in self._reduced.values():
@@ -137,10 +137,10 @@ class Job:
         number = loaded.trace.rank
         held = self._loaded[number] = Rank(loaded, self.sources[number].format, self.settings)
         if self.hold_at_most is not None:  # the rank may be gone when they are asked
-            for name, function in STANDING.items():
-                known = self._reduced.setdefault((name,), {})
+            for question in ALWAYS_ASKED:
+                known = self._reduced.setdefault(question, {})
                 if number not in known:
-                    known[number] = function(held)
+                    known[number] = question.asked_of(held)
         evictable = [rank for rank in self._loaded if rank not in self._given]
         surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
         for rank in evictable[: max(surplus, 0)]:
@@ -149,7 +149,7 @@ class Job:
     def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Job:
         """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
         chosen = self.select_ranks(ranks)
-        with self._turn:
+        with self._lock:
             missing = {rank: self.sources[rank] for rank in chosen if rank not in self._loaded}
             if missing:
                 with self._bar(missing, show=progress) as advance:
@@ -165,26 +165,40 @@ class Job:
         """GPU work of one rank that takes part in the analyses."""
         return self.rank(rank).gpu_work
 
-    def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
-        """Return what was built under the key before, or build it now.
+    def remember(
+        self,
+        function: Callable[Concatenate[Job, Arguments], Answer],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Answer:
+        """Return what a function of the job returns, and call it once for these arguments.
 
         For something small that an analysis puts together from several ranks; what it derives from
         one rank, the rank remembers (`Rank.remember`).
+
+        Parameters
+        ----------
+        function : callable
+            From the job and the arguments to anything.
+        *arguments, **named
+            Small and hashable.
         """
-        with self._turn:
-            value = self._remembered.pop(key) if key in self._remembered else build()
-            self._remembered[key] = value
-            for oldest in [*self._remembered][:-ANSWERS_KEPT]:
-                del self._remembered[oldest]
-        return cast("Built", value)
+        question = Question.of(function, arguments, named)
+        with self._lock:
+            known = self._remembered
+            answer = known.pop(question) if question in known else question.asked_of(self)
+            known[question] = answer
+            for oldest in [*known][:-ANSWERS_KEPT]:
+                del known[oldest]
+        return cast("Answer", answer)
 
     def reduce(
         self,
-        name: str,
-        function: Callable[..., Built],
+        function: Callable[Concatenate[Rank, Arguments], Answer],
         ranks: Iterable[int],
-        *arguments: Hashable,
-    ) -> dict[int, Built]:
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> dict[int, Answer]:
         """Ask something small of each rank, without holding the ranks.
 
         It is computed here of ranks that are loaded, and else where workers load them; it is
@@ -192,35 +206,33 @@ class Job:
 
         Parameters
         ----------
-        name : str
-            What it is called, the same for the same function.
         function : callable
             From a rank and the arguments to something that is small beside the rank. Defined at the
             top of a module, so that workers find it.
         ranks : iterable of int
-        *arguments
+        *arguments, **named
             Small and hashable.
 
         Returns
         -------
-        dict of rank to result
+        dict of rank to answer
         """
         chosen = self.select_ranks(tuple(ranks))
-        key, question = (name, *arguments), Question(function, arguments)
-        with self._turn:
-            known = self._known(key)
+        question = Question.of(function, arguments, named)
+        with self._lock:
+            known = self._known(question)
             missing = [rank for rank in chosen if rank not in known]
-            self._ask_workers(key, question, self._away(missing))
+            self._ask_workers(question, self._away(missing))
             for rank in missing:
                 if rank not in known:
                     known[rank] = question.asked_of(self.rank(rank))
-            return {rank: cast("Built", known[rank]) for rank in chosen}
+            return {rank: cast("Answer", known[rank]) for rank in chosen}
 
-    def _known(self, key: _Key) -> dict[int, Any]:
+    def _known(self, question: Question) -> dict[int, Any]:
         """Answers to a question so far; those to what was asked longest ago are forgotten."""
-        known = self._reduced[key] = self._reduced.pop(key, {})
+        known = self._reduced[question] = self._reduced.pop(question, {})
         for oldest in [*self._reduced][: max(len(self._reduced) - ANSWERS_KEPT, 0)]:
-            if oldest not in {(name,) for name in STANDING}:
+            if oldest not in ALWAYS_ASKED:
                 del self._reduced[oldest]
         return known
 
@@ -233,26 +245,27 @@ class Job:
             self.load(absent, progress=self._progress)
         return []
 
-    def _ask_workers(self, key: _Key, question: Question, ranks: list[int]) -> None:
+    def _ask_workers(self, question: Question, ranks: list[int]) -> None:
         """Ask; what every analysis wants to know of a rank is asked along."""
         if not ranks:
             return
-        standing = {(name,): Question(function) for name, function in STANDING.items()}
         asked = {
-            rank: {key: question}
-            | {each: of for each, of in standing.items() if rank not in self._reduced.get(each, {})}
+            rank: tuple(
+                each
+                for each in dict.fromkeys((question, *ALWAYS_ASKED))
+                if rank not in self._reduced.get(each, {})
+            )
             for rank in ranks
         }
-        questions = {rank: tuple(of_rank.values()) for rank, of_rank in asked.items()}
         with self._bar(ranks, show=self._progress) as advance:
-            for rank, answers in self._loader.ask(self.sources, questions, advance):
+            for rank, answers in self._loader.ask(self.sources, asked, advance):
                 for each, answer in zip(asked[rank], answers, strict=True):
                     self._reduced.setdefault(each, {})[rank] = answer
 
     @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
-        origins = self.reduce("origin", origin_of, self.ranks).values()
+        origins = self.reduce(origin_of, self.ranks).values()
         return min((origin.ns for origin in origins if origin.has_events), default=0)
 
     def offset_ns(self, rank: int) -> int:
@@ -262,7 +275,7 @@ class Job:
     def offsets_ns(self, ranks: Iterable[int]) -> dict[int, int]:
         """Time (ns) to add to each rank's own times to align it with the others."""
         first_ns = self.origin_ns
-        origins = self.reduce("origin", origin_of, ranks)
+        origins = self.reduce(origin_of, ranks)
         return {rank: origin.ns - first_ns for rank, origin in origins.items()}
 
     @property
@@ -272,18 +285,17 @@ class Job:
 
     def holds(self, *needed: Recorded) -> bool:
         """Tell whether any rank has all of what an analysis needs."""
-        by_rank = self.reduce("lacks", lacks_of, self.ranks).values()
+        by_rank = self.reduce(lacks_of, self.ranks).values()
         return any(not lacks.among(needed) for lacks in by_rank)
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Say which ranks lack what an analysis needs, since their format does not hold it."""
         by_rank = {
-            rank: lacks.among(needed)
-            for rank, lacks in self.reduce("lacks", lacks_of, ranks).items()
+            rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
         }
         return tuple(summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Notices on the given ranks; one that several ranks share is said once."""
-        by_rank = self.reduce("notices", notices_of, ranks)
+        by_rank = self.reduce(notices_of, ranks)
         return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.idle_time import CATEGORIES, idle_time
-from hta_widgets.analyses.idle_time import analysis as module
+from hta_widgets.analyses.idle_time import CATEGORIES, gaps, idle_time
 from hta_widgets.errors import ParameterError, UnknownRankError
 from tests.analyses.generated_jobs import (
     gpu_work,
@@ -231,8 +230,7 @@ def test_arguments(tmp_path):
 def test_the_delay_does_not_touch_the_events(tmp_path, monkeypatch):
     job = open_job(tmp_path, [[kernel(0, 1), kernel(5, 1)]])
     idle_time(job)
-    for name in ("stream_gaps", "device_gaps"):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("gaps are measured once"))
+    monkeypatch.setattr(gaps, "_gaps", lambda *_: pytest.fail("gaps are measured once"))
     assert causes(job, consecutive_kernel_delay=2) == {(7, "other"): 4}
 
 

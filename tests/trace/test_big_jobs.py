@@ -89,9 +89,12 @@ def test_a_big_job_has_the_numbers_of_a_small_one(folder, monkeypatch, cpus):
 def test_what_an_evicted_rank_left_goes_with_it(folder, big):  # noqa: ARG001
     job = open_trace(folder, progress=False)
     built = []
+
+    def build(rank):
+        built.append(len(rank.trace.events))
+
     for rank in (0, 0, 1, 2, 0):
-        of_rank = job.rank(rank)
-        of_rank.remember("of", lambda of_rank=of_rank: built.append(len(of_rank.trace.events)))
+        job.rank(rank).remember(build)
     assert len(built) == 4
     assert list(job._loaded) == [2, 0]
 
@@ -99,12 +102,17 @@ def test_what_an_evicted_rank_left_goes_with_it(folder, big):  # noqa: ARG001
 def test_what_was_put_together_longest_ago_is_forgotten_and_all_where_a_rank_is_another(folder):
     job = open_trace(folder, progress=False)
     built = []
-    for key in (*range(ANSWERS_KEPT), 0, ANSWERS_KEPT, 0, 1):
-        job.remember(key, lambda key=key: built.append(key))
+
+    def build(_, number):
+        built.append(number)
+
+    for number in (*range(ANSWERS_KEPT), 0, ANSWERS_KEPT, 0, 1):
+        job.remember(build, number)
     assert built == [*range(ANSWERS_KEPT + 1), 1]
     job.add_trace(job.rank(0).trace)
-    job.remember(1, lambda: built.append("again"))
-    assert built[-1] == "again"
+    del built[:]
+    job.remember(build, 1)
+    assert built == [1]
 
 
 @pytest.mark.parametrize(

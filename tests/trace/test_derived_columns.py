@@ -16,12 +16,12 @@ from hta_widgets.analyses.rank_overlap import lanes as rank_lanes
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.rank_overlap.lanes import LEVELS
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache import derived_columns
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.model import call_tree, kernels, steps
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks import cache, gpu_work
-from hta_widgets.trace.ranks.gpu_work import GpuWork
 from tests.kineto_text import call, host, kernel, step, write
 
 EVENTS = [
@@ -41,7 +41,7 @@ DERIVING = [
     (steps, "GPU_SIDE"),
     (kernels, "_type_by_code"),
     (gpu_work, "grouped"),
-    (GpuWork, "_cover"),
+    (Intervals, "union"),
     (rank_lanes, "_build_lanes"),
 ]
 
@@ -91,7 +91,7 @@ def test_each_device_is_kept_by_itself(folder, monkeypatch):
     assert table["device"].tolist() == [0, 1]
     assert table["idle_time_ns"].tolist() == [40_000, 40_000]
     assert table["compute_time_ns"].tolist() == [60_000, 0]
-    monkeypatch.delattr(GpuWork, "_cover")
+    monkeypatch.delattr(Intervals, "union")
     monkeypatch.delattr(rank_lanes, "_build_lanes")
     again = times(open_trace(path, progress=False))
     assert repr(again) == repr(first)

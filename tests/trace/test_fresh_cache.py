@@ -65,8 +65,8 @@ def durations_to_ns(texts):
 
 DERIVATION = """
 exact = _paired
-def _paired(rank, work):
-    columns = exact(rank, work)
+def _paired(rank):
+    columns = exact(rank)
     return {**columns, "signed_delay_ns": columns["signed_delay_ns"] + 5}
 """
 

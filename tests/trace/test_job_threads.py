@@ -39,7 +39,7 @@ def at_once(function):
     [
         lambda job: job.rank(1),
         lambda job: job.load().rank(1),
-        lambda job: job.reduce("the rank", lambda rank: rank, [1])[1],
+        lambda job: job.reduce(lambda rank: rank, [1])[1],
     ],
     ids=["rank", "load", "reduce"],
 )
@@ -56,11 +56,11 @@ def test_a_rank_is_loaded_once(job, ask, monkeypatch):
 
 
 def test_what_is_remembered_is_built_once(job):
-    def build():
+    def build(_):
         sleep(0.05)
         return object()
 
-    assert len({*at_once(lambda: job.remember("it", build))}) == 1
+    assert len({*at_once(lambda: job.remember(build))}) == 1
 
 
 def test_a_rank_that_is_held_stays_so_while_others_ask(job):

@@ -110,11 +110,11 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
         Indexed by the normalised name: ``name`` (where profilers or builds give a kernel several,
         the one with most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
     """
-    return job.remember(("kernel totals", ranks), lambda: _totals(job, ranks))
+    return job.remember(_totals, ranks)
 
 
 def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
-    by_rank = job.reduce("kernel totals", _of_rank, ranks)
+    by_rank = job.reduce(_of_rank, ranks)
     found = [named for of_rank in by_rank.values() for named in of_rank]
     table = pd.DataFrame(found, columns=list(_Named._fields))
     by_name = table.groupby(["key", "name", "kernel_type"], as_index=False).sum()

@@ -71,7 +71,7 @@ class Recording:
 
 def recording(job: Job, ranks: tuple[int, ...]) -> Recording:
     """Measure what some ranks recorded, once per choice of ranks."""
-    return job.remember(("recording", ranks), lambda: _recording(job, ranks))
+    return job.remember(_recording, ranks)
 
 
 def compared_times(
@@ -148,7 +148,7 @@ def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
         "overlap": communication["overlap_time_ns"],
         "exposed_communication": communication["exposed_communication_ns"],
     }
-    steps = job.reduce("number of steps", _number_of_steps, ranks).values()
+    steps = job.reduce(_number_of_steps, ranks).values()
     return Recording(
         ranks=len(ranks),
         steps=sum(steps),

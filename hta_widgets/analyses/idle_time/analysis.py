@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def idle_time(
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     chosen = job.select_ranks(ranks)
     wanted = frozenset(streams or ())
-    by_rank = job.reduce("idle time", _of_rank, chosen, delay_ns).values()
+    by_rank = job.reduce(_of_rank, chosen, delay_ns).values()
     of_streams = _of_wanted(_table([of_rank for of_rank, _ in by_rank]), wanted)
     of_devices = _table([_of_devices(of_rank) for _, of_rank in by_rank])
     return IdleTime(
@@ -117,7 +117,7 @@ def stream_idle_time(
 ) -> pd.DataFrame:
     """Break down as `idle_time` does, without the devices: `IdleTime.streams`."""
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
-    by_rank = job.reduce("idle time of streams", _of_streams, job.select_ranks(ranks), delay_ns)
+    by_rank = job.reduce(_of_streams, job.select_ranks(ranks), delay_ns)
     return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
 
 
@@ -131,17 +131,12 @@ def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
 
 def _of_rank(rank: Rank, delay_ns: int) -> tuple[_Columns, _Columns]:
     """Rows of the streams and of the devices of one rank."""
-    devices = _rows(rank.trace.rank, _gaps(rank, "device gaps", device_gaps), delay_ns)
+    devices = _rows(rank.trace.rank, rank.remember(device_gaps), delay_ns)
     return _of_streams(rank, delay_ns), devices
 
 
 def _of_streams(rank: Rank, delay_ns: int) -> _Columns:
-    return _rows(rank.trace.rank, _gaps(rank, "stream gaps", stream_gaps), delay_ns)
-
-
-def _gaps(rank: Rank, name: str, find: Callable[[Rank], Gaps]) -> Gaps:
-    """Intervals of one rank, which no parameter changes."""
-    return rank.remember(name, lambda: Gaps(**rank.derive(name, lambda: vars(find(rank)))))
+    return _rows(rank.trace.rank, rank.remember(stream_gaps), delay_ns)
 
 
 def _table(parts: Sequence[_Columns]) -> pd.DataFrame:

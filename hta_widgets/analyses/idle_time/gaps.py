@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Times
+from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
@@ -61,18 +62,26 @@ class Gaps:
 
 
 def stream_gaps(rank: Rank) -> Gaps:
-    """Find the idle intervals of each stream; streams of a device by first place in the trace."""
-    work, streams = rank.gpu_work, rank.gpu_work.streams
-    place = streams.reduce(np.minimum, rank.trace.events.index[work.rows])
-    device, stream = work.device[streams.first], work.stream[streams.first]
-    return _gaps(rank, streams, np.lexsort((place, device)), stream)
+    """Idle intervals of each stream; streams of a device by first place in the trace."""
+    return Gaps(**rank.derive(_stream_gaps))
 
 
 def device_gaps(rank: Rank) -> Gaps:
-    """Find the intervals of each device in which none of its streams is busy."""
+    """Intervals of each device in which none of its streams is busy."""
+    return Gaps(**rank.derive(_device_gaps))
+
+
+def _stream_gaps(rank: Rank) -> Columns:
+    work, streams = rank.gpu_work, rank.gpu_work.streams
+    place = streams.reduce(np.minimum, rank.trace.events.index[work.rows])
+    device, stream = work.device[streams.first], work.stream[streams.first]
+    return vars(_gaps(rank, streams, np.lexsort((place, device)), stream))
+
+
+def _device_gaps(rank: Rank) -> Columns:
     devices = grouped(rank.gpu_work.device)
     count = devices.first.size
-    return _gaps(rank, devices, np.arange(count), np.full(count, NO_STREAM))
+    return vars(_gaps(rank, devices, np.arange(count), np.full(count, NO_STREAM)))
 
 
 def _gaps(

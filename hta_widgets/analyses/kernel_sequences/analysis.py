@@ -20,6 +20,7 @@ from hta_widgets.names.shorten import sequence_words
 from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.rank import Rank
 
 NO_PATTERN = -1
 _SIMILAR_AMONG = 2_000
@@ -104,8 +105,7 @@ def kernel_sequences(
     (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
     names, every_pattern, every = job.rank(rank).remember(
-        ("kernel sequences", operator_name, whole_name),
-        lambda: _counted(calls, operator_name, whole_name=whole_name),
+        _counted, operator_name, whole_name=whole_name
     )
     long_enough = every_pattern.kernels >= min_pattern_len
     patterns = every_pattern.take(np.flatnonzero(long_enough))
@@ -158,9 +158,10 @@ def _check(operator_name: str, min_pattern_len: int) -> None:
 
 
 def _counted(
-    calls: LaunchingCalls, operator_name: str, *, whole_name: bool
+    rank: Rank, operator_name: str, *, whole_name: bool
 ) -> tuple[list[str], Patterns, Occurrences]:
     """Find the outermost calls of that name: how they are named in full, and what they launch."""
+    calls = rank.remember(LaunchingCalls.of)
     names = calls.work.names
     codes = [
         code

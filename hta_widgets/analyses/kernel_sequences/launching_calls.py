@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
+from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.call_tree import CallTree
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Kind
@@ -63,7 +64,7 @@ class LaunchingCalls:
     def of(cls, rank: Rank) -> LaunchingCalls:
         """Sort the GPU work of a rank by the calls that launch it."""
         events = rank.trace.events
-        tree = CallTree(**rank.derive("call tree", lambda: vars(CallTree.of(events, rank.parents))))
+        tree = CallTree(**rank.derive(_call_tree))
         work = rank.gpu_work
         launched = np.flatnonzero(work.launch >= 0)
         order = launched[np.argsort(tree.place[work.launch[launched]], kind="stable")]
@@ -136,8 +137,11 @@ class LaunchingCalls:
 
 def launching_calls(job: Job, rank: int) -> LaunchingCalls:
     """Index the calls of a rank, once per job."""
-    of_rank = job.rank(rank)
-    return of_rank.remember("launching calls", lambda: LaunchingCalls.of(of_rank))
+    return job.rank(rank).remember(LaunchingCalls.of)
+
+
+def _call_tree(rank: Rank) -> Columns:
+    return vars(CallTree.of(rank.trace.events, rank.parents))
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
@@ -163,10 +167,7 @@ def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
         If the job lacks the rank.
     """
     chosen = job.select_ranks(None if rank is None else [rank])[0]
-    of_rank = job.rank(chosen)
-    return of_rank.remember(
-        "operators by GPU time", lambda: _by_gpu_time(of_rank, launching_calls(job, chosen))
-    )
+    return job.rank(chosen).remember(_by_gpu_time)
 
 
 def operators_to_offer(job: Job, rank: int | None = None) -> pd.DataFrame:
@@ -195,7 +196,8 @@ def suggested_operator(job: Job, rank: int | None = None) -> str:
     return str(table["name"].iloc[0]) if len(table) else USUAL_OPERATOR
 
 
-def _by_gpu_time(rank: Rank, calls: LaunchingCalls) -> pd.DataFrame:
+def _by_gpu_time(rank: Rank) -> pd.DataFrame:
+    calls = rank.remember(LaunchingCalls.of)
     kind, names = rank.trace.events.kind, calls.work.names
     named = ~np.isin(kind[calls.tree.rows], LAUNCH_CALLS)
     launching = calls.first_operation[calls.tree.ends] > calls.first_operation[:-1]

@@ -92,7 +92,7 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    each = [_remembered(job, rank) for rank in chosen]
+    each = [job.rank(rank).remember(_of_rank) for rank in chosen]
     summary = _summary(chosen, each)
     return LaunchOverlap(
         ranks=summary,
@@ -108,12 +108,8 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     )
 
 
-def _remembered(job: Job, rank: int) -> _OfRank:
-    of_rank = job.rank(rank)
-    return of_rank.remember("launch overlap", lambda: _of_rank(rank, of_rank))
-
-
-def _of_rank(number: int, rank: Rank) -> _OfRank:
+def _of_rank(rank: Rank) -> _OfRank:
+    number = rank.trace.rank
     launches = KernelLaunches.of(rank)
     kernels = _kernels(launches)
     return _OfRank(

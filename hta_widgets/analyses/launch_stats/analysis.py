@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,11 +183,8 @@ def _of_rank(
     number = rank.trace.rank
     work = launched_work(rank, include_memory_events=include_memory)
     beyond = _beyond(work, cutoffs)
-    apis, launched = rank.remember(("launch apis", include_memory), partial(_by_api, number, work))
-    worst = rank.remember(
-        ("worst launches", include_memory, worst_by, num_worst),
-        partial(_worst_of_rank, number, work, worst_by, num_worst),
-    )
+    apis, launched = rank.remember(_by_api, include_memory=include_memory)
+    worst = rank.remember(_worst_of_rank, worst_by, num_worst, include_memory=include_memory)
     return _OfRank(work, beyond, _summary(number, work, beyond), apis, launched, worst)
 
 
@@ -231,8 +228,9 @@ def _median_of_sorted(times: Times) -> float:
     return float(middle.mean()) if times.size else float("nan")
 
 
-def _by_api(rank: int, work: LaunchedWork) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables `apis` and `launched` of one rank."""
+    rank, work = of_rank.trace.rank, launched_work(of_rank, include_memory_events=include_memory)
     texts, names, calls = work.events.name.values, work.call_names, work.calls
     by_type = grouped(names, work.kernel_type)
     apis_of_types = names[by_type.first]
@@ -294,12 +292,13 @@ def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.D
     return table.head(number)
 
 
-def _worst_of_rank(rank: int, work: LaunchedWork, worst_by: str, number: int) -> pd.DataFrame:
+def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> pd.DataFrame:
+    work = launched_work(rank, include_memory_events=include_memory)
     calls = work.worst_calls(worst_by, number)
     table = work.table(work.calls.first[calls])
     texts = ["operator", "launch_api", "kernel"]
     table[texts] = table[texts].astype(str)
-    table.insert(0, "rank", rank)
+    table.insert(0, "rank", rank.trace.rank)
     table["operations"] = work.calls.operations[calls]
     times = ["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]
     return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]

@@ -14,7 +14,6 @@ from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Codes, Events, Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.links import launch_delays_ns
-from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_OPERATOR = ""
@@ -178,14 +177,14 @@ class LaunchedWork:
 def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
     """Pair operations with their launches, which no cutoff changes."""
     include = bool(include_memory_events)
-    return rank.remember(("launched work", include), lambda: _launched_work(rank, include))
+    return rank.remember(_launched_work, include)
 
 
 def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # noqa: FBT001
     if not include_memory_events:
         copies = int((rank.gpu_work.type == KernelType.MEMORY).sum())
         return launched_work(rank).without_memory_events(len(rank.gpu_work) - copies)
-    columns = rank.derive("launched work", lambda: _paired(rank, rank.gpu_work))
+    columns = rank.derive(_paired)
     return LaunchedWork(
         events=rank.trace.events,
         parents=rank.parents,
@@ -194,7 +193,8 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
     )
 
 
-def _paired(rank: Rank, work: GpuWork) -> Columns:
+def _paired(rank: Rank) -> Columns:
+    work = rank.gpu_work
     order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
     if work.launch.min(initial=0) < 0:
         order = order[work.launch[order] >= 0]

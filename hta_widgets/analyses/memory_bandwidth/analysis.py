@@ -12,7 +12,7 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth.changes import (
     Transfers,
-    bandwidth_changes,
+    aligned_bandwidth,
     bandwidth_changes_table,
     transfers_of,
 )
@@ -30,6 +30,7 @@ from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.ranks.rank import Rank
 
 UNIT = "_gb_per_s"
 SPEEDS = tuple(f"{name}{UNIT}" for name in (*PER_CHANGE[1:], *OVER_TIME))
@@ -124,19 +125,20 @@ def _of_rank(job: Job, rank: int) -> _OfRank:
     return _OfRank(
         changes=bandwidth_changes_table(job, rank),
         rows=_rows_of(job, rank),
-        notices=_notices(transfers_of(job, rank)),
+        notices=_notices(transfers_of(job.rank(rank))),
     )
 
 
 def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
-    transfers, changes = transfers_of(job, rank), bandwidth_changes(job, rank)
-    return job.rank(rank).remember("bandwidths", lambda: _rows(rank, transfers, changes))
+    return job.rank(rank).remember(_rows, job.offset_ns(rank))
 
 
-def _rows(rank: int, transfers: Transfers, changes: Columns) -> list[dict[str, object]]:
+def _rows(rank: Rank, offset_ns: int) -> list[dict[str, object]]:
+    number, transfers = rank.trace.rank, transfers_of(rank)
+    changes = aligned_bandwidth(rank, offset_ns)
     last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
     return [
-        _row(rank, code, transfers, {name: each[first:end] for name, each in changes.items()})
+        _row(number, code, transfers, {name: each[first:end] for name, each in changes.items()})
         for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
     ]
 

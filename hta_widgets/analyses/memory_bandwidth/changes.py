@@ -16,6 +16,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Events
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
 
 SHORTEST_NS = 1000
 """Transfers recorded with a duration of 0 count as so long, as in HTA."""
@@ -53,10 +54,9 @@ class Transfers(NamedTuple):
     gb_per_s: NDArray[np.float64]
 
 
-def transfers_of(job: Job, rank: int) -> Transfers:
+def transfers_of(rank: Rank) -> Transfers:
     """Copies and fills of one rank, which no parameter touches."""
-    of_rank = job.rank(rank)
-    return of_rank.remember("transfers", lambda: _transfers(of_rank.gpu_work, of_rank.trace.events))
+    return rank.remember(_transfers)
 
 
 def bandwidth_changes(job: Job, rank: int) -> Columns:
@@ -67,20 +67,21 @@ def bandwidth_changes(job: Job, rank: int) -> Columns:
     UnknownRankError
         If the job lacks the rank.
     """
-    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
-    return of_rank.remember(
-        ("bandwidth changes", offset_ns),
-        lambda: _changes(of_rank.trace.events, transfers_of(job, rank), offset_ns),
-    )
+    return aligned_bandwidth(job.rank(rank), job.offset_ns(rank))
+
+
+def aligned_bandwidth(rank: Rank, offset_ns: int) -> Columns:
+    """Columns of the changes of a rank, with a time (ns) added to its own times."""
+    return rank.remember(_changes, offset_ns)
 
 
 def bandwidth_changes_table(job: Job, rank: int) -> pd.DataFrame:
     """`MemoryBandwidth.changes` of one rank."""
-    table = job.rank(rank).remember(
-        ("bandwidth changes table", job.offset_ns(rank)),
-        lambda: pd.DataFrame(bandwidth_changes(job, rank), copy=False),
-    )
-    return table.copy(deep=False)
+    return job.rank(rank).remember(_changes_table, job.offset_ns(rank)).copy(deep=False)
+
+
+def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
+    return pd.DataFrame(aligned_bandwidth(rank, offset_ns), copy=False)
 
 
 def transfer_name(name: str) -> str:
@@ -102,7 +103,8 @@ def transfer_name(name: str) -> str:
     return UNKNOWN_COPY
 
 
-def _transfers(work: GpuWork, events: Events) -> Transfers:
+def _transfers(rank: Rank) -> Transfers:
+    events, work = rank.trace.events, rank.gpu_work
     work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
     by_name = grouped(work.name)
     kinds = [transfer_name(work.names[code]) for code in work.name[by_name.first].tolist()]
@@ -132,7 +134,8 @@ def _recorded(
     return transferred, stated
 
 
-def _changes(events: Events, transfers: Transfers, offset_ns: int) -> Columns:
+def _changes(rank: Rank, offset_ns: int) -> Columns:
+    events, transfers = rank.trace.events, transfers_of(rank)
     count = len(transfers.work)
     start_ns = transfers.work.start_ns
     time_ns = np.concatenate([start_ns + transfers.duration_ns, start_ns])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.queue_length.changes import queue_changes, queue_changes_table
+from hta_widgets.analyses.queue_length.changes import aligned_changes, queue_changes_table
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.rows import table_of
 from hta_widgets.analyses.shared.step_statistics import (
@@ -112,21 +112,22 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
 
 
 def _of_rank(job: Job, rank: int) -> _OfRank:
-    of_rank, changes = job.rank(rank), queue_changes(job, rank)
+    of_rank = job.rank(rank)
     return _OfRank(
         changes=queue_changes_table(job, rank),
-        streams=of_rank.remember("queues", lambda: _stream_rows(rank, changes)),
-        notices=of_rank.remember("queue notices", lambda: tuple(_notices(of_rank))),
+        streams=of_rank.remember(_stream_rows),
+        notices=of_rank.remember(_queue_notices),
         has_work=len(of_rank.gpu_work) > 0,
     )
 
 
-def _stream_rows(rank: int, changes: Columns) -> list[dict[str, float]]:
+def _stream_rows(rank: Rank) -> list[dict[str, float]]:
+    changes = aligned_changes(rank)
     device, stream = changes["device"], changes["stream"]
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
     return [
-        _stream_row(rank, {name: column[first:last] for name, column in changes.items()})
+        _stream_row(rank.trace.rank, {name: column[first:last] for name, column in changes.items()})
         for first, last in pairwise(edges)
         if last
     ]
@@ -148,7 +149,11 @@ def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
     }
 
 
-def _notices(rank: Rank) -> Iterator[Notice]:
+def _queue_notices(rank: Rank) -> tuple[Notice, ...]:
+    return tuple(_unplaced_operations(rank))
+
+
+def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
     work, launched_ns = rank.gpu_work, rank.launched_ns
     if without := int((launched_ns == NEVER).sum()):
         words = "{} of {} GPU operations are not in the queue lengths: they have no launch"

@@ -31,24 +31,28 @@ def queue_changes(job: Job, rank: int) -> Columns:
     UnknownRankError
         If the job lacks the rank.
     """
-    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
-
-    def build() -> Columns:
-        columns = dict(of_rank.derive("queue changes", lambda: _changes(of_rank)))
-        if offset_ns:
-            columns["time_ns"] = columns["time_ns"] + offset_ns
-        return {name: columns[name] for name in _COLUMNS}
-
-    return of_rank.remember(("queue changes", offset_ns), build)
+    return aligned_changes(job.rank(rank), job.offset_ns(rank))
 
 
 def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
     """`QueueLength.changes` of one rank."""
-    table = job.rank(rank).remember(
-        ("queue changes table", job.offset_ns(rank)),
-        lambda: pd.DataFrame(queue_changes(job, rank), copy=False),
-    )
-    return table.copy(deep=False)
+    return job.rank(rank).remember(_changes_table, job.offset_ns(rank)).copy(deep=False)
+
+
+def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
+    return pd.DataFrame(aligned_changes(rank, offset_ns), copy=False)
+
+
+def aligned_changes(rank: Rank, offset_ns: int = 0) -> Columns:
+    """Columns of the changes of a rank, with a time (ns) added to its own times."""
+    return rank.remember(_aligned_changes, offset_ns)
+
+
+def _aligned_changes(rank: Rank, offset_ns: int) -> Columns:
+    columns = dict(rank.derive(_changes))
+    if offset_ns:
+        columns["time_ns"] = columns["time_ns"] + offset_ns
+    return {name: columns[name] for name in _COLUMNS}
 
 
 def _changes(rank: Rank) -> Columns:

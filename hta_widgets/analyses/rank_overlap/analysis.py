@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -127,11 +126,10 @@ def rank_overlap(
     """
     _check(by, slices)
     chosen = tuple(sorted(job.select_ranks(ranks)))
-    compare = partial(_compare, job, chosen, by, common_window=common_window)
-    whole_job = chosen == job.ranks
-    compared = (
-        job.remember(("rank_overlap", by, common_window), compare) if whole_job else compare()
-    )
+    if chosen == job.ranks:
+        compared = job.remember(_compare, chosen, by, common_window=common_window)
+    else:
+        compared = _compare(job, chosen, by, common_window=common_window)
     window_ns = compared.source.window
     spent = lane_slices(job, chosen, by, compared.source, slices)
     return RankOverlap(
@@ -158,7 +156,7 @@ class _Compared(NamedTuple):
     notices: tuple[str, ...]
 
 
-def _compare(job: Job, ranks: Sequence[int], by: str, *, common_window: bool) -> _Compared:
+def _compare(job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool) -> _Compared:
     source = Lanes.of(job, ranks, by)
     lanes = _lanes_table(job, source, source.window if common_window else None)
     outliers = outliers_among(lanes, _comparable(lanes, by))

@@ -72,7 +72,7 @@ class Lanes:
         """Collect the lanes of the given ranks; a rank without kernels has one, without any."""
         chosen = tuple(ranks)
         offsets = job.offsets_ns(chosen)
-        by_rank = job.reduce("lanes", _lanes_of, chosen, by).values()
+        by_rank = job.reduce(_lanes_of, chosen, by).values()
         lanes = [lane for of_rank in by_rank for lane in of_rank]
         return cls(lanes, np.array([offsets[lane.rank] for lane in lanes], dtype=np.int64))
 
@@ -120,7 +120,7 @@ def lane_slices(
         Time (ns) of each of the `ACTIVITIES`.
     """
     window = (*source.window, slices)
-    by_rank = job.reduce("lanes at edges", _at_edges, ranks, by, *window, job.origin_ns)
+    by_rank = job.reduce(_at_edges, ranks, by, *window, job.origin_ns)
     at = np.concatenate(list(by_rank.values()))
     return time_in_slices(at, slice_edges(*window), *source.extent_of_lanes)
 
@@ -138,17 +138,18 @@ def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
 
 
 def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
-    return rank.remember(("lanes", by), lambda: _kept_lanes(rank, by))
+    return rank.remember(_kept_lanes, by)
 
 
 def _kept_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
     if by == DEVICE and len(rank.gpu_work.devices) == 1:
         return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
-    return _from_columns(rank.derive(f"lanes by {by}", lambda: _columns(_build_lanes(rank, by))))
+    return _from_columns(rank.derive(_lane_columns, by))
 
 
-def _columns(lanes: list[tuple[Lane, Timeline]]) -> Columns:
+def _lane_columns(rank: Rank, by: str) -> Columns:
     """Lanes without their busy times, which are the last of the timelines, one after another."""
+    lanes = _build_lanes(rank, by)
     return {
         "lane": np.ravel([lane[:-1] for lane, _ in lanes]),
         "edges": np.cumsum([0, *(timeline.changes.size for _, timeline in lanes)]),

@@ -54,18 +54,19 @@ def side_of(category: str) -> str:
 
 def categories_of_rank(job: Job, rank: int) -> Categories:
     """Categories that occur on a rank, after the step filter, sorted once per job."""
-    return job.reduce("duration categories", _of_rank, [rank])[rank]
+    return job.reduce(_categories, [rank])[rank]
 
 
 def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
     """Categories of the events of several ranks together, put together once per choice."""
-    return job.remember(
-        ("duration categories", ranks),
-        lambda: _together(job.reduce("duration categories", _of_rank, ranks).values()),
-    )
+    return job.remember(_merged_categories, ranks)
 
 
-def _of_rank(rank: Rank) -> Categories:
+def _merged_categories(job: Job, ranks: tuple[int, ...]) -> Categories:
+    return _together(job.reduce(_categories, ranks).values())
+
+
+def _categories(rank: Rank) -> Categories:
     events = rank.trace.events
     found = {}
     for category in CATEGORIES:

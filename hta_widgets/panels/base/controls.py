@@ -259,7 +259,7 @@ def _labels_both(labels: object) -> bool:
 
 def streams_of(job: Job) -> list[int]:
     """Streams on which any rank of the job does GPU work, ascending."""
-    by_rank = job.reduce("streams", _streams_of, job.ranks).values()
+    by_rank = job.reduce(_streams_of, job.ranks).values()
     return sorted(set[int]().union(*by_rank))
 
 

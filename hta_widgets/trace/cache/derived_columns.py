@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from hta_widgets.trace.cache.column_file import (
     write_columns,
 )
 from hta_widgets.trace.cache.files import SUFFIX, appearing_when_whole
+from hta_widgets.trace.model.questions import Question
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -83,7 +84,7 @@ class Derivations(NamedTuple):
     Attributes
     ----------
     cache : DerivedColumnCache, optional
-        Where to keep them; they are built each time when there is none.
+        Where to keep them; they are derived each time when there is none.
     settings : str
         What they depend on besides the rank.
     """
@@ -91,17 +92,17 @@ class Derivations(NamedTuple):
     cache: DerivedColumnCache | None = None
     settings: str = ""
 
-    def __call__(self, name: str, build: Callable[[], Columns]) -> Columns:
-        """Return the columns of a name: those that were kept, or what `build` returns."""
+    def answer(self, question: Question, subject: object) -> Columns:
+        """Return the columns that answer a question: those that were kept, or new ones."""
         if self.cache is None:
-            return build()
-        kept_as = f"{name}; {self.settings}"
+            return cast("Columns", question.asked_of(subject))
+        kept_as = f"{question.text}; {self.settings}"
         columns: Columns | None = self.cache.read(kept_as)
         if columns is None:
-            columns = build()
+            columns = cast("Columns", question.asked_of(subject))
             self.cache.write(kept_as, columns)
         return columns
 
     def within(self, part: str) -> Derivations:
-        """Derive of a part of the rank, and keep it under names of its own."""
+        """Derive from a part of the rank, and keep it under names of its own."""
         return self._replace(settings=f"{part}, {self.settings}")

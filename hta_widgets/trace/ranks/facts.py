@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.rank import Lacks, Rank
 
 
-class Origin(NamedTuple):
+class ClockOrigin(NamedTuple):
     """Place of a rank's own times on the recording clock, and whether it has any."""
 
     ns: int
     has_events: bool
 
 
-def origin_of(rank: Rank) -> Origin:
+def origin_of(rank: Rank) -> ClockOrigin:
     """Time from which the rank's times count."""
-    return Origin(rank.trace.origin_ns, len(rank.trace.events) > 0)
+    return ClockOrigin(rank.trace.origin_ns, len(rank.trace.events) > 0)
 
 
 def notices_of(rank: Rank) -> tuple[Notice, ...]:
@@ -32,7 +31,5 @@ def lacks_of(rank: Rank) -> Lacks:
     return rank.lacks
 
 
-STANDING: Final = MappingProxyType[str, Callable[[Rank], Any]](
-    {"origin": origin_of, "notices": notices_of, "lacks": lacks_of}
-)
+ALWAYS_ASKED: Final = (Question(origin_of), Question(notices_of), Question(lacks_of))
 """Asked along with the first question about a rank, so that it is not loaded again for them."""

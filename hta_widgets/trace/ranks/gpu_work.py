@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,9 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.model.events import Codes
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import Question
+
+Arguments = ParamSpec("Arguments")
 
 NO_DEVICE = -1
 
@@ -34,7 +39,7 @@ class GpuWork:
     launch : ndarray of int64
         Row of the launching call, -1 when it is not in the trace.
     names : tuple of str
-    derive : Derivations
+    derivations : Derivations
         Derives what is kept beside the rank.
     """
 
@@ -47,11 +52,20 @@ class GpuWork:
     stream: NDArray[np.int64]
     launch: NDArray[np.int64]
     names: tuple[str, ...]
-    derive: Derivations = field(default_factory=Derivations)
+    derivations: Derivations = field(default_factory=Derivations)
 
     def __len__(self) -> int:
         """Number of pieces of work."""
         return int(self.rows.size)
+
+    def derive(
+        self,
+        function: Callable[Concatenate[GpuWork, Arguments], Columns],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Columns:
+        """Return the columns that a function derives from the work; see `Rank.derive`."""
+        return self.derivations.answer(Question.of(function, arguments, named), self)
 
     @cached_property
     def end_ns(self) -> Times:
@@ -66,7 +80,7 @@ class GpuWork:
     @cached_property
     def streams(self) -> Groups:
         """The streams, ascending by device and id; work of each ascending by start."""
-        return Groups(**self.derive("streams", self._streams))
+        return Groups(**self.derive(GpuWork._streams))
 
     def _streams(self) -> Columns:
         return grouped(self.device, self.stream)._asdict()
@@ -81,7 +95,7 @@ class GpuWork:
 
     def _on(self, device: int) -> GpuWork:
         work = self.take(np.flatnonzero(self.device == device))
-        return replace(work, derive=self.derive.within(f"device {device}"))
+        return replace(work, derivations=self.derivations.within(f"device {device}"))
 
     def take(self, positions: NDArray[np.int64]) -> GpuWork:
         """Keep some of the work."""
@@ -105,15 +119,15 @@ class GpuWork:
     @cached_property
     def busy(self) -> Intervals:
         """Time in which any work ran."""
-        return self._covered("busy", None)
+        return self._covered(None)
 
     @cached_property
     def busy_by_type(self) -> dict[KernelType, Intervals]:
         """Time in which work of each type ran."""
-        return {each: self._covered(f"busy with {each.name}", each) for each in KernelType}
+        return {each: self._covered(each) for each in KernelType}
 
-    def _covered(self, name: str, kernel_type: KernelType | None) -> Intervals:
-        starts, ends, sums = self.derive(name, lambda: self._cover(kernel_type)).values()
+    def _covered(self, kernel_type: KernelType | None) -> Intervals:
+        starts, ends, sums = self.derive(GpuWork._cover, kernel_type).values()
         return Intervals(starts, ends, sums)
 
     def _cover(self, kernel_type: KernelType | None) -> Columns:

@@ -15,11 +15,12 @@ from typing import Any, Final
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
-from hta_widgets.trace.ranks.tasks import Question, RankTask, hold_rank, keep_rank, reduce_rank
+from hta_widgets.trace.ranks.tasks import RankTask, hold_rank, keep_rank, reduce_rank
 
 PARALLEL_BYTES: Final = 150 * 2**20
 """Bytes to read, inflated, below which starting processes takes longer than they save."""

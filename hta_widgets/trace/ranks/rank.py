@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
 
-Built = TypeVar("Built")
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
 
 NEVER: Final = np.iinfo(np.int64).max
 
@@ -64,14 +66,45 @@ class Rank:
         self.format = form
         self._links = loaded.links
         self.settings = settings
-        self.derive = Derivations(loaded.derived, settings.described)
-        self._remembered: dict[Hashable, object] = {}
+        self._derivations = Derivations(loaded.derived, settings.described)
+        self._remembered: dict[Question, object] = {}
 
-    def remember(self, key: Hashable, build: Callable[[], Built]) -> Built:
-        """Return what was built under the key before, or build it now; it goes with the rank."""
-        if key not in self._remembered:
-            self._remembered[key] = build()
-        return cast("Built", self._remembered[key])
+    def remember(
+        self,
+        function: Callable[Concatenate[Rank, Arguments], Answer],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Answer:
+        """Return what a function of the rank returns, and call it once; it goes with the rank.
+
+        Parameters
+        ----------
+        function : callable
+            From the rank and the arguments to anything.
+        *arguments, **named
+            Small and hashable.
+        """
+        question = Question.of(function, arguments, named)
+        if question not in self._remembered:
+            self._remembered[question] = question.asked_of(self)
+        return cast("Answer", self._remembered[question])
+
+    def derive(
+        self,
+        function: Callable[Concatenate[Rank, Arguments], Columns],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Columns:
+        """Return the columns that a function derives from the rank, and keep large ones on disk.
+
+        Parameters
+        ----------
+        function : callable
+            Defined at the top of a module: it is found again by its name.
+        *arguments, **named
+            Small and hashable; they are part of the name.
+        """
+        return self._derivations.answer(Question.of(function, arguments, named), self)
 
     @cached_property
     def launches(self) -> NDArray[np.int32]:
@@ -93,7 +126,7 @@ class Rank:
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
         """Tell which events take part in the analyses (the step filter)."""
-        return self.derive("analysed", self._analysed)["analysed"].view(np.bool_)
+        return self.derive(Rank._analysed)["analysed"].view(np.bool_)
 
     def _analysed(self) -> Columns:
         analysed = rows_to_analyse(
@@ -108,7 +141,7 @@ class Rank:
     def gpu_work(self) -> GpuWork:
         """GPU work that takes part in the analyses."""
         events = self.trace.events
-        rows, types = self.derive("gpu work", self._gpu_work).values()
+        rows, types = self.derive(Rank._gpu_work).values()
         return GpuWork(
             rows=rows,
             start_ns=events.start_ns[rows],
@@ -119,7 +152,7 @@ class Rank:
             stream=events.stream[rows],
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
-            derive=self.derive,
+            derivations=self._derivations,
         )
 
     @cached_property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.loading import load_rank, with_links
 from hta_widgets.trace.ranks.rank import Rank, RankSettings
 from hta_widgets.trace.ranks.source import RankSource
@@ -28,17 +28,6 @@ class RankTask(NamedTuple):
     rank: int
     settings: RankSettings
     folder: Path | None
-
-
-class Question(NamedTuple):
-    """A function of a rank, defined at the top of a module, and its further arguments."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-
-    def asked_of(self, rank: Rank) -> Any:  # noqa: ANN401
-        """Call the function."""
-        return self.function(rank, *self.arguments)
 
 
 def keep_rank(task: RankTask) -> None:

@@ -1,0 +1,55 @@
+"""A question about a rank or a job: a function and its arguments, which are also its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Question(NamedTuple):
+    """A function, asked of a rank or a job, with its further arguments.
+
+    Questions are equal if their functions and arguments are, so that an answer is found again
+    without a name that somebody has to think of and keep apart from others.
+
+    Attributes
+    ----------
+    function : callable
+        Defined at the top of a module, so that workers find it.
+    arguments : tuple
+        Positional arguments after the rank or job; hashable.
+    named : tuple of (str, value)
+        Keyword arguments.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Hashable, ...] = ()
+    named: tuple[tuple[str, Hashable], ...] = ()
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> Question:
+        """Put a question together from the arguments of a call."""
+        return cls(function, tuple(arguments), tuple(sorted(named.items())))
+
+    @property
+    def text(self) -> str:
+        """The question in words, equal for equal questions of any process.
+
+        Raises
+        ------
+        TypeError
+            If the function is a lambda, or defined in another one: its name may be any other's.
+        """
+        function = self.function
+        if "<" in function.__qualname__:
+            msg = (
+                f"{function.__qualname__} has no name of its own; define it at the top of a module"
+            )
+            raise TypeError(msg)
+        return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
+
+    def asked_of(self, subject: object) -> Any:  # noqa: ANN401
+        """Call the function."""
+        return self.function(subject, *self.arguments, **dict(self.named))

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import hta_widgets
+from hta_widgets import panels
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.cache.trace_file import StoredTrace, write_trace
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -60,9 +61,10 @@ def test_opening_a_kept_trace_needs_neither_pandas_nor_what_arrow_computes(tmp_p
     assert done.stdout.split() == ["2", "[]"]
 
 
-def test_everything_public_is_there():
-    assert set(hta_widgets.__all__) <= set(dir(hta_widgets))
-    assert all(getattr(hta_widgets, name) for name in hta_widgets.__all__)
+@pytest.mark.parametrize("package", [hta_widgets, panels], ids=lambda package: package.__name__)
+def test_a_package_shows_what_is_public_and_nothing_else(package):
+    assert dir(package) == sorted(package.__all__)
+    assert all(getattr(package, name) for name in package.__all__)
 
 
 def test_what_is_not_there_is_said():

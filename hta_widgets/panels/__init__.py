@@ -37,3 +37,7 @@ __all__ = [
     "Selection",
     "TemporalBreakdownPanel",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

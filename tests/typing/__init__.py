@@ -1,0 +1,1 @@
+"""Checked by mypy, never run: what editors know about the package."""

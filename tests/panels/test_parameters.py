@@ -70,6 +70,16 @@ def test_editors_know_its_parameters_and_their_types(panel):
 
 
 @each_panel
+def test_a_kernel_that_completes_code_knows_them(panel):
+    signature = inspect.signature(panel).parameters
+    given = ["first", "second"] if panel is ComparePanel else ["source"]
+    common = WidgetParameters.__annotations__
+    assert signature.keys() == {*given, *panel.parameters(), *common}
+    defaults = {key: trait.default() for key, trait in panel.class_traits().items()}
+    assert all(signature[key].default == defaults[key] for key in panel.parameters())
+
+
+@each_panel
 def test_its_docstring_lists_them(panel):
     section = inspect.getdoc(panel).split("Parameters\n----------\n")[1]
     listed = re.findall(r"^(\w+)(?:, (\w+))? : ", section, re.MULTILINE)

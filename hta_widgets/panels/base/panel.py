@@ -28,6 +28,7 @@ from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import Action, Answer, PanelSpec
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
+from hta_widgets.panels.base.signature import PanelSignature
 from hta_widgets.panels.base.summary import html_summary
 from hta_widgets.panels.base.synced_view import SyncedView
 from hta_widgets.panels.base.traits import typed_dict
@@ -64,6 +65,8 @@ class Panel(SyncedView[ResultT]):
     TypeError
         If there is no such parameter.
     """
+
+    __signature__ = PanelSignature()
 
     _esm = static_file("loader.js")
 

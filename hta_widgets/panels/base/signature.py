@@ -1,0 +1,32 @@
+"""The signature of a panel class at run time, from which JupyterLab completes keywords."""
+
+from __future__ import annotations
+
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from hta_widgets.panels.base.panel import Panel
+
+_COMMON: Final = {"selection": None, "job_notices": True, "layout": None}
+
+
+class PanelSignature:
+    """The constructor's signature with the parameters by name instead of ``**parameters``.
+
+    Type checkers know the names from the `TypedDict` that the constructor unpacks; a kernel that
+    completes code has only the class to look at.
+    """
+
+    def __get__(self, panel: Panel[Any] | None, owner: type[Panel[Any]]) -> Signature:
+        """Make the signature of a class from its traits."""
+        _, *accepted = signature(owner.__init__).parameters.values()
+        traits = owner.class_traits()
+        defaults = {name: traits[name].default() for name in owner.parameters()} | _COMMON
+        return Signature(
+            [each for each in accepted if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+            + [
+                Parameter(name, Parameter.KEYWORD_ONLY, default=value)
+                for name, value in defaults.items()
+            ]
+        )

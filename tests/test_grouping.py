@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.grouping import grouped, narrow, reduce_runs
+from hta_widgets.grouping import grouped, reduce_runs
 
 NUMBERS = st.one_of(st.integers(-3, 3), st.integers(-(2**62), 2**62))
 ROWS = st.lists(st.tuples(NUMBERS, st.integers(0, 2)), max_size=40)
@@ -20,13 +20,9 @@ def test_groups(rows):
     for place, row in enumerate(rows):
         expected.setdefault(row, []).append(place)
     groups = grouped(first, second)
-    members = np.split(groups.order, groups.edges[1:-1])
-    assert [part.tolist() for part in members if part.size] == [
-        expected[key] for key in sorted(expected)
-    ]
+    assert [part.tolist() for part in groups.parts] == [expected[key] for key in sorted(expected)]
     assert groups.first.tolist() == [expected[key][0] for key in sorted(expected)]
     assert groups.sizes.tolist() == [len(expected[key]) for key in sorted(expected)]
-    assert groups.number.tolist() == [sorted(expected).index(row) for row in rows]
     places = np.arange(len(rows))
     assert groups.reduce(np.add, places).tolist() == [
         sum(expected[key]) for key in sorted(expected)
@@ -35,17 +31,8 @@ def test_groups(rows):
 
 def test_numbers_with_a_point():
     groups = grouped(np.array([0.5, -1.0, 0.5]))
-    assert groups.number.tolist() == [1, 0, 1]
+    assert [part.tolist() for part in groups.parts] == [[1], [0, 2]]
 
 
 def test_no_runs():
     assert reduce_runs(np.add, np.zeros(0), np.zeros(0, dtype=np.int64)).size == 0
-
-
-@given(st.lists(NUMBERS, max_size=5))
-def test_narrow_keeps_the_numbers(numbers):
-    values = np.array(numbers, dtype=np.int64)
-    narrowed = narrow(values)
-    assert narrowed.tolist() == numbers
-    fits = all(abs(number) < 2**31 for number in numbers) and bool(numbers)
-    assert narrowed.dtype == (np.int32 if fits else np.int64)

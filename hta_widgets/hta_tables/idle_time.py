@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables import NS_PER_US
 
 _ALWAYS = "other"
@@ -63,6 +62,5 @@ def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _device_column(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Column ``device``, where the streams of a rank are on several devices."""
-    ranks, devices = grouped(table["rank"].to_numpy()), table["device"].to_numpy()
-    several = ranks.reduce(np.minimum, devices) != ranks.reduce(np.maximum, devices)
-    return {"device": table["device"]} if several.any() else {}
+    several = table[["rank", "device"]].drop_duplicates()["rank"].duplicated().any()
+    return {"device": table["device"]} if several else {}

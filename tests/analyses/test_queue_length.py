@@ -124,6 +124,13 @@ def test_names_of_threads_stay_text(tmp_path):
     assert result.changes[0]["pid"].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("pid", [-(2**31) - 1, 7, 2**31, 2**62])
+def test_numbers_of_processes_stay_whole(tmp_path, pid):
+    launched = kernel(2, 1, correlation=1) | {"pid": pid}
+    result = queue_length(opened(tmp_path, call(0, 1, 1), launched))
+    assert result.changes[0]["pid"].tolist() == [pid] * 2
+
+
 def test_times_are_aligned_and_a_rank_without_events_does_not_count(tmp_path):
     for rank, ts in enumerate([1000, 1004]):
         write(tmp_path / f"rank-{rank}.json", [call(ts, 1, 1), kernel(ts + 2, 1, correlation=1)])

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.grouping import grouped
 from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.trace.job import Job
@@ -126,22 +125,19 @@ def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
 
 def _of_rank(rank: Rank) -> list[_Named]:
     work, events = rank.gpu_work, rank.trace.events
-    work = work.take(np.flatnonzero(events.kind[work.rows] != Kind.BUSY))
-    kernels = grouped(work.name, work.type)
-    names, types = work.name[kernels.first].tolist(), work.type[kernels.first].tolist()
-    totals_ns = kernels.reduce(np.add, work.duration_ns).tolist()
+    wanted = np.flatnonzero(events.kind[work.rows] != Kind.BUSY)
+    keys = [work.name[wanted], work.type[wanted]]
+    kernels = pd.Series(work.duration_ns[wanted]).groupby(keys).agg(["size", "sum"])
     mangled = _mangled_names(events)
     return [
         _Named(
             key=normalised_kernel_name(mangled.get(code, work.names[code])),
             name=work.names[code],
             kernel_type=KernelType(kernel_type).name,
-            launches=count,
+            launches=launches,
             total_ns=total_ns,
         )
-        for code, kernel_type, count, total_ns in zip(
-            names, types, kernels.sizes.tolist(), totals_ns, strict=True
-        )
+        for (code, kernel_type), launches, total_ns in kernels.itertuples()
     ]
 
 

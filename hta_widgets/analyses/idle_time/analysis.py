@@ -229,6 +229,7 @@ def _undefined(size: int) -> NDArray[np.float64]:
 
 
 def _notices(job: Job, streams: pd.DataFrame) -> list[str]:
+    # By `DataFrame.groupby`, each step of a slider would take 3.5 ms instead of 2.4.
     ranks = grouped(streams["rank"].to_numpy())
     unknown = ranks.reduce(np.add, streams["unknown_launches"].to_numpy()).tolist()
     intervals = ranks.reduce(np.add, streams["count"].to_numpy()).tolist()

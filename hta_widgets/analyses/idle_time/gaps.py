@@ -103,12 +103,8 @@ def _gaps(
         Of each group.
     """
     work = rank.gpu_work
-    lengths = [
-        _of_group(
-            work, rank.launched_ns, groups.order[groups.edges[group] : groups.edges[group + 1]]
-        )
-        for group in by_place.tolist()
-    ]
+    parts = groups.parts
+    lengths = [_of_group(work, rank.launched_ns, parts[group]) for group in by_place.tolist()]
     runs = [run for late, in_time, _, _ in lengths for run in (late, in_time)]
     unknown = [each for _, _, each, _ in lengths]
     length_ns = _joined(runs)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
 from hta_widgets.analyses.result import Result
-from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.api_names import api_name
@@ -192,11 +191,11 @@ def _texts(
     codes: Codes, values: Sequence[str], write: Callable[[str], str] = str
 ) -> pd.Categorical:
     """Names in words, each distinct one written once."""
-    names = grouped(codes)
-    texts = [write(values[code]) for code in codes[names.first].tolist()]
+    number, names = pd.factorize(codes)
+    texts = [write(values[code]) for code in names.tolist()]
     distinct = sorted(set(texts))
     places = np.array([distinct.index(text) for text in texts], dtype=np.int64)
-    return pd.Categorical.from_codes(places[names.number], pd.Index(distinct, dtype=object))
+    return pd.Categorical.from_codes(places[number], pd.Index(distinct, dtype=object))
 
 
 def _launch_apis(rank: int, kernels: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Events, Kind, Trace
 from hta_widgets.trace.model.links import launch_delays_ns
@@ -79,16 +80,11 @@ class KernelLaunches:
 
     def by_process(self) -> list[Rows]:
         """Positions in `calls` of the launches of each process, ascending."""
-        return self._grouped(self.events.pid[self.calls])
+        return grouped(self.events.pid[self.calls]).parts
 
     def by_thread(self) -> list[Rows]:
         """Positions in `calls` of the launches of each thread, by process and thread."""
-        return self._grouped(self.events.pid[self.calls], self.events.tid[self.calls])
-
-    def _grouped(self, *keys: Rows) -> list[Rows]:
-        order = np.lexsort(keys[::-1])
-        changes = np.any([np.diff(key[order]) for key in keys], axis=0)
-        return np.split(order, np.flatnonzero(changes) + 1) if order.size else []
+        return grouped(self.events.pid[self.calls], self.events.tid[self.calls]).parts
 
     def overlapping(self, own: Rows) -> int:
         """Number of some launches made before a kernel of an earlier one of them has ended."""

@@ -106,15 +106,15 @@ def transfer_name(name: str) -> str:
 def _transfers(rank: Rank) -> Transfers:
     events, work = rank.trace.events, rank.gpu_work
     work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
-    by_name = grouped(work.name)
-    kinds = [transfer_name(work.names[code]) for code in work.name[by_name.first].tolist()]
+    number, codes = pd.factorize(work.name)
+    kinds = [transfer_name(work.names[code]) for code in codes.tolist()]
     names = tuple(sorted(set(kinds)))
     by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
     duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
     transferred, stated = _recorded(events, work.rows)
     reckoned = transferred / duration_ns
     gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, reckoned)
-    return Transfers(work, by_code[by_name.number], names, duration_ns, transferred, gb_per_s)
+    return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 
 def _recorded(

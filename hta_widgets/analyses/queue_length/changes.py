@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.grouping import narrow
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
@@ -59,7 +57,7 @@ def _changes(rank: Rank) -> Columns:
     """Columns of the changes, times by the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
     launched_ns, streams = events.start_ns[launched.launch], launched.streams
-    by_stream = [streams.order[first:end] for first, end in pairwise(streams.edges.tolist())]
+    by_stream = streams.parts
     change, time_ns = _in_order(launched, launched_ns, by_stream)
     is_start = change >= len(launched)
     operation = change - len(launched) * is_start
@@ -70,22 +68,32 @@ def _changes(rank: Rank) -> Columns:
     launches = length if begins.all() else np.cumsum(step * begins[operation], dtype=np.int32)
     rows = launched.rows
     return {
-        "device": np.repeat(narrow(launched.device[streams.first]), 2 * streams.sizes),
-        "stream": np.repeat(narrow(launched.stream[streams.first]), 2 * streams.sizes),
+        "device": np.repeat(_in_32_bits(launched.device[streams.first]), 2 * streams.sizes),
+        "stream": np.repeat(_in_32_bits(launched.stream[streams.first]), 2 * streams.sizes),
         "time_ns": time_ns,
         "queue_length": length,
         "launches": launches,
-        "pid": _of_each(narrow(events.ids_in_source(events.pid[rows])), operation),
-        "tid": _of_each(narrow(events.ids_in_source(events.tid[rows])), operation),
+        "pid": _of_each(events.ids_in_source(events.pid[rows]), operation),
+        "tid": _of_each(events.ids_in_source(events.tid[rows]), operation),
         "event": np.concatenate([events.index[launched.launch], events.index[rows]])[change],
     }
 
 
 def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]:
     """Value of each operation named, without looking each up where all are the same."""
-    if values.size and (values == values[0]).all():
-        return np.full(operation.size, values[0], values.dtype)
-    return values[operation]
+    narrow = _in_32_bits(values)
+    if narrow.size and (narrow == narrow[0]).all():
+        return np.full(operation.size, narrow[0], narrow.dtype)
+    return narrow[operation]
+
+
+def _in_32_bits(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers in 32 bits where they fit; anything else as it is."""
+    if values.dtype != np.int64 or not values.size:
+        return values
+    limits = np.iinfo(np.int32)
+    fits = limits.min <= values.min() and values.max() <= limits.max
+    return values.astype(np.int32) if fits else values
 
 
 def _launched(work: GpuWork) -> GpuWork:

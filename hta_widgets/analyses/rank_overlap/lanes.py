@@ -172,9 +172,8 @@ def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
     if by == RANK or not kernels.start_ns.size:
         return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
     columns = (kernels.device, kernels.stream) if by == STREAM else (kernels.device,)
-    groups = grouped(*columns)
     lanes = []
-    for positions in np.split(groups.order, groups.edges[1:-1]):
+    for positions in grouped(*columns).parts:
         of_lane = kernels.take(positions)
         stream = int(of_lane.stream[0]) if by == STREAM else NO_STREAM
         lanes.append(_lane((number, int(of_lane.device[0]), stream), of_lane))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.sorted_durations import SortedDurations
+from hta_widgets.grouping import grouped
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -109,10 +110,7 @@ def _inside_runtime_calls(events: Events, calls: Rows) -> Rows:
 
 def _rows_by_thread(events: Events, rows: Rows) -> dict[tuple[int, int], Rows]:
     """Rows of each process and thread, in order of start."""
-    pid, tid = events.pid[rows], events.tid[rows]
-    order = np.lexsort((tid, pid))
-    changes = np.diff(pid[order]).astype(bool) | np.diff(tid[order]).astype(bool)
-    parts = np.split(rows[order], np.flatnonzero(changes) + 1) if rows.size else []
+    parts = [rows[part] for part in grouped(events.pid[rows], events.tid[rows]).parts]
     return {(int(events.pid[part[0]]), int(events.tid[part[0]])): part for part in parts}
 
 

@@ -52,4 +52,4 @@ def steps_to_draw(
     for begin, end in pairwise(edges):
         run = values[begin:end]
         kept += (begin + int(run.argmin()), begin + int(run.argmax()), end - 1)
-    return np.array([*dict.fromkeys(sorted(kept))])
+    return np.array(sorted({*kept}), dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_recording_has_to_be_exported(tmp_path):
 
 
 def test_another_database(tmp_path):
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("create table anything (x)")
     with pytest.raises(TraceFormatError, match="not an Nsight Systems export"):
         open_trace(tmp_path / "other.db")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import marked
@@ -62,7 +63,7 @@ def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
     events : iterable of bytes
         JSON of one or more events each, separated by `BETWEEN`.
     """
-    with appearing_when_whole(target, like=source) as out:
+    with atomic_open(target, compressed_like=source) as out:
         for part in _extended(EventText(source), events):
             out.write(part)
 
@@ -88,18 +89,14 @@ def closing(text: EventText) -> bytes:
 
 
 @contextmanager
-def appearing_when_whole(target: Path, *, like: Path) -> Iterator[IO[bytes]]:
-    """Write a file that has its name only once it is whole, compressed if another one is."""
-    with like.open("rb") as file:
+def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces the target at the end, gzipped if another one is."""
+    with compressed_like.open("rb") as file:
         compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with (
-            gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL)
-            if compressed
-            else partial.open("wb")
-        ) as out:
-            yield out
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        atomic_write(target) as partial,
+        gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL)
+        if compressed
+        else partial.open("wb") as out,
+    ):
+        yield out

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
 from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import BETWEEN, appearing_when_whole, closing
+from hta_widgets.export.extended_trace import BETWEEN, atomic_open, closing
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
@@ -86,7 +86,7 @@ def write_overlaid_trace(
     target = existing_folder(output_dir) / f"{PREFIX}{source.name}"
     _check(job, result, target, top_k)
     overlay = _Overlay.of(job, result, top_k, compress=compress_other_kernels)
-    with appearing_when_whole(target, like=source) as out:
+    with atomic_open(target, compressed_like=source) as out:
         for part in overlay.parts(EventText(source)):
             out.write(part)
     return target

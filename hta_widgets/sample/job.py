@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -74,17 +74,16 @@ def write_sample(
     folder = Path(folder)
     _make_room(folder, ranks)
     job = SampleJob(ranks, steps, _layers(events, steps), seed)
+    paths = [folder / _file_name(rank) for rank in range(ranks)]
     with ExitStack() as stack:
         files = [
-            stack.enter_context(
-                closing(KinetoFile(folder / _file_name(rank), header(rank, ranks, asdict(job))))
-            )
-            for rank in range(ranks)
+            stack.enter_context(KinetoFile.writing(path, header(rank, ranks, asdict(job))))
+            for rank, path in enumerate(paths)
         ]
         processes = simulate(job, files, progress=progress)
-        return [
-            file.finish(_footer(process)) for file, process in zip(files, processes, strict=True)
-        ]
+        for file, process in zip(files, processes, strict=True):
+            file.finish(_footer(process))
+    return paths
 
 
 def simulate(

@@ -6,10 +6,12 @@ import gzip
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
+
+from hta_widgets.atomic_write import atomic_write
 
 BASE_TIME_NS = 1_767_189_312_000_000_000
 MARKER = '"producer": "hta_widgets sample"'
@@ -64,24 +66,26 @@ class KinetoFile:
     """One trace file, written while the simulation runs.
 
     Kineto writes all operators before all GPU activities, so the latter wait in a compressed
-    temporary file. The trace appears under its name only once it is complete.
+    temporary file.
     """
 
-    def __init__(self, path: Path, header: str) -> None:
-        self._path = path
-        self._part = path.with_name(path.name + ".part")
-        self._cleanup = ExitStack()
-        self._cleanup.callback(self._part.unlink, missing_ok=True)
-        self._raw = self._cleanup.enter_context(self._part.open("wb"))
-        self._file = self._cleanup.enter_context(_compressed(self._raw, level=6))
-        self._spool = self._cleanup.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        self._gpu_file = self._cleanup.enter_context(_compressed(self._spool, level=1))
+    def __init__(self, file: IO[bytes], spool: IO[bytes], header: str) -> None:
+        self._file = _compressed(file, level=6)
+        self._spool = spool
+        self._gpu_file = _compressed(spool, level=1)
         self._cpu_texts = [header]
         self._gpu_texts: list[str] = []
 
-    def close(self) -> None:
-        """Remove what is unfinished."""
-        self._cleanup.close()
+    @classmethod
+    @contextmanager
+    def writing(cls, path: Path, header: str) -> Iterator[KinetoFile]:
+        """Give a trace to write and `finish`, which then appears at the path."""
+        with (
+            atomic_write(path) as partial,
+            partial.open("wb") as file,
+            tempfile.TemporaryFile() as spool,
+        ):
+            yield cls(file, spool, header)
 
     def cpu(self, text: str, entries: int) -> None:  # noqa: ARG002
         """Append operators and annotations."""
@@ -95,8 +99,8 @@ class KinetoFile:
         if len(self._gpu_texts) >= _FLUSH_AFTER:
             _flush(self._gpu_texts, self._gpu_file)
 
-    def finish(self, footer: str) -> Path:
-        """Write the rest and give the file its name."""
+    def finish(self, footer: str) -> None:
+        """Write the rest."""
         _flush(self._cpu_texts, self._file)
         _flush(self._gpu_texts, self._gpu_file)
         self._gpu_file.close()
@@ -105,8 +109,6 @@ class KinetoFile:
             shutil.copyfileobj(activities, self._file, 1 << 20)
         self._file.write(footer.encode())
         self._file.close()
-        self._raw.close()
-        return self._part.replace(self._path)
 
 
 def is_sample_file(path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from hta_widgets.export.table_formats import write_cupti_tables, write_overlap_recipe
+from hta_widgets.sample.table_formats import write_cupti_tables, write_overlap_recipe
 from hta_widgets.trace.opening.open import open_trace
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_analysis_panels import drag, open_panel

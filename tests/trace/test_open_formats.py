@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError
-from hta_widgets.export.table_formats import write_cupti_tables
+from hta_widgets.sample.table_formats import write_cupti_tables
 from hta_widgets.trace.loaders.formats import CUPTI_CSV, NSYS, OVERLAP_RECIPE
 from hta_widgets.trace.opening.open import open_trace
 from tests import nsys_export

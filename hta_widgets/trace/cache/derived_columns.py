@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.atomic_write import atomic_write
 from hta_widgets.trace.cache.code_version import DERIVING, code_version
 from hta_widgets.trace.cache.column_file import (
     array_of,
@@ -20,7 +21,7 @@ from hta_widgets.trace.cache.column_file import (
     unreadable,
     write_columns,
 )
-from hta_widgets.trace.cache.files import SUFFIX, appearing_when_whole
+from hta_widgets.trace.cache.files import SUFFIX
 from hta_widgets.trace.model.questions import Question
 
 Columns = Mapping[str, NDArray[Any]]
@@ -66,7 +67,7 @@ class DerivedColumnCache(NamedTuple):
         if any(column.dtype == np.object_ for column in columns.values()):
             return
         arrays = {name: array_of(column) for name, column in columns.items()}
-        with suppress(OSError), appearing_when_whole(self._file(name)) as partial:
+        with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
             write_columns(arrays, {"key": self._key(name)}, partial)
 
     def _key(self, name: str) -> str:

@@ -7,13 +7,14 @@ import re
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
 import platformdirs
+
+from hta_widgets.atomic_write import PARTIAL_NAME
 
 VARIABLE: Final = "HTA_WIDGETS_CACHE"
 SIZE_VARIABLE: Final = "HTA_WIDGETS_CACHE_GB"
@@ -30,7 +31,6 @@ URL_FILE: Final = "url.txt"
 """Says of which URL a folder of `REMOTE` is; it was changed when the copy was used last."""
 
 _URL_FOLDER = re.compile(r"[0-9a-f]{32}")
-_PARTIAL = re.compile(r"\.[a-z0-9_]{8}\.part")
 _LEFT_OVER_AFTER_S: Final = 86_400
 _BYTES_PER_GB: Final = 10**9
 
@@ -99,18 +99,6 @@ def clear(folder: Path) -> int:
     return removed
 
 
-@contextmanager
-def appearing_when_whole(file: Path) -> Iterator[Path]:
-    """Give a file to write to, which takes the place of another one once it is whole."""
-    with NamedTemporaryFile(dir=file.parent, prefix=".", suffix=".part", delete=False) as partial:
-        pass
-    try:
-        yield Path(partial.name)
-        Path(partial.name).replace(file)
-    finally:
-        Path(partial.name).unlink(missing_ok=True)
-
-
 def stem_of(rank: str) -> str:
     """Beginning of the names of all files of a rank, from what tells it from others."""
     return sha256(rank.encode()).hexdigest()[:32]
@@ -139,7 +127,7 @@ def _copies(folder: Path) -> Iterator[CacheEntry]:
 def _left_over(folder: Path) -> Iterator[CacheEntry]:
     for path in folder.glob(".*.part"):
         with suppress(OSError):
-            if _PARTIAL.fullmatch(path.name):
+            if PARTIAL_NAME.fullmatch(path.name):
                 yield _entry(path)
 
 

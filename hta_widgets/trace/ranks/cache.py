@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from hta_widgets.atomic_write import atomic_write
 from hta_widgets.trace.cache.code_version import LOADING, code_version
 from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
 from hta_widgets.trace.cache.files import (
     SUFFIX,
     URL_FILE,
     CacheEntry,
-    appearing_when_whole,
     cache_folder,
     prune,
     size_limit,
@@ -69,7 +69,7 @@ def store(
     with suppress(OSError):
         files = _files(folder, source, rank)
         folder.mkdir(parents=True, exist_ok=True)
-        with appearing_when_whole(files.file) as partial:
+        with atomic_write(files.file, private=True) as partial:
             write_trace(trace, files.key, partial)
         if folder == cache_folder():
             prune(folder, size_limit())

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
+from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.cache.files import appearing_when_whole
 from hta_widgets.trace.remote.urls import shown
 
 Asked = TypeVar("Asked")
@@ -202,7 +202,7 @@ def is_current(copy: Path, changed_ns: int | None) -> bool:
 def _copy_of_state(target: Path, changed_ns: int | None) -> Iterator[Path]:
     """Give a file to write to, which takes its place with the time of its state."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with appearing_when_whole(target) as partial:
+    with atomic_write(target, private=True) as partial:
         yield partial
         if changed_ns is not None:
             os.utime(partial, ns=(changed_ns, changed_ns))

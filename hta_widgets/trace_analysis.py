@@ -16,7 +16,7 @@ from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, joined
+from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, join_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -537,7 +537,7 @@ def _in_folder(
         if is_url(path):
             return path
         if is_url(folder):
-            return joined(os.fspath(folder), os.fspath(path))
+            return join_url(os.fspath(folder), os.fspath(path))
         inside = Path(folder) / Path(path).expanduser()
         return inside if inside.exists() else Path(path).expanduser()
 

@@ -14,7 +14,7 @@ from hta_widgets.trace.cache.files import (
     entries,
     size_limit,
 )
-from hta_widgets.trace.ranks.cache import trace_of
+from hta_widgets.trace.ranks.cache import describe_entry
 
 SHOWN_AT_MOST = 10
 
@@ -82,7 +82,7 @@ def _traces(count: int) -> str:
 
 def _line(entry: CacheEntry) -> str:
     used = datetime.fromtimestamp(entry.used_s).astimezone()
-    trace = _printable(trace_of(entry))
+    trace = _printable(describe_entry(entry))
     return f"{used:%Y-%m-%d %H:%M}  {bytes_in_words(entry.size):>11}  {trace}"
 
 

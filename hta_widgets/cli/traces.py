@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hta_widgets.errors import RemoteError, TraceNotFoundError
 from hta_widgets.trace.remote.files import RemoteFiles
-from hta_widgets.trace.remote.urls import is_url, local_path, name_in, shown
+from hta_widgets.trace.remote.urls import is_url, local_path, name_in, redacted
 
 
 class GivenTrace(NamedTuple):
@@ -45,9 +45,9 @@ class GivenTrace(NamedTuple):
 
     @classmethod
     def _remote(cls, url: str) -> GivenTrace:
-        if shown(url) != url:
+        if redacted(url) != url:
             msg = (
-                f"{shown(url)}: the notebook would store the user, password or query string of "
+                f"{redacted(url)}: the notebook would store the user, password or query string of "
                 "this URL; pass credentials through the environment or the configuration of the "
                 "file-system package instead"
             )

@@ -86,7 +86,7 @@ def _target(job: Job, rank: int, suffix: str) -> Path:
         suffix = suffix.removesuffix(ending)
     source = job.sources[rank]
     file = source.kineto_file
-    beside = file if source.origin is None else Path(file.name)
+    beside = file if source.remote is None else Path(file.name)
     target = path_beside(beside, suffix or DEFAULT_SUFFIX)
     if target.exists() and not _is_copy(target):
         msg = (

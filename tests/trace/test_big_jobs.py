@@ -157,7 +157,7 @@ def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
     assert workers.AHEAD <= by_workers < RANKS
     for analysis in ANALYSES:
         assert_same(job, expected, analysis)
-    own = job._loader.__dict__.get("_own_folder")
+    own = job._loader.__dict__.get("_job_folder")
     assert (own is None) == kept
     files = list((own or tmp_path / "cache").iterdir())
     assert len(files) == (RANKS if kept else by_workers)

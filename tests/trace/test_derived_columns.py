@@ -138,7 +138,7 @@ def test_they_count_as_one_entry_and_go_together(folder):
     tables(folder)
     [entry] = cache_files.entries(folder)
     assert entry.size == sum(path.stat().st_size for path in folder.iterdir())
-    assert cache.trace_of(entry).endswith("rank.json (rank 0)")
+    assert cache.describe_entry(entry).endswith("rank.json (rank 0)")
     assert cache_files.prune(folder, 0) == entry.size
     assert list(folder.iterdir()) == []
 

@@ -19,7 +19,7 @@ from hta_widgets.trace.opening.open import open_trace
 HEAD = "start_ns,duration_ns,kernel\n"
 
 
-def holds_tiny(path):
+def is_tiny(path):
     return path.is_file() and path.read_text(encoding="utf-8").startswith(HEAD)
 
 
@@ -38,7 +38,7 @@ TINY = Format(
     name="TINY",
     noun="a tiny table",
     example="a tiny table (*.tiny)",
-    holds=holds_tiny,
+    matches=is_tiny,
     load=load_tiny,
     lacks=frozenset({Recorded.OPERATORS}),
     suffixes=(".tiny",),
@@ -100,5 +100,5 @@ def test_each_is_recognised_by_its_content_alone(form, tmp_path):
     folder.mkdir()
     file = tmp_path / f"file{(*form.suffixes, '.x')[0]}"
     file.write_bytes(b"something else")
-    assert not form.holds(file)
-    assert not form.holds(folder)
+    assert not form.matches(file)
+    assert not form.matches(folder)

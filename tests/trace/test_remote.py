@@ -31,7 +31,7 @@ from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.loaders.nsys.tables import CALLS, KERNELS, STRINGS
 from hta_widgets.trace.opening import heads as remote_heads
 from hta_widgets.trace.opening import open as opening
-from hta_widgets.trace.opening.fetch import fetched
+from hta_widgets.trace.opening.fetch import fetch_remote
 from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
@@ -221,8 +221,8 @@ def test_what_was_read_is_kept_even_if_the_copy_goes(run, folder, remote, monkey
     job = open_trace(run, progress=False)
     source = job.sources[0]
     entry = next(each for each in cache_files.entries(folder) if each.path.is_dir())
-    assert cache.trace_of(entry) == run
-    kept = {cache.trace_of(each) for each in cache_files.entries(folder)}
+    assert cache.describe_entry(entry) == run
+    kept = {cache.describe_entry(each) for each in cache_files.entries(folder)}
     assert f"{run}/rank0.json.gz (rank 0)" in kept
     cache_files.prune(folder, 0, list(folder.glob("*.arrow")))
     assert not source.path.exists()
@@ -253,9 +253,9 @@ def test_without_a_cache(run, monkeypatch, folder):
 def test_copies_count_and_are_cleared(run, remote, folder, monkeypatch):
     monkeypatch.setenv(cache_files.SIZE_VARIABLE, "0")
     remote.pipe_file("/bucket/second.json", remote.cat_file("/bucket/run/rank0.json.gz"))
-    fetched(run, progress=False)
+    fetch_remote(run, progress=False)
     assert {path.name for path in heads(folder)} == {"rank0.json.gz", "rank1.json.gz"}
-    fetched("counting://bucket/second.json", progress=False)
+    fetch_remote("counting://bucket/second.json", progress=False)
     assert {path.name for path in heads(folder)} == {"second.json"}
     assert len([each for each in cache_files.entries(folder) if each.path.is_dir()]) == 1
     assert cache_files.clear(folder) > 0
@@ -305,7 +305,7 @@ def test_a_big_job_is_fetched_rank_by_rank(remote, tmp_path, folder):
 def test_as_much_is_fetched_as_shows_a_trace(remote, tmp_path, size):
     file = write(tmp_path / "a.json", MANY_EVENTS, note="x" * size, distributedInfo={"rank": 5})
     remote.pipe_file("/bucket/a.json", file.read_bytes())
-    found = fetched("counting://bucket/a.json", progress=False)
+    fetched = fetch_remote("counting://bucket/a.json", progress=False)
     job = open_trace("counting://bucket/a.json", progress=False)
     whole = file.stat().st_size
     sizes = [each for each in (500, 3_000, 6_000, whole) if each < size] + [
@@ -313,7 +313,7 @@ def test_as_much_is_fetched_as_shows_a_trace(remote, tmp_path, size):
     ]
     assert [read for _, read in remote.heads] == sizes
     assert job.ranks == (5,)
-    assert len(found.places) == 1
+    assert len(fetched.urls) == 1
 
 
 def test_fetching_shows_a_bar_where_it_is_waited_for(run, monkeypatch, capfd):
@@ -343,17 +343,17 @@ def test_a_copy_stays_where_what_was_read_of_it_does_not(run, remote, folder, mo
 
 
 def test_a_copy_that_goes_before_it_is_read_is_fetched_again(run, remote, monkeypatch):
-    here = RankSource.here
+    fetch = RankSource.fetch
     gone = []
 
     def going(source, **options):
-        found = here(source, **options)
+        found = fetch(source, **options)
         if not gone and found.path.exists():
             gone.append(found.path)
             found.path.unlink()
         return found
 
-    monkeypatch.setattr(RankSource, "here", going)
+    monkeypatch.setattr(RankSource, "fetch", going)
     assert len(open_trace(run, progress=False).rank(0).trace.events) == 2
     assert remote.fetches == ["rank0.json.gz", "rank0.json.gz", "rank1.json.gz"]
 
@@ -430,7 +430,7 @@ def test_without_a_cache_a_worker_fetches_into_the_folder_of_the_job(run, monkey
     job = open_trace(run, progress=False)
     source = pickle.loads(pickle.dumps(job.sources[1]))  # noqa: S301
     remote_copies._temporary_folder.cache_clear()
-    assert source.here().path == job.sources[1].path
+    assert source.fetch().path == job.sources[1].path
     assert source.path.exists()
 
 
@@ -582,7 +582,7 @@ def test_credentials_are_never_said(folder, monkeypatch, capfd, caplog, failing)
         job = open_trace(url)
         said += [repr(job), job.name, repr(job.sources), *job.notices, job.rank(0).trace.source]
         assert job.name == "counting://***@bucket/run/rank0.json.gz?***"
-        said += [cache.trace_of(entry) for entry in cache_files.entries(folder)]
+        said += [cache.describe_entry(entry) for entry in cache_files.entries(folder)]
     said += [*capfd.readouterr(), caplog.text]
     said += [str(path) for path in folder.rglob("*")]
     assert SECRET not in "".join(said)

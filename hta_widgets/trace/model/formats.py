@@ -73,7 +73,7 @@ class Format:
         Names one trace of it in a sentence.
     example : str
         What a trace of it looks like on disk, in a list of all formats.
-    holds : callable
+    matches : callable
         Whether a path, a file or a folder, is a trace of the format, by its content.
     load : callable
         Load one rank: path, rank, process (of traces that hold several), and, optionally, what is
@@ -101,7 +101,7 @@ class Format:
     name: str
     noun: str
     example: str
-    holds: Callable[[Path], bool]
+    matches: Callable[[Path], bool]
     load: Load
     find_ranks: Callable[[Path, list[str]], list[FoundRank]] = _one_rank
     refuse: Callable[[Path], None] = _nothing_to_say

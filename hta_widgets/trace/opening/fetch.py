@@ -1,4 +1,4 @@
-"""Traces by URL: fetch what shows which ranks there are, to be opened as any other trace."""
+"""Fetch enough of the traces at URLs to recognise them and find their ranks."""
 
 from __future__ import annotations
 
@@ -20,97 +20,98 @@ from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.copies import (
     FileState,
-    Origin,
-    copy_of,
+    RemoteSource,
+    copy_path,
     fetch_files,
-    heads_of,
-    named_by_url,
-    origin_of,
-    relative,
+    heads_path,
+    path_in_copy,
+    remote_source,
+    urls_in_errors,
 )
 from hta_widgets.trace.remote.files import RemoteFile, RemoteFiles
-from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, local_path, shown
+from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, local_path, redacted
 
 _ARCHIVES = (".tar.gz",)
-_SAID_AT_MOST = 5
+_MAX_NAMES = 5
 
 
-class Place(NamedTuple):
-    """What stands for a URL here.
+class FetchedUrl(NamedTuple):
+    """A URL and its local stand-in.
 
     Attributes
     ----------
     url : str
-        It may hold credentials and is never shown.
+        It may contain credentials and is never shown.
     copy : Path
-        The whole copy, as far as it is here.
-    heads : dict of str to FileState
-        The files of which only the beginnings are here, by their places in the copy.
+        Where complete files are, or will be.
+    partial : dict of str to FileState
+        The files of which only the first bytes have been fetched, by their path in the copy.
     """
 
     url: str
     copy: Path
-    heads: dict[str, FileState]
+    partial: dict[str, FileState]
 
     @property
-    def seen(self) -> Path:
-        """What is opened in place of the URL."""
-        return heads_of(self.url) if self.heads else self.copy
+    def local_path(self) -> Path:
+        """The path that is opened in place of the URL."""
+        return heads_path(self.url) if self.partial else self.copy
 
-    def origin_of(self, path: Path) -> Origin:
-        """Say where a trace is from, a file or folder of what was seen."""
-        if not self.heads:
-            return origin_of(self.url, self.copy, path)
-        place = relative(path, self.seen)
-        return Origin(self.url, place, (self.heads[place],))
+    def remote_source(self, path: Path) -> RemoteSource:
+        """Remote source of a trace, a file or folder of the local path."""
+        if not self.partial:
+            return remote_source(self.url, self.copy, path)
+        name = path_in_copy(path, self.local_path)
+        return RemoteSource(self.url, name, (self.partial[name],))
 
 
-class Fetched(NamedTuple):
-    """What was given, with paths in place of URLs.
+class FetchedSource(NamedTuple):
+    """What the user gave, with paths in place of URLs.
 
     Attributes
     ----------
     source : path, list of paths, or mapping of rank to path
-    places : dict of Path to Place
-        By the path that is in place of a URL.
+    urls : dict of Path to FetchedUrl
+        By the path that replaces the URL.
     name : str
-        What to call the job: the URL where a single one was given, else empty.
+        Name of the job: the URL where a single one was given, else empty.
     progress : bool
         Show a bar over the bytes where more has to be fetched.
     """
 
     source: TraceSource
-    places: dict[Path, Place]
+    urls: dict[Path, FetchedUrl]
     name: str
     progress: bool
 
-    def naming(self) -> AbstractContextManager[None]:
-        """Let errors name the URLs, not what stands for them here."""
-        seen = {place.seen: _name(place.url) for place in self.places.values()}
-        return named_by_url(seen | {each.copy: _name(each.url) for each in self.places.values()})
+    def urls_in_errors(self) -> AbstractContextManager[None]:
+        """Make errors name the URLs instead of local paths."""
+        names = {each.local_path: _display_name(each.url) for each in self.urls.values()}
+        copies = {each.copy: _display_name(each.url) for each in self.urls.values()}
+        return urls_in_errors(names | copies)
 
-    def located(self, source: RankSource) -> RankSource:
-        """Note where a trace is from, and where its whole copy is or will be."""
+    def with_remote(self, source: RankSource) -> RankSource:
+        """Add the remote source of a trace, and the path of its complete copy."""
         for path in (source.path, *source.path.parents):
-            if place := self.places.get(path):
-                origin = place.origin_of(source.path)
-                return replace(source, path=place.copy / origin.inside, origin=origin)
+            if fetched := self.urls.get(path):
+                remote = fetched.remote_source(source.path)
+                return replace(source, path=fetched.copy / remote.path, remote=remote)
         return source
 
-    def whole_metadata(self, source: RankSource) -> dict[str, Any]:
-        """What stands before and behind the events of a PyTorch-profiler trace."""
-        whole = source.here(progress=self.progress)
-        return EventText(whole.path).metadata_around_events()
+    def read_metadata(self, source: RankSource) -> dict[str, Any]:
+        """Everything in a PyTorch-profiler trace but the events, fetching the whole file."""
+        complete = source.fetch(progress=self.progress)
+        return EventText(complete.path).metadata_around_events()
 
 
-def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
-    """Fetch what is needed to tell what is at a URL, by fsspec, and leave the rest as it is.
+def fetch_remote(source: TraceSource, *, progress: bool = True) -> FetchedSource:
+    """Fetch what is needed to recognise the traces at URLs, using fsspec.
 
-    Of PyTorch-profiler traces these are their beginnings; the files follow when their ranks are
-    loaded, and where they are. What is fetched lies in the cache, or, where that is off, in a
-    temporary folder. It is used again as long as the file system says that the file is the same. Of
-    a folder, only what may be a trace is fetched, and of its own folders only if it has no trace
-    itself. A ``file://`` URL is its path.
+    Of PyTorch-profiler traces, only the first bytes are fetched here; the complete files follow
+    when and where their ranks are loaded. Copies are kept in the cache, or in a temporary folder
+    if the cache is off, and are reused while the file system reports the same state. Of a folder,
+    only files that may be traces are fetched; its subfolders are searched only if it has no trace
+    itself. A ``file://`` URL is replaced by its path.
 
     Parameters
     ----------
@@ -123,9 +124,9 @@ def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
     TraceNotFoundError
         If there is nothing at a URL, or a folder without a trace.
     RemoteError
-        If a package is missing, or the file system does not give the files.
+        If a package is missing, or the file system refuses the files.
     """
-    places: dict[Path, Place] = {}
+    urls: dict[Path, FetchedUrl] = {}
 
     def local(given: PathLike) -> PathLike:
         url = os.fspath(given)
@@ -134,25 +135,25 @@ def fetched(source: TraceSource, *, progress: bool = True) -> Fetched:
         path = local_path(url)
         if path is not None:
             return path
-        place = _fetch(url, progress=progress)
-        places[place.seen] = place
-        return place.seen
+        fetched = _fetch(url, progress=progress)
+        urls[fetched.local_path] = fetched
+        return fetched.local_path
 
-    found: TraceSource
+    paths: TraceSource
     if isinstance(source, Mapping):
-        found = {rank: local(path) for rank, path in source.items()}
+        paths = {rank: local(path) for rank, path in source.items()}
     elif isinstance(source, str | os.PathLike):
-        found = local(source)
+        paths = local(source)
     else:
-        found = [local(path) for path in source]
-    _make_room({place.copy.parent for place in places.values()})
-    name = _name(source) if places and isinstance(source, str) else ""
-    return Fetched(found, places, name, progress)
+        paths = [local(path) for path in source]
+    _prune_cache({fetched.copy.parent for fetched in urls.values()})
+    name = _display_name(source) if urls and isinstance(source, str) else ""
+    return FetchedSource(paths, urls, name, progress)
 
 
-def _fetch(url: str, *, progress: bool) -> Place:
-    copy = copy_of(url)
-    with named_by_url({copy: _name(url)}):
+def _fetch(url: str, *, progress: bool) -> FetchedUrl:
+    copy = copy_path(url)
+    with urls_in_errors({copy: _display_name(url)}):
         refuse_recording(copy)
     remote = RemoteFiles(url)
     root = remote.root()
@@ -163,96 +164,98 @@ def _fetch(url: str, *, progress: bool) -> Place:
     heads = fetch_heads(url, remote, {"": root}, progress=progress)
     if not heads:
         fetch_files(copy, url, remote, {"": root}, progress=progress)
-    return Place(url, copy, heads)
+    return FetchedUrl(url, copy, heads)
 
 
-def _fetch_folder(url: str, remote: RemoteFiles, root: RemoteFile, *, progress: bool) -> Place:
-    listed = remote.listed(root.path)
-    may_matter = [file for file in listed if not file.is_folder and _may_matter(file.name)]
-    wanted = {file.name: file for file in remote.with_states(may_matter)}
-    copy = copy_of(url)
+def _fetch_folder(url: str, remote: RemoteFiles, root: RemoteFile, *, progress: bool) -> FetchedUrl:
+    listing = remote.list_folder(root.path)
+    candidates = [file for file in listing if not file.is_folder and _may_be_trace_file(file.name)]
+    files = {file.name: file for file in remote.with_states(candidates)}
+    copy = copy_path(url)
     if copy.is_file():
         copy.unlink()
-    if heads := fetch_heads(url, remote, wanted, progress=progress):
-        _drop_others(copy, wanted)
-        _drop_others(heads_of(url), wanted)
-        return Place(url, copy, heads)
-    if wanted:
-        fetch_files(copy, url, remote, wanted, progress=progress)
-    if not (wanted and _holds_trace(copy, wanted)):
-        inner = _tables_inside(remote, [file for file in listed if file.is_folder])
-        fetch_files(copy, url, remote, inner, progress=progress)
-        wanted |= inner
-    _drop_others(copy, wanted)
-    if not wanted:
-        raise TraceNotFoundError(_nothing_there(url, listed))
-    return Place(url, copy, {})
+    if heads := fetch_heads(url, remote, files, progress=progress):
+        _remove_others(copy, files)
+        _remove_others(heads_path(url), files)
+        return FetchedUrl(url, copy, heads)
+    if files:
+        fetch_files(copy, url, remote, files, progress=progress)
+    if not (files and _has_trace(copy, files)):
+        tables = _tables_in_subfolders(remote, [file for file in listing if file.is_folder])
+        fetch_files(copy, url, remote, tables, progress=progress)
+        files |= tables
+    _remove_others(copy, files)
+    if not files:
+        raise TraceNotFoundError(_no_trace_message(url, listing))
+    return FetchedUrl(url, copy, {})
 
 
-def _tables_inside(remote: RemoteFiles, folders: Sequence[RemoteFile]) -> dict[str, RemoteFile]:
+def _tables_in_subfolders(
+    remote: RemoteFiles, folders: Sequence[RemoteFile]
+) -> dict[str, RemoteFile]:
     return {
         f"{folder.name}/{table.name}": table
         for folder in folders
         for table in remote.with_states(
             file
-            for file in remote.listed(folder.path)
-            if not file.is_folder and _is_part(file.name)
+            for file in remote.list_folder(folder.path)
+            if not file.is_folder and _may_be_trace_part(file.name)
         )
     }
 
 
-def _may_matter(name: str) -> bool:
+def _may_be_trace_file(name: str) -> bool:
     if name.endswith(_ARCHIVES):
         return False
-    return any(name.endswith(each.suffixes) for each in FORMATS) or _is_part(name)
+    return any(name.endswith(each.suffixes) for each in FORMATS) or _may_be_trace_part(name)
 
 
-def _is_part(name: str) -> bool:
-    """Whether a file of this name may be one of those that make a folder a trace."""
+def _may_be_trace_part(name: str) -> bool:
+    """Whether a file, by its name, may be part of a trace that is a folder."""
     return any(each.is_part(name) for each in FORMATS)
 
 
-def _holds_trace(copy: Path, names: Collection[str]) -> bool:
+def _has_trace(copy: Path, names: Collection[str]) -> bool:
     try:
         if format_of(copy) is not None:
             return True
     except TraceFormatError:
-        return True  # known what it is, which is said when it is opened
+        return True  # recognised but unreadable: opening it raises the error
     return any(
-        each.holds(copy / name)
+        each.matches(copy / name)
         for name in names
         for each in FORMATS
         if name.endswith(each.suffixes)
     )
 
 
-def _drop_others(copy: Path, wanted: Collection[str]) -> None:
-    """Remove what the URL does not have any longer."""
+def _remove_others(copy: Path, names: Collection[str]) -> None:
+    """Remove the files that the URL no longer has."""
     for path in sorted(copy.rglob("*"), reverse=True):
         if path.is_dir():
             with suppress(OSError):
                 path.rmdir()
-        elif path.relative_to(copy).as_posix() not in wanted:
+        elif path.relative_to(copy).as_posix() not in names:
             path.unlink(missing_ok=True)
 
 
-def _make_room(keep: Collection[Path]) -> None:
+def _prune_cache(keep: Collection[Path]) -> None:
     folder = cache_folder()
     if folder is not None and keep:
         with suppress(OSError):
             prune(folder.resolve(), size_limit(), keep)
 
 
-def _name(url: str) -> str:
-    return shown(url).rstrip("/")
+def _display_name(url: str) -> str:
+    return redacted(url).rstrip("/")
 
 
-def _nothing_there(url: str, listed: Sequence[RemoteFile]) -> str:
-    recordings = [file.name for file in listed if file.name.endswith(RECORDINGS)]
-    names = recordings or [file.name for file in listed]
-    some = ", ".join(names[:_SAID_AT_MOST])
-    more = f" and {len(names) - _SAID_AT_MOST} more" if len(names) > _SAID_AT_MOST else ""
+def _no_trace_message(url: str, listing: Sequence[RemoteFile]) -> str:
+    recordings = [file.name for file in listing if file.name.endswith(RECORDINGS)]
+    names = recordings or [file.name for file in listing]
+    some = ", ".join(names[:_MAX_NAMES])
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     what = f"it has {some}{more}" if names else "it is empty"
     if recordings:
         what = f"{some}{more} must be exported first (nsys export --type sqlite)"
-    return f"{_name(url)} has no trace: {what}; {WHAT_IS_A_TRACE}"
+    return f"{_display_name(url)} has no trace: {what}; {WHAT_IS_A_TRACE}"

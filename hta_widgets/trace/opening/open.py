@@ -1,4 +1,4 @@
-"""Recognise what was given, find the ranks, and open the job."""
+"""Open a job: recognise the traces that the user gave and find their ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hta_widgets.errors import (
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
 from hta_widgets.trace.model.kernels import KernelRules
-from hta_widgets.trace.opening.fetch import Fetched, fetched
+from hta_widgets.trace.opening.fetch import FetchedSource, fetch_remote
 from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_name
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
@@ -28,17 +28,17 @@ from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import PathLike, TraceSource
 
 BYTES_AT_ONCE: Final = 4 * 2**30
-"""Jobs with more to read, inflated, are loaded as analyses ask for them."""
+"""Jobs with more bytes to read, decompressed, are loaded rank by rank on demand."""
 
 RANKS_HELD: Final = 8
-"""Ranks of such a job that are held at a time."""
+"""Ranks of such a job that are held in memory at a time."""
 
 _GIVE_RANKS = "give the ranks: open_trace({0: 'first.json', 1: 'second.json'})"
 
 
 @runtime_checkable
 class HasJob(Protocol):
-    """Anything that carries a job, such as a `TraceAnalysis`."""
+    """Anything with a job, such as a `TraceAnalysis`."""
 
     @property
     def job(self) -> Job:
@@ -59,28 +59,28 @@ def open_trace(
     Parameters
     ----------
     source : path, list of paths, or mapping of rank to path
-        What is there is recognised by its content: PyTorch-profiler traces (``.json``,
-        ``.json.gz``), Nsight Systems exports (``nsys export`` with ``--type sqlite`` or
-        ``parquetdir``), folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and
-        folders of CUPTI tables (``conc_kernel.csv``, ``cuda_runtime.csv``, ...). One of them,
-        several, a folder of them, or ``{rank: path}``. A path may be a URL (``s3://``, ``gs://``,
-        ``hf://``, ...): fsspec fetches its traces, those of PyTorch-profiler when their ranks are
-        loaded, and where they are.
+        The format is recognised by content: PyTorch-profiler traces (``.json``, ``.json.gz``),
+        Nsight Systems exports (``nsys export`` with ``--type sqlite`` or ``parquetdir``), output
+        folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and folders of CUPTI
+        tables (``conc_kernel.csv``, ``cuda_runtime.csv``, ...). Give one of them, several, a folder
+        of them, or ``{rank: path}``. A path may be a URL (``s3://``, ``gs://``, ``hf://``, ...):
+        fsspec fetches its traces; PyTorch-profiler traces are fetched when and where their ranks
+        are loaded.
 
-        Ranks of PyTorch-profiler traces come from ``distributedInfo`` in each file, else from its
-        name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an export, each
-        process with GPU work is a rank; `number_ranks` says how the other formats are numbered, and
-        a notice which rule was used. Ranks given in a mapping are taken as they are.
+        The rank of a PyTorch-profiler trace comes from ``distributedInfo`` in the file, else from
+        its name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an Nsight Systems
+        export, each process with GPU work is a rank. `number_ranks` documents how other formats are
+        numbered, and a notice names the rule that was used. Ranks given in a mapping are kept.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
     include_last_profiler_step : bool
-        Keep the last ProfilerStep, which is left out by default, as it is rarely whole.
+        Keep the last ProfilerStep, which is left out by default because it is rarely complete.
     ranks : iterable of int or RankSample, optional
-        Open only these, or so many, spread evenly (``RankSample(8)``); all when not given.
+        Open only these ranks, or an evenly spaced sample (``RankSample(8)``); all by default.
     executor : Executor, optional
         Where ranks are loaded: any ``concurrent.futures.Executor``, such as that of a cluster
-        (``dask.distributed.Client.get_executor()``). Processes of this machine when not given,
-        where loading in parallel is worth it.
+        (``dask.distributed.Client.get_executor()``). By default, processes of this machine where
+        loading in parallel is faster.
     progress : bool
         Show a progress bar while loading takes longer than half a second.
 
@@ -88,30 +88,30 @@ def open_trace(
     -------
     Job
         Loaded, unless it is big (more than `RANKS_HELD` ranks and `BYTES_AT_ONCE` to read): then
-        ranks are loaded as analyses ask for them, and at most `RANKS_HELD` are held at a time.
+        ranks are loaded on demand, and at most `RANKS_HELD` are held in memory.
 
     Raises
     ------
     TraceNotFoundError
-        If a path does not exist or a folder holds no trace.
+        If a path does not exist or a folder has no trace.
     TraceFormatError
-        If a file is no trace.
+        If a file is not a trace.
     RankError
-        If the ranks are not clear.
+        If the ranks are unknown or ambiguous.
     RemoteError
-        If what a URL names cannot be fetched.
+        If a URL cannot be fetched.
     UnknownRankError
         If one of `ranks` does not exist.
     """
     notices: list[str] = []
-    found = fetched(source, progress=progress)
-    with found.naming():
-        sources = _sources(found, notices)
-    sources = _chosen(sources, ranks, notices)
+    fetched = fetch_remote(source, progress=progress)
+    with fetched.urls_in_errors():
+        sources = _find_sources(fetched, notices)
+    sources = _select_ranks(sources, ranks, notices)
     big = _is_big(sources)
     job = Job(
         sources,
-        name=found.name or _job_name(found.source, sources),
+        name=fetched.name or _job_name(fetched.source, sources),
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
         notices=notices,
@@ -123,7 +123,7 @@ def open_trace(
 
 
 def as_job(source: Job | HasJob | TraceSource) -> Job:
-    """Return the job of anything that has one, or open it."""
+    """Return the job of an object that has one, or open the traces."""
     if isinstance(source, Job):
         return source
     if isinstance(source, HasJob):
@@ -131,62 +131,66 @@ def as_job(source: Job | HasJob | TraceSource) -> Job:
     return open_trace(source)
 
 
-def _chosen(
+def _select_ranks(
     sources: Mapping[int, RankSource],
     ranks: Iterable[int] | RankSample | None,
     notices: list[str],
 ) -> dict[int, RankSource]:
-    """Keep the ranks asked for, and say so."""
-    there = tuple(sorted(sources))
-    asked = ranks.among(there) if isinstance(ranks, RankSample) else tuple(ranks or there)
-    if not set(asked) <= set(there):
-        raise UnknownRankError.from_ranks(asked, there)
+    """Keep the requested ranks and add a notice."""
+    available = tuple(sorted(sources))
+    asked = ranks.among(available) if isinstance(ranks, RankSample) else tuple(ranks or available)
+    if not set(asked) <= set(available):
+        raise UnknownRankError.from_ranks(asked, available)
     kept = set(asked)
-    if len(kept) < len(there):
-        notices.append(f"{len(kept)} of {len(there)} ranks were opened: {number_ranges(kept)}")
+    if len(kept) < len(available):
+        notices.append(f"{len(kept)} of {len(available)} ranks were opened: {number_ranges(kept)}")
     return {rank: sources[rank] for rank in sorted(kept)}
 
 
 def _is_big(sources: Mapping[int, RankSource]) -> bool:
-    """Tell whether a job is loaded rank by rank, as analyses ask for them."""
+    """Whether a job is so big that its ranks are loaded on demand."""
     if len(sources) <= RANKS_HELD:
         return False
     return sum(inflated_size(source) for source in sources.values()) > BYTES_AT_ONCE
 
 
-def _sources(found: Fetched, notices: list[str]) -> dict[int, RankSource]:
-    source = found.source
+def _find_sources(fetched: FetchedSource, notices: list[str]) -> dict[int, RankSource]:
+    source = fetched.source
     if isinstance(source, Mapping):
         if not source:
             msg = f"no trace was given; {_GIVE_RANKS}"
             raise TraceNotFoundError(msg)
-        ranks = {int(rank): _of_one_rank(existing(path), notices) for rank, path in source.items()}
-        return {rank: found.located(each) for rank, each in ranks.items()}
+        ranks = {
+            int(rank): _single_rank(existing_path(path), notices) for rank, path in source.items()
+        }
+        return {rank: fetched.with_remote(each) for rank, each in ranks.items()}
     if not isinstance(source, str | os.PathLike):
-        return _of_several([existing(path) for path in source], found, notices)
-    path = existing(source)
+        return _number_traces([existing_path(path) for path in source], fetched, notices)
+    path = existing_path(source)
     if format_of(path) is None:
         form, paths = traces_in(path, notices)
-        return _ranks(form, paths, found, notices)
-    return _of_several([path], found, notices)
+        return _number_ranks(form, paths, fetched, notices)
+    return _number_traces([path], fetched, notices)
 
 
-def existing(path: PathLike) -> Path:
-    """Return the path, if there is something.
+def existing_path(path: PathLike) -> Path:
+    """Return the path with ``~`` expanded.
 
     Raises
     ------
     TraceNotFoundError
-        If there is not.
+        If it does not exist.
     """
-    there = Path(path).expanduser()
-    if there.exists():
-        return there
-    msg = f"{there} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
+    expanded = Path(path).expanduser()
+    if expanded.exists():
+        return expanded
+    msg = f"{expanded} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
     raise TraceNotFoundError(msg)
 
 
-def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> dict[int, RankSource]:
+def _number_traces(
+    paths: Sequence[Path], fetched: FetchedSource, notices: list[str]
+) -> dict[int, RankSource]:
     if not paths:
         msg = f"no trace was given; {_GIVE_RANKS}"
         raise TraceNotFoundError(msg)
@@ -195,7 +199,7 @@ def _of_several(paths: Sequence[Path], found: Fetched, notices: list[str]) -> di
         examples = ", ".join(f"{path.name} is {each.noun}" for path, each in formats.items())
         msg = f"these traces have different formats ({examples}); open one job at a time"
         raise TraceFormatError(msg)
-    return _ranks(formats[paths[0]], paths, found, notices)
+    return _number_ranks(formats[paths[0]], paths, fetched, notices)
 
 
 def _known_format(path: Path) -> Format:
@@ -209,36 +213,36 @@ def _known_format(path: Path) -> Format:
     return form
 
 
-def _of_one_rank(path: Path, notices: list[str]) -> RankSource:
+def _single_rank(path: Path, notices: list[str]) -> RankSource:
     form = _known_format(path)
     found = form.find_ranks(path, notices)
     if len(found) == 1:
-        return source_of(form, found[0])
+        return rank_source(form, found[0])
     msg = f"{path} has {len(found)} ranks; open it on its own, not as one rank of a job"
     raise RankError(msg)
 
 
-def _ranks(
-    form: Format, paths: Sequence[Path], fetched: Fetched, notices: list[str]
+def _number_ranks(
+    form: Format, paths: Sequence[Path], fetched: FetchedSource, notices: list[str]
 ) -> dict[int, RankSource]:
     found = [each for path in dict.fromkeys(paths) for each in form.find_ranks(path, notices)]
     if form.rank_in:
-        sources = {each.path: fetched.located(source_of(form, each)) for each in found}
-        return {rank: sources[path] for rank, path in _said_ranks(sources, fetched).items()}
+        sources = {each.path: fetched.with_remote(rank_source(form, each)) for each in found}
+        return {rank: sources[path] for rank, path in _ranks_of_files(sources, fetched).items()}
     ranks, rule = number_ranks(found)
     notices += [rule] if rule else []
-    return {rank: fetched.located(source_of(form, each)) for rank, each in ranks.items()}
+    return {rank: fetched.with_remote(rank_source(form, each)) for rank, each in ranks.items()}
 
 
-def source_of(form: Format, found: FoundRank) -> RankSource:
-    """Where the trace of a rank is that was found."""
+def rank_source(form: Format, found: FoundRank) -> RankSource:
+    """Source of a rank that was found in a trace of a format."""
     return RankSource(found.path, form, found.process)
 
 
-def _said_ranks(sources: Mapping[Path, RankSource], fetched: Fetched) -> dict[int, Path]:
-    """Rank of each file, from what it says of itself, else from its name."""
+def _ranks_of_files(sources: Mapping[Path, RankSource], fetched: FetchedSource) -> dict[int, Path]:
+    """Map each rank to its file, by the rank stated in the file, else by the name of the file."""
     files = tuple(sources)
-    ranks = [_rank_of(file, source, fetched) for file, source in sources.items()]
+    ranks = [_rank_of_file(file, source, fetched) for file, source in sources.items()]
     if len(files) == 1:
         return {ranks[0] or 0: files[0]}
     unknown = [file.name for file, rank in zip(files, ranks, strict=True) if rank is None]
@@ -254,19 +258,19 @@ def _said_ranks(sources: Mapping[Path, RankSource], fetched: Fetched) -> dict[in
     return numbered
 
 
-def _rank_of(file: Path, source: RankSource, fetched: Fetched) -> int | None:
-    """Rank from what the file says of itself, else from its name.
+def _rank_of_file(file: Path, source: RankSource, fetched: FetchedSource) -> int | None:
+    """Rank stated in the file, else in its name.
 
-    What it says behind its events is known without the file where it was read before.
+    Metadata after the events comes from the cache if the trace is cached, without fetching it.
     """
     named = rank_in_name(file.name)
 
-    def rest() -> Metadata:
-        read = cache.load(source, named or 0)
-        return read.trace.metadata if read else fetched.whole_metadata(source)
+    def read_metadata() -> Metadata:
+        cached = cache.load(source, named or 0)
+        return cached.trace.metadata if cached else fetched.read_metadata(source)
 
-    said = source.format.rank_in(file, rest) if source.format.rank_in else None
-    return named if said is None else said
+    stated = source.format.rank_in(file, read_metadata) if source.format.rank_in else None
+    return named if stated is None else stated
 
 
 def _job_name(source: TraceSource, sources: Mapping[int, RankSource]) -> str:

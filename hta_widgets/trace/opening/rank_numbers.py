@@ -1,4 +1,4 @@
-"""Which rank each trace of a table format is of: from its name, its devices or its place."""
+"""Number the traces of table formats as ranks: by name, device or order."""
 
 from __future__ import annotations
 
@@ -18,61 +18,62 @@ _TRAILING = re.compile(r"(\d+)$")
 
 
 def rank_in_name(name: str) -> int | None:
-    """Rank that a name says.
+    """Rank in the name of a file or folder; None if it has none.
 
     Examples
     --------
     >>> rank_in_name("rank_0_of_run-rank-3"), rank_in_name("profile")
     (3, None)
     """
-    return _last(_RANK, name)
+    return _last_number(_RANK, name)
 
 
 def node_in_name(name: str) -> int | None:
-    """Node that a name says.
+    """Node in the name of a file or folder; None if it has none.
 
     Examples
     --------
     >>> node_in_name("profile_4086675_node3_rank31")
     3
     """
-    return _last(_NODE, name)
+    return _last_number(_NODE, name)
 
 
 def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]:
-    """Number traces as ranks, each with another number.
+    """Assign a distinct rank to each trace.
 
-    The first that gives each trace a number of its own: ``rank3`` in the name; ``gpu3``, ``proc3``,
-    ``pid3`` or ``r3`` in the name; the number at its end; node and rank in the name, node and
-    device, or the device, put in order; the order of the traces. A single trace is rank 0 unless
-    its name has ``rank3``. Where one file holds several processes, its name is not asked.
+    The first rule that gives every trace a number of its own is used. For files: ``rank3`` in the
+    name; the order of node and rank in the name; ``gpu3``, ``proc3``, ``pid3`` or ``r3`` in the
+    name; the number at the end of the name; the order of the names. For files with several
+    processes: the device of each process (after its node, with several files); the order of the
+    process ids. A single trace is rank 0 unless its name has ``rank3``.
 
     Returns
     -------
     dict of int to FoundRank
     str
-        How they were numbered, in words; empty for a single trace.
+        The rule as a notice; empty for a single trace.
     """
     if len(found) == 1:
         return {rank_in_name(found[0].stem) or 0: found[0]}, ""
     shared_file = len({each.path for each in found}) < len(found)
-    for words, rule in _RULES_OF_PROCESSES if shared_file else _RULES_OF_FILES:
+    for words, rule in _PROCESS_RULES if shared_file else _FILE_RULES:
         numbers = rule(found)
         if numbers is not None and len(set(numbers)) == len(found):
             ranks = dict(zip(numbers, found, strict=True))
             return ranks, f"ranks {number_ranges(ranks)} are taken from {words}"
-    msg = "the last rule gives every trace a number of its own"
+    msg = "the last rule numbers all traces differently"
     raise AssertionError(msg)
 
 
-def _last(pattern: re.Pattern[str], name: str) -> int | None:
+def _last_number(pattern: re.Pattern[str], name: str) -> int | None:
     found = pattern.findall(name)
     return int(found[-1]) if found else None
 
 
-def _named(pattern: re.Pattern[str]) -> Callable[[Sequence[FoundRank]], Numbers | None]:
+def _number_in_name(pattern: re.Pattern[str]) -> Callable[[Sequence[FoundRank]], Numbers | None]:
     def numbers(found: Sequence[FoundRank]) -> Numbers | None:
-        named = [_last(pattern, each.stem) for each in found]
+        named = [_last_number(pattern, each.stem) for each in found]
         known = [number for number in named if number is not None]
         return known if len(known) == len(named) else None
 
@@ -80,39 +81,39 @@ def _named(pattern: re.Pattern[str]) -> Callable[[Sequence[FoundRank]], Numbers 
 
 
 def _node_and_rank(found: Sequence[FoundRank]) -> Numbers | None:
-    return _in_order([(node_in_name(each.stem), rank_in_name(each.stem)) for each in found])
+    return _positions_of([(node_in_name(each.stem), rank_in_name(each.stem)) for each in found])
 
 
-def _device(found: Sequence[FoundRank]) -> Numbers | None:
-    """Device of each process, counted on over the nodes where there are several files."""
+def _node_and_device(found: Sequence[FoundRank]) -> Numbers | None:
+    """Device of each process; with several files, the position of node and device."""
     if any(len(each.devices) != 1 for each in found):
         return None
     if len({each.path for each in found}) == 1:
         return [each.devices[0] for each in found]
-    return _in_order([(node_in_name(each.stem), each.devices[0]) for each in found])
+    return _positions_of([(node_in_name(each.stem), each.devices[0]) for each in found])
 
 
-def _order(found: Sequence[FoundRank]) -> Numbers:
+def _position(found: Sequence[FoundRank]) -> Numbers:
     return list(range(len(found)))
 
 
-def _in_order(keys: Sequence[tuple[int | None, int | None]]) -> Numbers | None:
-    """Place of each key among all; None where a part is missing."""
+def _positions_of(keys: Sequence[tuple[int | None, int | None]]) -> Numbers | None:
+    """Position of each key in sorted order; None if a part of any key is missing."""
     known = [(first, last) for first, last in keys if first is not None and last is not None]
     if len(known) < len(keys):
         return None
-    places = {key: place for place, key in enumerate(sorted(set(known)))}
-    return [places[key] for key in known]
+    positions = {key: position for position, key in enumerate(sorted(set(known)))}
+    return [positions[key] for key in known]
 
 
-_RULES_OF_FILES = (
-    ("the file names", _named(_RANK)),
+_FILE_RULES = (
+    ("the file names", _number_in_name(_RANK)),
     ("the node and rank in the file names", _node_and_rank),
-    ("the file names", _named(_PROCESS)),
-    ("the number at the end of the file names", _named(_TRAILING)),
-    ("the order of the file names", _order),
+    ("the file names", _number_in_name(_PROCESS)),
+    ("the number at the end of the file names", _number_in_name(_TRAILING)),
+    ("the order of the file names", _position),
 )
-_RULES_OF_PROCESSES = (
-    ("the device of each process", _device),
-    ("the order of the process ids", _order),
+_PROCESS_RULES = (
+    ("the device of each process", _node_and_device),
+    ("the order of the process ids", _position),
 )

@@ -1,4 +1,4 @@
-"""Some of a job's ranks, spread evenly over all of them."""
+"""An evenly spaced sample of a job's ranks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hta_widgets.errors import ParameterError
 
 @dataclass(frozen=True)
 class RankSample:
-    """So many ranks of a job, spread evenly, with its first and its last.
+    """An evenly spaced sample of a job's ranks that includes the first and the last.
 
     Parameters
     ----------
     count : int
-        How many; all ranks where the job has no more.
+        Number of ranks; all of them if the job has no more.
 
     Raises
     ------
@@ -37,9 +37,9 @@ class RankSample:
             raise ParameterError(msg)
 
     def among(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        """Take the sample of the ranks of a job."""
+        """Return the sample of a job's ranks."""
         if self.count >= len(ranks):
             return tuple(ranks)
-        gaps = max(self.count - 1, 1)
+        intervals = max(self.count - 1, 1)
         last = len(ranks) - 1
-        return tuple(ranks[place * last // gaps] for place in range(self.count))
+        return tuple(ranks[i * last // intervals] for i in range(self.count))

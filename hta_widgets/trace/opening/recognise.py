@@ -1,4 +1,4 @@
-"""Recognise by its content what a path holds."""
+"""Recognise the format of a path by its content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.nsys.format import RECORDINGS
 from hta_widgets.trace.model.formats import Format
 
-_NAMED_AT_MOST: Final = 5
+_MAX_NAMES: Final = 5
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
 
 WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMATS[:-1])}, or " + (
@@ -21,18 +21,18 @@ WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMAT
 
 
 def format_of(path: Path) -> Format | None:
-    """Format of a file or of a folder that is one trace; None for a folder of something else.
+    """Format of a file, or of a folder that is one trace; None for any other folder.
 
-    A file that is nothing else is taken for a PyTorch-profiler trace, whose loader says what is
-    wrong with it.
+    A file of no other format is taken for a PyTorch-profiler trace; if it is not, its loader says
+    what is wrong with it.
 
     Raises
     ------
     TraceFormatError
-        If it is known what it is, and that it cannot be read.
+        If it is something that is known to be unreadable.
     """
     for each in FORMATS:
-        if each is not KINETO and each.holds(path):
+        if each is not KINETO and each.matches(path):
             return each
     for each in FORMATS:
         each.refuse(path)
@@ -40,61 +40,61 @@ def format_of(path: Path) -> Format | None:
 
 
 def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
-    """List what a folder holds that is a trace: files, and where there are none, folders.
+    """List the traces in a folder: its files, or if none is a trace, its subfolders.
 
-    Traces that hta_widgets has written from others count only where there are no others.
+    Copies that hta_widgets wrote of other traces count only if there are no other traces.
 
     Raises
     ------
     TraceNotFoundError
-        If there are none.
+        If there is none.
     TraceFormatError
-        If they are of several formats.
+        If they have different formats.
     """
     entries = sorted(folder.iterdir())
-    found = {each: _files_of(each, entries, notices) for each in FORMATS if each.suffixes}
-    if not any(found.values()):
-        found = {each: _folders_of(each, entries) for each in FORMATS if each.in_folders}
-    formats = [each for each, paths in found.items() if paths]
+    traces = {each: _trace_files(each, entries, notices) for each in FORMATS if each.suffixes}
+    if not any(traces.values()):
+        traces = {each: _trace_folders(each, entries) for each in FORMATS if each.in_folders}
+    formats = [each for each, paths in traces.items() if paths]
     if not formats:
-        msg = f"{folder} has no trace: {_what_is_there(entries)}; {WHAT_IS_A_TRACE}"
+        msg = f"{folder} has no trace: {_describe_contents(entries)}; {WHAT_IS_A_TRACE}"
         raise TraceNotFoundError(msg)
     if len(formats) > 1:
-        examples = ", ".join(f"{found[each][0].name} is {each.noun}" for each in formats)
+        examples = ", ".join(f"{traces[each][0].name} is {each.noun}" for each in formats)
         msg = f"{folder} has traces of different formats ({examples}); give the traces of one job"
         raise TraceFormatError(msg)
-    return formats[0], found[formats[0]]
+    return formats[0], traces[formats[0]]
 
 
-def _files_of(form: Format, entries: Iterable[Path], notices: list[str]) -> list[Path]:
+def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> list[Path]:
     files = [path for path in entries if path.name.endswith(form.suffixes) and path.is_file()]
-    traces = [file for file in files if form.holds(file)]
+    traces = [file for file in files if form.matches(file)]
     notices += [_NOT_A_TRACE.format(file.name) for file in files if file not in traces]
     copies = [file for file in traces if form.is_copy and form.is_copy(file)]
     if not copies or len(copies) == len(traces):
         return traces
-    notices.append(f"copies written by hta_widgets are left out: {_names(copies)}")
+    notices.append(f"copies written by hta_widgets are left out: {_list_names(copies)}")
     return [file for file in traces if file not in copies]
 
 
-def _folders_of(form: Format, entries: Iterable[Path]) -> list[Path]:
-    return [path for path in entries if path.is_dir() and form.holds(path)]
+def _trace_folders(form: Format, entries: Iterable[Path]) -> list[Path]:
+    return [path for path in entries if path.is_dir() and form.matches(path)]
 
 
-def _names(paths: Sequence[Path]) -> str:
-    surplus = len(paths) - _NAMED_AT_MOST
+def _list_names(paths: Sequence[Path]) -> str:
+    surplus = len(paths) - _MAX_NAMES
     more = f" and {surplus} more" if surplus > 0 else ""
-    return f"{', '.join(path.name for path in paths[:_NAMED_AT_MOST])}{more}"
+    return f"{', '.join(path.name for path in paths[:_MAX_NAMES])}{more}"
 
 
-def _what_is_there(entries: Sequence[Path]) -> str:
+def _describe_contents(entries: Sequence[Path]) -> str:
     recordings = [entry for entry in entries if entry.suffix in RECORDINGS]
     if recordings:
-        return f"{_names(recordings)} must be exported first (nsys export --type sqlite)"
+        return f"{_list_names(recordings)} must be exported first (nsys export --type sqlite)"
     folders = [entry for entry in entries if entry.is_dir()]
     if folders:
-        return f"if its folders ({_names(folders)}) hold traces, give one of them"
+        return f"if its folders ({_list_names(folders)}) hold traces, give one of them"
     json_files = [entry for entry in entries if entry.name.endswith(KINETO.suffixes)]
     if json_files:
-        return f"{_names(json_files)} have no 'traceEvents'"
-    return f"it has {_names(entries)}" if entries else "it is empty"
+        return f"{_list_names(json_files)} have no 'traceEvents'"
+    return f"it has {_list_names(entries)}" if entries else "it is empty"

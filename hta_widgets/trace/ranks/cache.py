@@ -1,4 +1,4 @@
-"""Ranks that were loaded before, kept as Arrow files in the user's cache folder."""
+"""Cache of loaded ranks: Arrow files in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
 
 _TRAILER_BYTES: Final = 8
-_UNKNOWN: Final = "damaged, or written by another version"
+_UNREADABLE: Final = "damaged, or written by another version"
 
 
 def should_cache(source: RankSource) -> bool:
-    """Whether a rank is kept: if fetching or reading it again takes time."""
+    """Whether a rank is worth caching: fetching or reading it again would take time."""
     if cache_folder() is None:
         return False
-    return source.origin is not None or source.size >= WORTH_KEEPING
+    return source.remote is not None or source.size >= WORTH_KEEPING
 
 
 def load(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
-    """Open what the cache, or another folder, has of a rank, if its files are as they were."""
+    """Open a rank from the cache or another folder, if its source files are unchanged."""
     folder = folder or cache_folder()
     if folder is None or not folder.is_dir():
         return None
-    files = _files(folder, source, rank)
+    files = _files_of_rank(folder, source, rank)
     found = read_trace(files.file, files.key) if files.file.exists() else None
     if found is None:
         return None
@@ -54,20 +54,20 @@ def load(source: RankSource, rank: int, folder: Path | None = None) -> StoredTra
 def store(
     source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None
 ) -> StoredTrace:
-    """Keep a rank in the cache or another folder; failing to is no error.
+    """Write a rank to the cache or another folder, ignoring failures to do so.
 
-    The oldest files of the cache go where there is no room.
+    The least recently used files of the cache are removed when it is full.
 
     Returns
     -------
     StoredTrace
-        The trace, with the cache of what is derived from it where it is kept.
+        The trace, with its derived-column cache if the rank was written.
     """
     folder = folder or cache_folder()
     if folder is None:
         return trace
     with suppress(OSError):
-        files = _files(folder, source, rank)
+        files = _files_of_rank(folder, source, rank)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(files.file, private=True) as partial:
             write_trace(trace, files.key, partial)
@@ -78,27 +78,27 @@ def store(
     return trace
 
 
-def trace_of(entry: CacheEntry) -> str:
-    """Say of which trace a file of the cache is, or from which URL a copy was fetched.
+def describe_entry(entry: CacheEntry) -> str:
+    """Trace and rank that a cache entry belongs to, or the URL that a copy was fetched from.
 
-    Of a file of the cache only its first page is read.
+    Only the header of a file is read.
     """
     if entry.path.is_dir():
         with suppress(OSError, UnicodeError):
             return (entry.path / URL_FILE).read_text(encoding="utf-8")
-        return _UNKNOWN
+        return _UNREADABLE
     try:
         about = json.loads(read_key(entry.path))
         return f"{about['path']} (rank {about['rank']})"
     except (ValueError, KeyError, TypeError):
-        return _UNKNOWN
+        return _UNREADABLE
 
 
-class _Files(NamedTuple):
-    """Where a rank is kept, and what a reader has to ask for.
+class _RankFiles(NamedTuple):
+    """Files of one rank in the cache, and the key that a reader must present.
 
-    The names of the files say which rank they are of, the key in them also of what state: what is
-    out of date is written over instead of lying beside it.
+    The file names identify the rank; the key also identifies the state of its source files and the
+    version of the code. So files that are out of date are overwritten instead of accumulating.
     """
 
     file: Path
@@ -106,29 +106,29 @@ class _Files(NamedTuple):
     derived: DerivedColumnCache
 
 
-def _files(folder: Path, source: RankSource, rank: int) -> _Files:
+def _files_of_rank(folder: Path, source: RankSource, rank: int) -> _RankFiles:
     which: dict[str, Any] = {
         "format": source.format.name,
         "process": source.process,
         "rank": rank,
-        "path": source.name if source.origin else str(source.path.resolve()),
+        "path": source.name if source.remote else str(source.path.resolve()),
     }
     state = {
-        "files": source.origin.files if source.origin else _states(source.path),
+        "files": source.remote.files if source.remote else _file_states(source.path),
         "code": code_version(LOADING),
     }
     stem = stem_of(json.dumps(which, sort_keys=True))
     key = json.dumps(which | state, sort_keys=True)
-    return _Files(folder / f"{stem}{SUFFIX}", key, DerivedColumnCache(folder, stem, key))
+    return _RankFiles(folder / f"{stem}{SUFFIX}", key, DerivedColumnCache(folder, stem, key))
 
 
-def _states(path: Path) -> list[list[str | int]]:
+def _file_states(path: Path) -> list[list[str | int]]:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [_state(file) for file in files if file.is_file()]
+    return [_file_state(file) for file in files if file.is_file()]
 
 
-def _state(file: Path) -> list[str | int]:
-    """Name, size, time of change and last bytes: of a gzip file, its checksum and length."""
+def _file_state(file: Path) -> list[str | int]:
+    """Name, size, modification time and last bytes, which are the checksum of a gzip file."""
     state = file.stat()
     with file.open("rb") as content:
         content.seek(-min(_TRAILER_BYTES, state.st_size), os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Load ranks, or ask about them, several at a time in workers."""
+"""Load or query ranks, several at a time in workers."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
-from hta_widgets.trace.ranks.tasks import RankTask, hold_rank, keep_rank, reduce_rank
+from hta_widgets.trace.ranks.tasks import RankTask, hold_rank, reduce_rank, store_rank
 
 PARALLEL_BYTES: Final = 150 * 2**20
-"""Bytes to read, inflated, below which starting processes takes longer than they save."""
+"""Bytes to read, decompressed, below which starting processes takes longer than they save."""
 
 INFLATED: Final = 12
 """Typical ratio of a trace's text to its gzip file."""
 
 
 class RankLoader:
-    """Loads ranks of one job here or in an executor, and keeps their Arrow files.
+    """Loads ranks of one job in this process or an executor, and stores their Arrow files.
 
     Parameters
     ----------
     settings : RankSettings
     executor : Executor, optional
-        Used whenever there is anything to load; processes of this machine when not given.
+        Used whenever there is anything to load. By default, processes of this machine where that is
+        faster.
     all_held : bool
-        Whether the job holds whatever it loads; ranks that it may drop are opened again from files,
-        though the cache may be off.
+        Whether the job keeps all loaded ranks in memory. If not, ranks are opened again from their
+        Arrow files, which are stored even if the cache is off.
     progress : bool
-        Show a bar over the bytes of a URL that are fetched here before they are loaded.
+        Show a bar over the bytes that this process fetches from a URL.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class RankLoader:
     def load(
         self, sources: Mapping[int, RankSource], on_read: OnRead
     ) -> Iterator[tuple[int, StoredTrace]]:
-        """Load ranks: cached ones at once, the others in workers where that is worth it."""
+        """Load ranks: cached ones immediately, the others in workers if that is faster."""
         waiting: dict[int, RankSource] = {}
         for rank, source in sources.items():
-            found = cache.load(source, rank, self._existing_folder(source))
+            found = cache.load(source, rank, self._worker_folder(source))
             if found is None:
                 waiting[rank] = source
             else:
@@ -71,12 +72,12 @@ class RankLoader:
                 yield rank, found
         if not self._worth_workers(waiting):
             for rank, source in waiting.items():
-                fetched = source.here(progress=self._progress)
+                fetched = source.fetch(progress=self._progress)
                 yield rank, self.load_here(fetched, rank, on_read)
             return
         tasks = {rank: (self._task(waiting[rank], rank),) for rank in biggest_first(waiting)}
-        here = hold_rank if self._all_held else keep_rank
-        for rank, held in workers.results(keep_rank, tasks, self._executor, here):
+        here = hold_rank if self._all_held else store_rank
+        for rank, held in workers.results(store_rank, tasks, self._executor, here):
             yield rank, held or self.load_here(waiting[rank], rank)
             on_read(waiting[rank].size)
 
@@ -84,7 +85,7 @@ class RankLoader:
         self, source: RankSource, rank: int, on_read: OnRead | None = None
     ) -> StoredTrace:
         """Load one rank in this process."""
-        folder = self._existing_folder(source)
+        folder = self._worker_folder(source)
         loaded = load_rank(source, rank, on_read, folder)
         return loaded._replace(derived=None) if folder and self._all_held else loaded
 
@@ -94,7 +95,7 @@ class RankLoader:
         questions: Mapping[int, tuple[Question, ...]],
         on_read: OnRead,
     ) -> Iterator[tuple[int, list[Any]]]:
-        """Answer questions about ranks where they are loaded."""
+        """Answer questions about ranks in the workers that load them."""
         tasks = {
             rank: (self._task(sources[rank], rank), questions[rank])
             for rank in biggest_first(sources)
@@ -106,7 +107,7 @@ class RankLoader:
 
     @property
     def has_workers(self) -> bool:
-        """Tell whether there is anything to gain from other processes."""
+        """Whether loading in other processes can be faster."""
         return self._executor is not None or workers.cpu_count() > 1
 
     def _worth_workers(self, waiting: Mapping[int, RankSource]) -> bool:
@@ -116,19 +117,19 @@ class RankLoader:
         return in_parallel and sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
 
     def _task(self, source: RankSource, rank: int) -> RankTask:
-        folder = cache_folder() if cache.should_cache(source) else self._own_folder
+        folder = cache_folder() if cache.should_cache(source) else self._job_folder
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         located = replace(source, path=source.path.absolute())
         return RankTask(located, rank, self._settings, folder and folder.absolute())
 
-    def _existing_folder(self, source: RankSource) -> Path | None:
-        """Folder in which a worker may have kept a rank that the cache does not keep."""
-        return self.__dict__.get("_own_folder") if not cache.should_cache(source) else None
+    def _worker_folder(self, source: RankSource) -> Path | None:
+        """Folder where a worker may have stored a rank that is not cached."""
+        return self.__dict__.get("_job_folder") if not cache.should_cache(source) else None
 
     @cached_property
-    def _own_folder(self) -> Path:
-        """A folder that lives as long as the job."""
+    def _job_folder(self) -> Path:
+        """Folder that is removed together with the job."""
         folder = Path(tempfile.mkdtemp(prefix="hta_widgets-"))
         remove: Callable[..., object] = shutil.rmtree
         weakref.finalize(self, remove, folder, ignore_errors=True)
@@ -136,10 +137,10 @@ class RankLoader:
 
 
 def biggest_first(sources: Mapping[int, RankSource]) -> list[int]:
-    """Ranks by size, so that no process is left with a big one when the others are done."""
+    """Ranks by size, so that no process still has a big one when the others are done."""
     return sorted(sources, key=lambda rank: sources[rank].size, reverse=True)
 
 
 def inflated_size(source: RankSource) -> int:
-    """Bytes to read of a rank, of a gzip file about."""
+    """Bytes to read of a rank, decompressed; an estimate for gzip files."""
     return source.size * (INFLATED if source.path.suffix == ".gz" else 1)

@@ -1,4 +1,4 @@
-"""Load one rank: from the cache where it is in it."""
+"""Load one rank, from the cache if it is cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_rank(
     on_read: OnRead | None = None,
     folder: Path | None = None,
 ) -> StoredTrace:
-    """Load one rank, with its links, and keep it in the cache.
+    """Load one rank with its links, using the cache.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def load_rank(
     on_read : callable, optional
         Called with the number of bytes read since the last call.
     folder : Path, optional
-        Where to look for it and to keep it, if there is such a folder; the cache otherwise.
+        Used instead of the cache if it exists.
     """
     reuse_freed_memory()
     folder = folder if folder is not None and folder.is_dir() else None
@@ -42,7 +42,7 @@ def load_rank(
         if on_read:
             on_read(source.size)
         return found
-    source = source.here()
+    source = source.fetch()
     linked = with_links(StoredTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)
     if loaded.derived is not None:
@@ -51,7 +51,7 @@ def load_rank(
 
 
 def with_links(loaded: StoredTrace) -> StoredTrace:
-    """Return a trace with the links of its events."""
+    """Return the trace with the launch and the parent of each event."""
     if loaded.links:
         return loaded
     events = loaded.trace.events

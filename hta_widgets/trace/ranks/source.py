@@ -1,4 +1,4 @@
-"""Where the trace of one rank is, and how to read it."""
+"""The trace of one rank: its location and how to load it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Format
-from hta_widgets.trace.remote.copies import Origin, named_by_url
+from hta_widgets.trace.remote.copies import RemoteSource, urls_in_errors
 
 
 @dataclass(frozen=True)
@@ -21,61 +21,61 @@ class RankSource:
     Attributes
     ----------
     path : Path
-        A file, or the folder of an export that is a folder.
+        A file, or a folder for formats whose traces are folders.
     format : Format
     process : int, optional
-        The process of an export that holds several.
-    origin : Origin, optional
-        Where `path` was fetched from, if it was.
+        The process, in an export with several.
+    remote : RemoteSource, optional
+        The URL that `path` is a copy of, if it is one.
     """
 
     path: Path
     format: Format = KINETO
     process: int | None = None
-    origin: Origin | None = None
+    remote: RemoteSource | None = None
 
     @property
     def name(self) -> str:
-        """What to call it: its path, or the URL that it was fetched from."""
-        return str(self.path) if self.origin is None else self.origin.name
+        """Its path, or the URL that it is a copy of, for display."""
+        return str(self.path) if self.remote is None else self.remote.name
 
     @property
     def folder_name(self) -> str:
-        """What to call the folder that it is in."""
-        return self.path.resolve().parent.name if self.origin is None else self.origin.folder
+        """Name of the folder that contains it, or the URL of that folder, for display."""
+        return self.path.resolve().parent.name if self.remote is None else self.remote.folder
 
-    def here(self, *, progress: bool = False) -> RankSource:
-        """Return it with a path that exists on this machine, fetching it where it does not."""
-        if self.origin is None or self.origin.is_at(self.path):
+    def fetch(self, *, progress: bool = False) -> RankSource:
+        """Return it with a path that exists on this machine, fetching the trace if necessary."""
+        if self.remote is None or self.remote.has_copy_at(self.path):
             return self
-        return replace(self, path=self.origin.fetch(self.path, progress=progress))
+        return replace(self, path=self.remote.fetch(self.path, progress=progress))
 
     def drop_copy(self) -> None:
-        """Remove the file if it was fetched, for this rank alone; it can be fetched again."""
-        if self.origin is not None and self.format == KINETO:
+        """Remove a fetched file that only this rank uses; it can be fetched again."""
+        if self.remote is not None and self.format == KINETO:
             with suppress(OSError):
                 self.path.unlink()
 
     @property
     def size(self) -> int:
         """Bytes of the file, or of all files of the folder."""
-        if self.origin is not None:
-            return self.origin.size
+        if self.remote is not None:
+            return self.remote.size
         if not self.path.is_dir():
             return self.path.stat().st_size
         return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())
 
     @property
     def kineto_file(self) -> Path:
-        """The file, where it can be written again with something added.
+        """The file, for writing a copy of it with events added.
 
         Raises
         ------
         TraceFormatError
-            If it is no PyTorch-profiler trace.
+            If it is not a PyTorch-profiler trace.
         """
         if self.format == KINETO:
-            return self.here().path
+            return self.fetch().path
         msg = (
             f"{self.name} is {self.format.noun}; only PyTorch-profiler traces can be copied "
             "with events added"
@@ -96,7 +96,7 @@ class RankSource:
         TraceFormatError
             If the file or folder is not of the format.
         """
-        if self.origin is None:
+        if self.remote is None:
             return self._load(rank, on_read)
         try:
             trace = self._load_copy(rank, on_read)
@@ -105,9 +105,9 @@ class RankSource:
         return replace(trace, source=self.name)
 
     def _load_copy(self, rank: int, on_read: OnRead | None) -> Trace:
-        source = self.here()
-        with named_by_url({source.path: self.name}):
-            return source._load(rank, on_read)  # noqa: SLF001  # another of its own
+        source = self.fetch()
+        with urls_in_errors({source.path: self.name}):
+            return source._load(rank, on_read)  # noqa: SLF001  # of the same class
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
         return self.format.load(self.path, rank, self.process, on_read)

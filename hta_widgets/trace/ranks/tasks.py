@@ -1,4 +1,4 @@
-"""What a worker does with one rank: load it, and keep it or send back what is asked of it."""
+"""Tasks of a worker: load a rank, then store it or answer questions about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hta_widgets.trace.ranks.source import RankSource
 
 
 class RankTask(NamedTuple):
-    """One rank for a worker; small, so that it can be sent anywhere.
+    """One rank for a worker; small enough to be sent anywhere.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class RankTask(NamedTuple):
     rank : int
     settings : RankSettings
     folder : Path
-        Where the rank's Arrow file is kept; a worker that has no such folder uses its own cache.
+        Folder for the rank's Arrow file; a worker without this folder uses its own cache.
     """
 
     source: RankSource
@@ -30,14 +30,14 @@ class RankTask(NamedTuple):
     folder: Path | None
 
 
-def keep_rank(task: RankTask) -> None:
-    """Load a rank, so that its Arrow file lies in the folder."""
+def store_rank(task: RankTask) -> None:
+    """Load a rank to store its Arrow file in the folder."""
     load_rank(task.source, task.rank, folder=task.folder)
 
 
 def hold_rank(task: RankTask) -> StoredTrace:
-    """Load a rank for this process, which needs no file of it but that of the cache."""
-    source = task.source.here()
+    """Load a rank into this process, without storing a file outside the cache."""
+    source = task.source.fetch()
     held = with_links(load_rank(source, task.rank))
     if held.derived is None:
         source.drop_copy()

@@ -1,4 +1,4 @@
-"""Do tasks in an executor; one that fails is replaced, and never loses a task."""
+"""Run tasks in an executor; tasks of one that fails run elsewhere, so that none is lost."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 IDLE_S = 60
-"""Seconds after which the processes of the default executor end when there is nothing to do."""
+"""Seconds without work after which the processes of the default executor exit."""
 
 AHEAD = 2
-"""Tasks that a worker is given: one to do, one to go on with while this process is at its own."""
+"""Tasks per worker: one to run, and one waiting while this process is busy with its own."""
 
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
-"""Importing numpy starts a thread per CPU that spins for a while, and nothing here needs them."""
+"""Importing numpy would start a spinning BLAS thread per CPU, which nothing here needs."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Answer]):
-    """What a task gave, or the error that it raised.
+    """Result or error of a task.
 
-    So errors of a task are told from errors of the executor, whichever executor it is.
+    It distinguishes errors of a task from errors of the executor, whatever its type.
     """
 
     answer: Answer | None
@@ -44,10 +44,10 @@ class Outcome(Generic[Answer]):
 
 
 def attempt(function: Callable[..., Answer], *arguments: Any) -> Outcome[Answer]:  # noqa: ANN401
-    """Call a function and return what it returns or raises."""
+    """Call a function and return its result or error."""
     try:
         return Outcome(function(*arguments), None)
-    except Exception as error:  # noqa: BLE001  # it is raised where the task came from
+    except Exception as error:  # noqa: BLE001  # raised again by the caller
         return Outcome(None, error)
 
 
@@ -57,20 +57,22 @@ def cpu_count() -> int:
 
 
 def default_executor() -> Executor:
-    """Processes of this machine, shared by all jobs: one per CPU but that of this process."""
-    executor: Executor = loky.get_reusable_executor(_others(), timeout=IDLE_S, env=_ONE_THREAD_EACH)
-    return executor
-
-
-def fresh_executor() -> Executor:
-    """Processes that have done nothing yet."""
+    """Processes of this machine, shared by all jobs: one per CPU except that of this process."""
     executor: Executor = loky.get_reusable_executor(
-        _others(), timeout=IDLE_S, env=_ONE_THREAD_EACH, reuse=False, kill_workers=True
+        _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH
     )
     return executor
 
 
-def _others() -> int:
+def fresh_executor() -> Executor:
+    """New processes, in place of those of the default executor."""
+    executor: Executor = loky.get_reusable_executor(
+        _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH, reuse=False, kill_workers=True
+    )
+    return executor
+
+
+def _worker_count() -> int:
     return max(1, cpu_count() - 1)
 
 
@@ -80,21 +82,23 @@ def results(
     executor: Executor | None = None,
     here: Callable[..., Answer] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """Call a function for each task, in any order, the first ones first.
+    """Call a function for each task; earlier tasks start first, results come in any order.
 
-    Tasks that `executor` loses (a worker died, a result could not be sent) are done again by new
-    processes of this machine, and what these lose, here.
+    Tasks that `executor` loses (a worker died, a result could not be sent) are run again by new
+    processes of this machine, and tasks that these lose, by this process::
+
+        executor or default_executor --lost tasks--> fresh_executor --lost tasks--> this process
 
     Parameters
     ----------
     function : callable
-        Defined at the top of a module.
+        Defined at module level.
     tasks : mapping of key to arguments
     executor : Executor, optional
-        When not given, processes of this machine begin with the first tasks and, meanwhile, this
-        one with the last: it would only wait, and has all imported that they still have to.
+        By default, processes of this machine take tasks from the front, and this process, which
+        would only wait and has already imported everything, takes tasks from the back.
     here : callable, optional
-        What this process calls instead of the function, for the tasks that it does.
+        What this process calls instead of the function, for the tasks that it runs itself.
 
     Yields
     ------
@@ -103,12 +107,12 @@ def results(
     Raises
     ------
     Exception
-        The first that the function raises.
+        The first error that the function raises.
     """
     remaining = dict(tasks)
     here = here or function
     if executor is None:
-        yield from _Round(function, here, remaining, default_executor, _others()).answers()
+        yield from _Round(function, here, remaining, default_executor, _worker_count()).answers()
     else:
         yield from _Round(function, here, remaining, lambda: executor).answers()
     if remaining:
@@ -118,18 +122,19 @@ def results(
 
 
 class _Round(Generic[Key, Answer]):
-    """What one executor does of the tasks that remain, and this process beside it.
+    """One attempt at the remaining tasks by an executor, with the help of this process.
 
     Parameters
     ----------
     function, here : callable
-        What the executor calls for a task, and what this process does.
+        What the executor calls for a task, and what this process calls.
     remaining : dict of key to arguments
-        What is answered is taken out of it.
+        Tasks without a result are left in it.
     start : callable
-        Gives the executor.
+        Returns the executor.
     processes : int, optional
-        Those of the executor, where this one does what waits; when not given, the executor has all.
+        Processes of the executor, if this process runs waiting tasks too; by default, the executor
+        gets all tasks.
     """
 
     def __init__(
@@ -146,72 +151,72 @@ class _Round(Generic[Key, Answer]):
         self._start = start
         self._processes = processes
         self._waiting = deque(remaining)
-        self._given: dict[Future[Outcome[Answer]], Key] = {}
-        self._lost: Exception | None = None
+        self._running: dict[Future[Outcome[Answer]], Key] = {}
+        self._failure: Exception | None = None
 
     def answers(self) -> Iterator[tuple[Key, Answer]]:
-        """Do the tasks; those that the executor loses remain."""
+        """Run the tasks; those that the executor loses stay in `remaining`."""
         try:
-            while self._waiting or self._given:
-                self._give()
+            while self._waiting or self._running:
+                self._submit()
                 if self._waiting:
                     key = self._waiting.pop()
                     yield key, self._here(*self._remaining.pop(key))
-                    yield from self._taken([future for future in self._given if future.done()])
+                    yield from self._collect([future for future in self._running if future.done()])
                 else:
-                    yield from self._taken(as_completed(self._given))
+                    yield from self._collect(as_completed(self._running))
         finally:
-            for future in self._given:
+            for future in self._running:
                 future.cancel()
-        if self._remaining and self._lost:
-            _warn(len(self._remaining), self._lost)
+        if self._remaining and self._failure:
+            _log_failures(len(self._remaining), self._failure)
 
     @cached_property
     def _executor(self) -> Executor:
         return self._start()
 
     @property
-    def _room(self) -> int:
-        """Tasks that the executor is to have: the last that waits only where a process is idle."""
+    def _capacity(self) -> int:
+        """Tasks to submit at a time; the last waiting task only goes to an idle process."""
         if self._processes is None:
             return len(self._remaining)
         return self._processes * (AHEAD if len(self._waiting) > 1 else 1)
 
-    def _give(self) -> None:
-        """Let the executor have as many tasks as it should."""
+    def _submit(self) -> None:
+        """Submit waiting tasks up to the capacity of the executor."""
         try:
-            while self._waiting and len(self._given) < self._room:
+            while self._waiting and len(self._running) < self._capacity:
                 key = self._waiting[0]
                 future = self._executor.submit(attempt, self._function, *self._remaining[key])
-                self._given[future] = self._waiting.popleft()
+                self._running[future] = self._waiting.popleft()
         except Exception as error:  # noqa: BLE001  # executors differ in what they raise
-            self._lost = error
+            self._failure = error
             self._waiting.clear()
 
-    def _taken(self, done: Iterable[Future[Outcome[Answer]]]) -> Iterator[tuple[Key, Answer]]:
-        """Take what the executor has answered, or lost."""
+    def _collect(self, done: Iterable[Future[Outcome[Answer]]]) -> Iterator[tuple[Key, Answer]]:
+        """Yield the results of finished tasks; tasks that the executor lost stay in `remaining`."""
         for future in done:
-            key = self._given.pop(future)
+            key = self._running.pop(future)
             try:
                 outcome = future.result()
             except Exception as error:  # noqa: BLE001  # executors differ in what they raise
-                self._lost = error
+                self._failure = error
                 continue
             del self._remaining[key]
-            yield key, _unpacked(outcome)
+            yield key, _unwrap(outcome)
 
 
-def _unpacked(outcome: Outcome[Answer]) -> Answer:
+def _unwrap(outcome: Outcome[Answer]) -> Answer:
     if outcome.error is not None:
         raise outcome.error
-    return outcome.answer  # type: ignore[return-value]  # it is one where there is no error
+    return outcome.answer  # type: ignore[return-value]  # there is one unless there is an error
 
 
-def _warn(count: int, lost: Exception) -> None:
+def _log_failures(count: int, failure: Exception) -> None:
     _log.warning(
         "the workers of %d ranks failed (%s: %s); these ranks are processed again elsewhere. If "
         "memory ran out, use fewer workers: open_trace(..., executor=...)",
         count,
-        type(lost).__name__,
-        str(lost).partition("\n")[0],
+        type(failure).__name__,
+        str(failure).partition("\n")[0],
     )

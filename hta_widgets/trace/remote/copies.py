@@ -1,4 +1,4 @@
-"""Where the copy of a URL lies, and how a rank finds its own part of it again."""
+"""Local copies of what URLs name: where they are, and how to fetch the part of one rank again."""
 
 from __future__ import annotations
 
@@ -18,33 +18,41 @@ from hta_widgets.errors import HtaWidgetsError, RemoteError
 from hta_widgets.progress import OnRead, byte_bar
 from hta_widgets.trace.cache.files import REMOTE, URL_FILE, cache_folder
 from hta_widgets.trace.remote.files import RemoteFile, RemoteFiles, is_current
-from hta_widgets.trace.remote.urls import folder_of, name_in, shown
+from hta_widgets.trace.remote.urls import name_in, parent_url, redacted
 
 
 class FileState(NamedTuple):
-    """A file of a trace, by its place in the copy of a URL, and what tells whether it changed."""
+    """A file of a trace at a URL, and what shows whether it has changed.
 
-    place: str
+    Attributes
+    ----------
+    path : str
+        Relative to the copy of the URL; empty for the copy itself.
+    changed_ns, size : int
+        See `RemoteFile`.
+    """
+
+    path: str
     changed_ns: int
     size: int
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the copy of a trace is from. It can be fetched again where it is no longer, or not yet.
+class RemoteSource:
+    """The URL that a trace comes from, so that its copy can be fetched when it is missing.
 
     Attributes
     ----------
     url : str
-        What was given; it may hold credentials and is never shown.
-    inside : str
-        The trace in the folder that the URL names; empty where the URL is that of the trace.
+        As given by the user; it may contain credentials and is never shown.
+    path : str
+        The trace, relative to the folder that the URL names; empty where the URL names the trace.
     files : tuple of FileState
         The files of the trace when the job was opened.
     """
 
     url: str = field(repr=False)
-    inside: str = ""
+    path: str = ""
     files: tuple[FileState, ...] = ()
 
     @property
@@ -54,74 +62,76 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """The URL of the trace, for showing."""
-        return f"{shown(self.url).rstrip('/')}/{self.inside}" if self.inside else shown(self.url)
+        """The URL of the trace, for display."""
+        url = redacted(self.url)
+        return f"{url.rstrip('/')}/{self.path}" if self.path else url
 
     @property
     def folder(self) -> str:
-        """The URL of the folder around the trace, for showing."""
-        return folder_of(self.name)
+        """The URL of the folder that contains the trace, for display."""
+        return parent_url(self.name)
 
-    def is_at(self, path: Path) -> bool:
-        """Tell whether the files of the trace are there."""
-        copy = self._whole_copy(path)
-        return all(is_current(copy / file.place, file.changed_ns) for file in self.files)
+    def has_copy_at(self, path: Path) -> bool:
+        """Whether an up-to-date copy of the trace exists at a path."""
+        copy = self._copy_root(path)
+        return all(is_current(copy / file.path, file.changed_ns) for file in self.files)
 
     def fetch(self, path: Path, *, progress: bool = False) -> Path:
-        """Fetch the trace alone, as far as it is not here yet, and return where it is.
+        """Fetch the missing files of the trace and return its path.
 
         Parameters
         ----------
         path : Path
-            Where it is to be, unless this machine has no folder for it there.
+            Where to put it, unless the folder of the copy does not exist on this machine.
         progress : bool
             Show a bar over the bytes.
 
         Raises
         ------
         TraceNotFoundError, RemoteError
-            If it is no longer there, or has changed.
+            If it no longer exists, or has changed.
         """
         remote = RemoteFiles(self.url)
-        wanted = {file.place: self._unchanged(file, remote) for file in self.files}
-        there = self._whole_copy(path)
-        copy = there if there.parent.is_dir() else copy_of(self.url)
-        fetch_files(copy, self.url, remote, wanted, progress=progress)
-        return copy / self.inside
+        files = {file.path: self._require_unchanged(file, remote) for file in self.files}
+        root = self._copy_root(path)
+        copy = root if root.parent.is_dir() else copy_path(self.url)
+        fetch_files(copy, self.url, remote, files, progress=progress)
+        return copy / self.path
 
-    def _whole_copy(self, path: Path) -> Path:
-        """Return the copy of the URL, of which the trace at a path is a part."""
-        return path.parents[self.inside.count("/")] if self.inside else path
+    def _copy_root(self, path: Path) -> Path:
+        """Copy of the whole URL, given the path of the trace in it."""
+        return path.parents[self.path.count("/")] if self.path else path
 
-    def _unchanged(self, then: FileState, remote: RemoteFiles) -> RemoteFile:
-        now = remote.inside(then.place) if then.place else remote.root()
+    def _require_unchanged(self, then: FileState, remote: RemoteFiles) -> RemoteFile:
+        now = remote.file_in_folder(then.path) if then.path else remote.root()
         if now.changed_ns in (None, then.changed_ns):
             return now
         msg = f"{self.name} has changed since the job was opened; open the job again"
         raise RemoteError(msg)
 
 
-def origin_of(url: str, copy: Path, path: Path) -> Origin:
-    """Say where a trace is from, a file or folder in the copy of a URL."""
+def remote_source(url: str, copy: Path, path: Path) -> RemoteSource:
+    """Remote source of a trace, a file or folder in the copy of a URL."""
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-    return Origin(url, relative(path, copy), tuple(_state(file, copy) for file in files))
+    states = tuple(_file_state(file, copy) for file in files)
+    return RemoteSource(url, path_in_copy(path, copy), states)
 
 
-def copy_of(url: str) -> Path:
-    """Where the copy of what a URL names is, or will be."""
-    return _folder() / sha256(url.encode()).hexdigest()[:32] / name_in(url)
+def copy_path(url: str) -> Path:
+    """Path of the copy of what a URL names, whether or not it has been fetched."""
+    return _copies_folder() / sha256(url.encode()).hexdigest()[:32] / name_in(url)
 
 
-def heads_of(url: str) -> Path:
-    """Where the beginnings of the files are, as far as they show what the files are."""
-    copy = copy_of(url)
+def heads_path(url: str) -> Path:
+    """Path of the first bytes of the files, enough of each to recognise it."""
+    copy = copy_path(url)
     return copy.with_name(f"{copy.name}.heads") / copy.name
 
 
 def fetch_files(
-    copy: Path, url: str, remote: RemoteFiles, wanted: Mapping[str, RemoteFile], *, progress: bool
+    copy: Path, url: str, remote: RemoteFiles, files: Mapping[str, RemoteFile], *, progress: bool
 ) -> None:
-    """Fetch files into the copy of a URL.
+    """Fetch the files that the copy of a URL lacks.
 
     Parameters
     ----------
@@ -129,65 +139,63 @@ def fetch_files(
     url : str
     remote : RemoteFiles
         The files of the URL.
-    wanted : mapping of str to RemoteFile
-        By their place in the copy; the empty place is the copy itself.
+    files : mapping of str to RemoteFile
+        By their path relative to the copy; the empty path is the copy itself.
     progress : bool
         Show a bar over the bytes.
     """
     mark_used(copy, url)
     missing = {
-        place: file
-        for place, file in wanted.items()
-        if not is_current(copy / place, file.changed_ns)
+        path: file for path, file in files.items() if not is_current(copy / path, file.changed_ns)
     }
-    with fetching(url, [file.size for file in missing.values()], show=progress) as advance:
-        for place, file in missing.items():
-            remote.fetch(file, copy / place, advance)
+    with fetch_progress(url, [file.size for file in missing.values()], show=progress) as advance:
+        for path, file in missing.items():
+            remote.fetch(file, copy / path, advance)
 
 
 @contextmanager
-def named_by_url(names: Mapping[Path, str]) -> Iterator[None]:
-    """Let errors name a URL where they name its copy."""
+def urls_in_errors(names: Mapping[Path, str]) -> Iterator[None]:
+    """Replace the paths of copies in error messages by the URLs that they stand for."""
     try:
         yield
     except HtaWidgetsError as error:
-        said = str(error)
+        message = str(error)
         for copy, name in names.items():
-            said = said.replace(str(copy), name)
-        if said == str(error):
+            message = message.replace(str(copy), name)
+        if message == str(error):
             raise
-        renamed = type(error)(said)
+        renamed = type(error)(message)
     else:
         return
     raise renamed
 
 
 def mark_used(copy: Path, url: str) -> None:
-    """Note that the copy of a URL is in use."""
+    """Record that the copy of a URL is in use."""
     copy.parent.mkdir(parents=True, exist_ok=True)
-    (copy.parent / URL_FILE).write_text(shown(url), encoding="utf-8")
+    (copy.parent / URL_FILE).write_text(redacted(url), encoding="utf-8")
 
 
-def relative(path: Path, copy: Path) -> str:
-    """Place of a file in the copy of a URL; empty for the copy itself."""
+def path_in_copy(path: Path, copy: Path) -> str:
+    """Path of a file relative to the copy of a URL; empty for the copy itself."""
     return "" if path == copy else path.relative_to(copy).as_posix()
 
 
-def fetching(
+def fetch_progress(
     url: str, sizes: Collection[int | None], *, show: bool
 ) -> AbstractContextManager[OnRead]:
-    """Progress over the bytes that are fetched; without an end where a size is not known."""
+    """Progress bar over the bytes to fetch; open-ended if any size is unknown."""
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
     return byte_bar(f"Fetching {name_in(url)}", total, show=show)
 
 
-def _state(file: Path, copy: Path) -> FileState:
+def _file_state(file: Path, copy: Path) -> FileState:
     state = file.stat()
-    return FileState(relative(file, copy), state.st_mtime_ns, state.st_size)
+    return FileState(path_in_copy(file, copy), state.st_mtime_ns, state.st_size)
 
 
-def _folder() -> Path:
+def _copies_folder() -> Path:
     cache = cache_folder()
     if cache is not None:
         with suppress(OSError):
@@ -200,7 +208,7 @@ def _folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _temporary_folder(process: int) -> Path:
-    """Folder that lives as long as the process that made it, and not only its forks."""
+    """Folder that is removed when the process that made it exits, but not when its forks do."""
     folder = Path(mkdtemp(prefix="hta_widgets-")).resolve()
 
     def remove() -> None:

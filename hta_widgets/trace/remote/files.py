@@ -1,4 +1,4 @@
-"""List and fetch the files of a URL, by fsspec, and say what went wrong without its credentials."""
+"""List and fetch the files of a URL with fsspec; errors never contain its credentials."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import HtaWidgetsError, RemoteError, TraceNotFoundError
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.remote.urls import shown
+from hta_widgets.trace.remote.urls import redacted
 
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _PACKAGES = {
     "s3": "s3fs",
@@ -32,21 +32,21 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-_CHANGING = frozenset(
+_STATE_FIELDS = frozenset(
     {
         *("etag", "md5hash", "contentmd5", "checksum", "crc32c", "digest", "blobid", "sha", "oid"),
         *("lfs", "xethash", "versionid", "generation", "mtime", "lastmodified", "modified"),
         *("updated", "created", "modificationtime", "islink", "crc"),
     }
 )
-"""Fields that change with a file, as the file systems of fsspec call them."""
+"""Fields of fsspec's file systems that change when a file changes."""
 
 _STREAMED_WHOLE = "hf"
-"""Protocol whose package, reading without blocks, asks for a whole file whatever is read of it."""
+"""Protocol whose package requests the whole file when it reads without blocks."""
 
-_PIECE_BYTES = 2**20
-_AT_ONCE = 16
-_NO_FILE_SYSTEM = "Protocol not known"
+_CHUNK_BYTES = 2**20
+_MAX_THREADS = 16
+_UNKNOWN_PROTOCOL = "Protocol not known"
 
 
 class RemoteFile(NamedTuple):
@@ -55,15 +55,15 @@ class RemoteFile(NamedTuple):
     Attributes
     ----------
     path : str
-        As its file system calls it.
+        In the notation of its file system.
     name : str
-        The last part of it.
+        The last part of the path.
     size : int or None
         Bytes, where known.
     is_folder : bool
     changed_ns : int or None
-        What stands for its state, as a time: another state has another. None where the file system
-        does not tell.
+        A time made of everything that changes with the file, so that each state has its own; the
+        copy gets it as modification time. None where the file system reports no such field.
     """
 
     path: str
@@ -83,80 +83,79 @@ class RemoteFiles:
     Raises
     ------
     RemoteError
-        If no package for it is installed.
+        If the package for its protocol is not installed.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._system, self._root = self._told(lambda: _fsspec().core.url_to_fs(url))
-        self._told(self._system.invalidate_cache)
+        self._system, self._root = self._request(lambda: _fsspec().core.url_to_fs(url))
+        self._request(self._system.invalidate_cache)
 
     def root(self) -> RemoteFile:
         """What the URL names."""
-        about = self._told(lambda: self._system.info(self._root))
-        found = self._file(about)
-        is_folder = found.is_folder or shown(self._url).rstrip("*?").endswith("/")
+        found = self._file(self._request(lambda: self._system.info(self._root)))
+        is_folder = found.is_folder or redacted(self._url).rstrip("*?").endswith("/")
         return found._replace(path=self._root, is_folder=is_folder)
 
-    def inside(self, name: str) -> RemoteFile:
-        """Return a file of the folder that the URL names.
+    def file_in_folder(self, name: str) -> RemoteFile:
+        """Return a file of the folder that the URL names, by its path in the folder.
 
-        It is looked up in the list of its folder, as when it was fetched first: file systems say
-        less, or other things, of a file alone.
+        It is looked up in the listing of its folder, as it was when it was first fetched: file
+        systems report fewer or different fields for a single file.
         """
         folder, _, last = f"{self._root.rstrip('/')}/{name}".rpartition("/")
-        for file in self.listed(folder):
+        for file in self.list_folder(folder):
             if file.name == last:
                 return self._with_state(file)
-        msg = f"{name} no longer exists at {shown(self._url).rstrip('/')}; open the job again"
+        msg = f"{name} no longer exists at {redacted(self._url).rstrip('/')}; open the job again"
         raise TraceNotFoundError(msg)
 
-    def listed(self, folder: str) -> list[RemoteFile]:
-        """What is directly in a folder."""
-        found = self._told(lambda: self._system.ls(folder, detail=True))
-        files = [self._file(about) for about in found if _plain(str(about["name"])) != ""]
+    def list_folder(self, folder: str) -> list[RemoteFile]:
+        """List the files and folders directly in a folder."""
+        listing = self._request(lambda: self._system.ls(folder, detail=True))
+        files = [self._file(info) for info in listing if _file_name(str(info["name"])) != ""]
         itself = folder.strip("/")
         return [file for file in files if file.path.strip("/") != itself]
 
     def with_states(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
-        """Ask about each file by itself, where the list of its folder does not say its state."""
-        return list(self.each(self._with_state, files))
+        """Look up the state of each file that the listing of its folder gives none for."""
+        return list(self.map(self._with_state, files))
 
-    def each(self, ask: Callable[[Asked], Answer], about: Iterable[Asked]) -> Iterator[Answer]:
-        """Ask about each of several things, at the same time where the file system takes that."""
+    def map(self, request: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Make a request for each item, concurrently where the file system is asynchronous."""
         is_asynchronous = getattr(self._system, "async_impl", False)
-        with ThreadPoolExecutor(_AT_ONCE if is_asynchronous else 1) as threads:
-            yield from threads.map(ask, about)
+        with ThreadPoolExecutor(_MAX_THREADS if is_asynchronous else 1) as threads:
+            yield from threads.map(request, items)
 
     def fetch(self, file: RemoteFile, target: Path, on_read: OnRead) -> None:
         """Fetch a file."""
         with _copy_of_state(target, file.changed_ns) as partial:
-            callback = _reporting_to(on_read)
-            self._told(lambda: self._system.get_file(file.path, str(partial), callback=callback))
-            self._require_whole(file, partial)
+            callback = _callback(on_read)
+            self._request(lambda: self._system.get_file(file.path, str(partial), callback=callback))
+            self._require_complete(file, partial)
 
     def fetch_head(self, file: RemoteFile, target: Path, size: int) -> None:
-        """Fetch the first bytes of a file, and no more of it."""
+        """Fetch only the first `size` bytes of a file."""
         with _copy_of_state(target, file.changed_ns) as partial:
-            self._told(lambda: self._read_head(file.path, size, partial))
-            self._require_whole(file, partial, size)
+            self._request(lambda: self._write_head(file.path, size, partial))
+            self._require_complete(file, partial, size)
 
-    def _read_head(self, path: str, size: int, partial: Path) -> None:
-        """Read so that no more is sent than is asked for."""
+    def _write_head(self, path: str, size: int, partial: Path) -> None:
+        """Read such that the server sends no more than `size` bytes."""
         blocks: dict[str, Any] = {"block_size": 0}
         if self._system.protocol == _STREAMED_WHOLE:
             blocks = {"block_size": size, "cache_type": "none"}
         with self._system.open(path, "rb", **blocks) as content, partial.open("wb") as head:
-            while left := min(size - head.tell(), _PIECE_BYTES):
-                if not (piece := content.read(left)):
+            while left := min(size - head.tell(), _CHUNK_BYTES):
+                if not (chunk := content.read(left)):
                     break
-                head.write(piece)
+                head.write(chunk)
 
-    def _require_whole(self, file: RemoteFile, copy: Path, at_most: int | None = None) -> None:
+    def _require_complete(self, file: RemoteFile, copy: Path, at_most: int | None = None) -> None:
         size = copy.stat().st_size
         if file.size is not None and size < min(file.size, at_most or file.size):
             msg = (
-                f"the download of {file.name} from {shown(self._url)} stopped after {size:,} of "
+                f"the download of {file.name} from {redacted(self._url)} stopped after {size:,} of "
                 f"{file.size:,} bytes and was discarded; try again"
             )
             raise RemoteError(msg)
@@ -164,34 +163,34 @@ class RemoteFiles:
     def _with_state(self, file: RemoteFile) -> RemoteFile:
         if file.changed_ns is not None:
             return file
-        alone = self._file(self._told(lambda: self._system.info(file.path)))
-        return file._replace(size=alone.size, changed_ns=alone.changed_ns)
+        single = self._file(self._request(lambda: self._system.info(file.path)))
+        return file._replace(size=single.size, changed_ns=single.changed_ns)
 
-    def _file(self, about: Mapping[str, Any]) -> RemoteFile:
-        path = str(about["name"])
-        size = about.get("size")
+    def _file(self, info: Mapping[str, Any]) -> RemoteFile:
+        path = str(info["name"])
+        size = info.get("size")
         return RemoteFile(
             path=path,
-            name=_plain(path),
+            name=_file_name(path),
             size=size if isinstance(size, int) else None,
-            is_folder=about.get("type") == "directory",
-            changed_ns=_changed_ns(about),
+            is_folder=info.get("type") == "directory",
+            changed_ns=_changed_ns(info),
         )
 
-    def _told(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask a file system; where it fails, its own words are kept only if they hold no secret."""
+    def _request(self, request: Callable[[], Result]) -> Result:
+        """Make a request; its error message is kept only if the URL contains no secret."""
         try:
-            return ask()
+            return request()
         except HtaWidgetsError:
             raise
-        except Exception as error:  # noqa: BLE001  # each file system has errors of its own
-            problem = _problem(self._url, error)
-            cause = error if shown(self._url) == self._url else None
+        except Exception as error:  # noqa: BLE001  # each file system raises its own errors
+            problem = _error_for(self._url, error)
+            cause = error if redacted(self._url) == self._url else None
         raise problem from cause
 
 
 def is_current(copy: Path, changed_ns: int | None) -> bool:
-    """Tell whether a copy is there and of this state."""
+    """Whether a copy exists and matches this state."""
     try:
         return copy.stat().st_mtime_ns == changed_ns
     except OSError:
@@ -217,27 +216,27 @@ def _fsspec() -> ModuleType:
     return fsspec  # type: ignore[no-any-return]
 
 
-def _plain(path: str) -> str:
-    """Return the last part of a path; nothing where that is no name of a file here."""
+def _file_name(path: str) -> str:
+    """Last part of a path; empty if it is not a valid file name on this machine."""
     name = path.partition("?")[0].rstrip("/").rpartition("/")[2]
     return "" if name in (".", "..") or Path(name).name != name else name
 
 
-def _changed_ns(about: Mapping[str, Any]) -> int | None:
-    """Make a time, in whole seconds, of all that changes with a file."""
+def _changed_ns(info: Mapping[str, Any]) -> int | None:
+    """Hash everything that changes with a file into a time of whole seconds."""
     state = {
         key: repr(value)
-        for key, value in about.items()
-        if key.lower().replace("-", "").replace("_", "") in _CHANGING and value is not None
+        for key, value in info.items()
+        if key.lower().replace("-", "").replace("_", "") in _STATE_FIELDS and value is not None
     }
     if not state:
         return None
-    state["size"] = repr(about.get("size"))
+    state["size"] = repr(info.get("size"))
     digest = sha256(repr(sorted(state.items())).encode()).digest()
     return (int.from_bytes(digest[:4], "big") >> 1) * 10**9
 
 
-def _reporting_to(on_read: OnRead) -> Any:  # noqa: ANN401  # a class of fsspec, without types
+def _callback(on_read: OnRead) -> Any:  # noqa: ANN401  # fsspec has no types
     class Reporting(_fsspec().callbacks.Callback):  # type: ignore[misc]
         read = 0
 
@@ -251,8 +250,8 @@ def _reporting_to(on_read: OnRead) -> Any:  # noqa: ANN401  # a class of fsspec,
     return Reporting()
 
 
-def _problem(url: str, error: Exception) -> HtaWidgetsError:
-    name = shown(url)
+def _error_for(url: str, error: Exception) -> HtaWidgetsError:
+    name = redacted(url)
     detail = f"{type(error).__name__}: {error}" if name == url else type(error).__name__
     if isinstance(error, FileNotFoundError):
         return TraceNotFoundError(
@@ -263,7 +262,7 @@ def _problem(url: str, error: Exception) -> HtaWidgetsError:
         package = _PACKAGES.get(url.partition("://")[0].rpartition("::")[2])
         advice = f"pip install {package}" if package else str(error)
         return RemoteError(f"{name} needs a package that is not installed: {advice}")
-    if isinstance(error, ValueError) and _NO_FILE_SYSTEM in str(error):
+    if isinstance(error, ValueError) and _UNKNOWN_PROTOCOL in str(error):
         return RemoteError(
             f"{name} has a protocol that fsspec does not know; "
             "known ones include s3, gs, hf and https"

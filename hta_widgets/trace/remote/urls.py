@@ -1,4 +1,4 @@
-"""What is a URL, and how it is shown: never with the credentials in it."""
+"""Recognise URLs, and display them without credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 """A path, or the text of a URL."""
 
 TraceSource: TypeAlias = PathLike | Sequence[PathLike] | Mapping[int, PathLike]
-"""One trace or a folder of them, several, or the trace of each rank."""
+"""One trace or a folder of traces, several traces, or a mapping of rank to trace."""
 
 HIDDEN = "***"
 
@@ -26,7 +26,7 @@ _FRAGMENT = re.compile(r"(?<=#)[^/]*=.*", re.DOTALL)
 
 
 def is_url(source: object) -> bool:
-    r"""Tell whether a text is a URL rather than a path.
+    r"""Whether a text is a URL rather than a path.
 
     Examples
     --------
@@ -38,17 +38,17 @@ def is_url(source: object) -> bool:
     return isinstance(source, str) and _URL.match(source) is not None
 
 
-def shown(url: str) -> str:
-    """Return a URL without user, password and query.
+def redacted(url: str) -> str:
+    """Return a URL without user, password and query, for display.
 
     Examples
     --------
-    >>> shown("https://me:secret@host:8080/run/a.json?token=secret")
+    >>> redacted("https://me:secret@host:8080/run/a.json?token=secret")
     'https://***@host:8080/run/a.json?***'
-    >>> shown("hf://datasets/me/traces@main/a.json")
+    >>> redacted("hf://datasets/me/traces@main/a.json")
     'hf://datasets/me/traces@main/a.json'
     """
-    return "::".join(map(_shown, url.split("::")))
+    return "::".join(map(_redacted, url.split("::")))
 
 
 def name_in(url: str) -> str:
@@ -59,34 +59,34 @@ def name_in(url: str) -> str:
     >>> [name_in(url) for url in ("s3://bucket/run/", "https://host/a.json?token=1", "gs://b")]
     ['run', 'a.json', 'b']
     """
-    place = _QUERY.sub("", url.split("::", maxsplit=1)[0]).partition("://")[2]
-    name = place.rstrip("/").rpartition("/")[2].rpartition("\\")[2]
+    path = _QUERY.sub("", url.split("::", maxsplit=1)[0]).partition("://")[2]
+    name = path.rstrip("/").rpartition("/")[2].rpartition("\\")[2]
     return name if name not in ("", ".", "..") else "root"
 
 
-def folder_of(url: str) -> str:
-    """Return, for showing, the URL of the folder around what a URL names."""
-    place = shown(url).split("::", maxsplit=1)[0].removesuffix(f"?{HIDDEN}").rstrip("/")
-    return place.rpartition("/")[0] or place
+def parent_url(url: str) -> str:
+    """Return the URL of the folder that contains what a URL names, for display."""
+    first = redacted(url).split("::", maxsplit=1)[0].removesuffix(f"?{HIDDEN}").rstrip("/")
+    return first.rpartition("/")[0] or first
 
 
-def joined(folder: str, name: str) -> str:
-    """Return the URL of a file in a folder; what chains URLs, and a query, stays behind."""
-    place, chain, rest = folder.partition("::")
-    place, mark, query = place.partition("?")
-    return f"{place.rstrip('/')}/{name}{mark}{query}{chain}{rest}"
+def join_url(folder: str, name: str) -> str:
+    """Return the URL of a file in a folder, in front of the query and any chained URLs."""
+    first, chain, rest = folder.partition("::")
+    path, mark, query = first.partition("?")
+    return f"{path.rstrip('/')}/{name}{mark}{query}{chain}{rest}"
 
 
 def local_path(url: str) -> Path | None:
-    """Return the path that a ``file://`` URL names, as it stands or with its escapes resolved."""
+    """Return the path that a ``file://`` URL names, literally or with its escapes decoded."""
     if not _FILE.match(url):
         return None
-    from urllib.request import url2pathname  # noqa: PLC0415  # brings all of HTTP along
+    from urllib.request import url2pathname  # noqa: PLC0415  # imports all of HTTP
 
     literal = Path(_FILE.sub("", url))
     return literal if literal.exists() else Path(url2pathname(urlsplit(url).path))
 
 
-def _shown(url: str) -> str:
+def _redacted(url: str) -> str:
     without_user = _USER.sub(f"{HIDDEN}@", url)
     return _FRAGMENT.sub(HIDDEN, _QUERY.sub(f"?{HIDDEN}", without_user))

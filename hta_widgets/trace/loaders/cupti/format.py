@@ -11,7 +11,7 @@ from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 
 
-def _holds(path: Path) -> bool:
+def _matches(path: Path) -> bool:
     return path.is_dir() and is_cupti_folder(path)
 
 
@@ -27,7 +27,7 @@ CUPTI_CSV: Final = Format(
     name="CUPTI_CSV",
     noun="a folder of CUPTI tables",
     example="a folder of CUPTI tables (conc_kernel.csv, cuda_runtime.csv, ...)",
-    holds=_holds,
+    matches=_matches,
     load=_load,
     lacks=frozenset(Recorded) - {Recorded.KERNELS},
     is_part=_is_part,

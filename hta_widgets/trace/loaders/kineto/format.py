@@ -16,7 +16,7 @@ from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
 
 
-class _Head(NamedTuple):
+class _Header(NamedTuple):
     """What a file says of itself before its events."""
 
     is_trace: bool
@@ -24,17 +24,17 @@ class _Head(NamedTuple):
     rank: int | None = None
 
 
-def begins_as_trace(file: Path) -> bool:
+def starts_as_trace(file: Path) -> bool:
     """Whether a file begins as a PyTorch-profiler trace; the rest of it is not read."""
-    return _head_of(file).is_trace
+    return _header_of(file).is_trace
 
 
-def _holds(path: Path) -> bool:
-    return path.is_file() and begins_as_trace(path)
+def _matches(path: Path) -> bool:
+    return path.is_file() and starts_as_trace(path)
 
 
 def _is_copy(path: Path) -> bool:
-    return _head_of(path).is_copy
+    return _header_of(path).is_copy
 
 
 def _load(path: Path, rank: int, _process: int | None, on_read: OnRead | None) -> Trace:
@@ -47,10 +47,10 @@ def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
 
 def _rank_in(path: Path, rest: Callable[[], Metadata]) -> int | None:
     """Rank in ``distributedInfo``, which stands before the events or behind them."""
-    head = _head_of(path)
-    if not head.is_trace:
+    header = _header_of(path)
+    if not header.is_trace:
         EventText(path).header()  # says why
-    return _distributed_rank(rest()) if head.rank is None else head.rank
+    return _distributed_rank(rest()) if header.rank is None else header.rank
 
 
 def _distributed_rank(metadata: Metadata) -> int | None:
@@ -59,13 +59,13 @@ def _distributed_rank(metadata: Metadata) -> int | None:
     return int(str(rank)) if str(rank).isdigit() else None
 
 
-def _head_of(path: Path) -> _Head:
+def _header_of(path: Path) -> _Header:
     state = path.stat()
-    return _read_head(path, state.st_size, state.st_mtime_ns)
+    return _read_header(path, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=1024)
-def _read_head(path: Path, _size: int, _changed_ns: int) -> _Head:
+def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
     """Read what stands before the events once for as long as the file is the same.
 
     It is asked for several times while a folder is opened, and a gzip file takes milliseconds.
@@ -74,15 +74,15 @@ def _read_head(path: Path, _size: int, _changed_ns: int) -> _Head:
     try:
         metadata = text.header()
     except TraceFormatError:
-        return _Head(is_trace=False)
-    return _Head(is_trace=True, is_copy=is_derived(text.head), rank=_distributed_rank(metadata))
+        return _Header(is_trace=False)
+    return _Header(is_trace=True, is_copy=is_derived(text.head), rank=_distributed_rank(metadata))
 
 
 KINETO: Final = Format(
     name="KINETO",
     noun="a PyTorch-profiler trace",
     example="a PyTorch-profiler file (*.json, *.json.gz)",
-    holds=_holds,
+    matches=_matches,
     load=_load,
     find_ranks=_find_ranks,
     suffixes=(".json", ".json.gz", ".gz"),

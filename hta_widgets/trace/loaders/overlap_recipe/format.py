@@ -23,7 +23,7 @@ _SUFFIX = ".parquet"
 _DESCRIPTION = ".nsys-analysis"
 
 
-def _holds(path: Path) -> bool:
+def _matches(path: Path) -> bool:
     if path.is_dir():
         return is_recipe_folder(path)
     with path.open("rb") as file:
@@ -66,7 +66,7 @@ OVERLAP_RECIPE: Final = Format(
     name="NSYS_RECIPE",
     noun="an output folder of the Nsight Systems overlap recipe",
     example="a folder of the overlap recipe",
-    holds=_holds,
+    matches=_matches,
     load=_load,
     find_ranks=_find_ranks,
     refuse=_refuse,

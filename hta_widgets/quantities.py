@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+NS_PER_US = 1000
 UNDEFINED = "n/a"
 _SIGNIFICANT_DIGITS = 3
 
@@ -47,6 +48,18 @@ def duration(ns: float) -> str:
     return f"{number(ns / unit.ns)} {unit.symbol}"
 
 
+def exact_microseconds(ns: int) -> str:
+    """Write a time in µs with all its digits.
+
+    Examples
+    --------
+    >>> exact_microseconds(1234567), exact_microseconds(-1)
+    ('1234.567', '-0.001')
+    """
+    whole, rest = divmod(abs(ns), NS_PER_US)
+    return f"{'-' if ns < 0 else ''}{whole}.{rest:03d}"
+
+
 def percent(value: float) -> str:
     """Write a percentage.
 
@@ -59,7 +72,7 @@ def percent(value: float) -> str:
 
 
 def data_size(size: float) -> str:
-    """Write an amount of data, in decimal units as bandwidths are.
+    """Write an amount of data, in decimal units as bandwidths and disks are.
 
     Examples
     --------

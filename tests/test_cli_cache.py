@@ -73,7 +73,7 @@ def test_clear_leaves_what_is_not_its_own(
     assert text == f"removed 1 trace ({(entry.size + 1000) / 1000:.3g} kB) from {folder}\n"
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     assert sorted(left) == sorted(foreign)
-    assert said(capsys, "--clear").startswith("removed 0 traces (0 bytes)")
+    assert said(capsys, "--clear").startswith("removed 0 traces (0 B)")
 
 
 def test_files_of_others_and_damaged_ones_are_named_as_such(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.duration_categories import (
+    CATEGORY_NAMES,
     Categories,
     categories_of_rank,
     categories_of_ranks,
@@ -36,14 +37,6 @@ _CATEGORY_COLUMNS = (
     *("rank", "category", "side", "count", "total_ns", "max_ns", "min_ns", "mean_ns"),
     *("share_percent", "share_of_side_percent", "not_nested_ns"),
 )
-_NAMES = {
-    "kernel": "kernels",
-    "memcpy": "copies",
-    "memset": "fills",
-    "graph": "graph launches",
-    "runtime": "runtime calls",
-    "driver": "driver calls",
-}
 _NESTED = (
     "{} of {} driver calls run inside a runtime call: all shares count their time twice, "
     "not_nested_ns does not"
@@ -270,7 +263,7 @@ def _finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
     heaviest = max(asked, key=lambda row: row["share_percent"])
     durations = categories[heaviest["category"]].durations
     return (
-        f"The heaviest tail is that of the {_NAMES[heaviest['category']]}: the longest "
+        f"The heaviest tail is that of the {CATEGORY_NAMES[heaviest['category']]}: the longest "
         f"{share_asked} ({heaviest['k']:,} of {durations.count:,}) "
         f"{'takes' if heaviest['k'] == 1 else 'take'} "
         f"{in_percent(heaviest['share_percent'])} of their time, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+from hta_widgets.quantities import data_size
 from hta_widgets.trace.cache.files import (
     OFF,
     SIZE_VARIABLE,
@@ -19,8 +20,6 @@ from hta_widgets.trace.ranks.cache import describe_entry
 SHOWN_AT_MOST = 10
 
 _IS_OFF = f"The cache is off ({VARIABLE}={OFF}): nothing is read from it or written to it.\n"
-_UNITS = ("bytes", "kB", "MB", "GB")
-_STEP = 1000
 
 
 def shown(folder: Path | None) -> str:
@@ -35,7 +34,7 @@ def shown(folder: Path | None) -> str:
         return _IS_OFF
     found = entries(folder)
     total = sum(entry.size for entry in found)
-    size = f"{bytes_in_words(total)} of at most {bytes_in_words(size_limit())}"
+    size = f"{data_size(total)} of at most {data_size(size_limit())}"
     lines = [
         f"folder  {_printable(str(folder))}  ({VARIABLE})",
         f"traces  {len(found)}",
@@ -55,25 +54,10 @@ def cleared(folder: Path | None) -> str:
     there = len(entries(folder))
     removed = clear(folder)
     left = len(entries(folder))
-    words = f"removed {_traces(there - left)} ({bytes_in_words(removed)}) from {folder}"
+    words = f"removed {_traces(there - left)} ({data_size(removed)}) from {folder}"
     if left:
         words += f"; {left} could not be removed (in use, or no permission)"
     return _printable(words) + "\n"
-
-
-def bytes_in_words(size: int) -> str:
-    """Write a size with three digits.
-
-    Examples
-    --------
-    >>> [bytes_in_words(size) for size in (12, 1_234, 56_789_000, 20 * 10**9)]
-    ['12 bytes', '1.23 kB', '56.8 MB', '20 GB']
-    """
-    value, power = float(size), 0
-    while value >= _STEP and power < len(_UNITS) - 1:
-        value /= _STEP
-        power += 1
-    return f"{value:.3g} {_UNITS[power]}" if value < _STEP else f"{value:,.0f} {_UNITS[power]}"
 
 
 def _traces(count: int) -> str:
@@ -83,7 +67,7 @@ def _traces(count: int) -> str:
 def _line(entry: CacheEntry) -> str:
     used = datetime.fromtimestamp(entry.used_s).astimezone()
     trace = _printable(describe_entry(entry))
-    return f"{used:%Y-%m-%d %H:%M}  {bytes_in_words(entry.size):>11}  {trace}"
+    return f"{used:%Y-%m-%d %H:%M}  {data_size(entry.size):>11}  {trace}"
 
 
 def _printable(text: str) -> str:

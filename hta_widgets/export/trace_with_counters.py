@@ -15,6 +15,7 @@ from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import ParameterError, TraceFormatError
 from hta_widgets.export.extended_trace import BETWEEN, path_beside, write_extended
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
+from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.load import base_ns
 from hta_widgets.trace.loaders.kineto.mark import is_derived
@@ -27,7 +28,6 @@ BANDWIDTH_COUNTER = "Memcpy BW"
 
 _ENDING = (".gz", ".json")
 _EVENTS_AT_A_TIME = 20_000
-_NS_PER_US = 1000
 _log = logging.getLogger(__name__)
 
 _AsText: TypeAlias = Callable[[pd.DataFrame, list[str], list[str]], Iterator[str]]
@@ -126,7 +126,7 @@ def _pieces(changes: pd.DataFrame, shift_ns: int, as_text: _AsText) -> Iterator[
     """JSON of the changes, with times on the clock of the file."""
     for first in range(0, len(changes), _EVENTS_AT_A_TIME):
         part = changes.iloc[first : first + _EVENTS_AT_A_TIME]
-        times = [_microseconds(ns + shift_ns) for ns in part["time_ns"].tolist()]
+        times = [exact_microseconds(ns + shift_ns) for ns in part["time_ns"].tolist()]
         pids = part["pid"].tolist()
         as_json = {pid: json.dumps(pid) for pid in set(pids)}
         texts = as_text(part, [as_json[pid] for pid in pids], times)
@@ -149,15 +149,3 @@ def _bandwidth_events(changes: pd.DataFrame, pids: list[str], times: list[str]) 
             f'{{"ph": "C", "name": "{name}", "pid": {pid}, "ts": {ts}, '
             f'"args": {{"{BANDWIDTH_COUNTER}": {value!r}}}}}'
         )
-
-
-def _microseconds(ns: int) -> str:
-    """Exact decimal text.
-
-    Examples
-    --------
-    >>> _microseconds(1234567), _microseconds(-1)
-    ('1234.567', '-0.001')
-    """
-    whole, rest = divmod(abs(ns), _NS_PER_US)
-    return f"{'-' if ns < 0 else ''}{whole}.{rest:03d}"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.compare import Compare
 from hta_widgets.analyses.compare.kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.analyses.shared.duration_categories import category_label
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, Trace, trace
 from hta_widgets.figures.base.style import (
@@ -45,14 +46,6 @@ _TIME_NAMES = {
     "exposed_communication": "Exposed communication",
 }
 _BAR_WIDTH = 0.75
-_CATEGORY_NAMES = {
-    "kernel": "Kernels",
-    "memcpy": "Copies",
-    "memset": "Fills",
-    "graph": "Graph launches",
-    "runtime": "Runtime calls",
-    "driver": "Driver calls",
-}
 _TAIL_MARKERS = {
     1: ("circle", NEUTRAL),
     5: ("square", "#0072B2"),
@@ -214,7 +207,7 @@ def tails(result: Compare) -> Drawing:
         shapes=[_line_at_one()],
         xaxis=axis(
             tickvals=list(range(len(categories))),
-            ticktext=[_CATEGORY_NAMES[each] for each in categories],
+            ticktext=[category_label(each) for each in categories],
             range=[-0.5, max(len(categories), 1) - 0.5],
             showgrid=False,
         ),
@@ -238,7 +231,7 @@ def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place:
 
 def _tail_hover(row: Row) -> str:
     return (
-        f"{_CATEGORY_NAMES[row['category']]}, longest {row['percent']} %<br>"
+        f"{category_label(row['category'])}, longest {row['percent']} %<br>"
         f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) ÷ "
         f"{duration(row['mean_second_ns'])} ({row['k_second']:,} of {row['count_second']:,}) = "
         f"{number(row['ratio_first_to_second'])}"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
+from hta_widgets.analyses.shared.duration_categories import category_label
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, Trace, trace
 from hta_widgets.figures.base.style import (
@@ -23,14 +24,14 @@ from hta_widgets.quantities import duration, percent
 _GPU = TYPE_COLORS["COMPUTATION"]
 _MEMORY = TYPE_COLORS["MEMORY"]
 _LOOKS = {
-    "kernel": ("Kernels", _GPU, "solid"),
-    "memcpy": ("Copies", _MEMORY, "solid"),
-    "memset": ("Fills", _MEMORY, "dot"),
-    "graph": ("Graph launches", TYPE_COLORS["OTHER"], "solid"),
-    "runtime": ("Runtime calls", NEUTRAL, "solid"),
-    "driver": ("Driver calls", NEUTRAL, "dot"),
+    "kernel": (_GPU, "solid"),
+    "memcpy": (_MEMORY, "solid"),
+    "memset": (_MEMORY, "dot"),
+    "graph": (TYPE_COLORS["OTHER"], "solid"),
+    "runtime": (NEUTRAL, "solid"),
+    "driver": (NEUTRAL, "dot"),
 }
-"""Name, colour and dash of each category: what it is decides the colour."""
+"""Colour and dash of each category: what it is decides the colour."""
 
 _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
 
@@ -58,7 +59,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
         x=np.array(share, dtype=float),
         y=np.arange(len(rows)),
         orientation="h",
-        marker={"color": [_LOOKS[row["category"]][1] for row in rows]},
+        marker={"color": [_LOOKS[row["category"]][0] for row in rows]},
         text=[percent(each) for each in share],
         textposition="auto",
         hovertext=[_share_hover(row) for row in rows],
@@ -121,13 +122,13 @@ def _curves(result: DurationTails) -> dict[str, _Curve]:
 
 
 def _label(row: Row, side: str) -> str:
-    name = _LOOKS[row["category"]][0]
+    name = category_label(row["category"])
     return name if side else f"{name} ({row['side']})"
 
 
 def _share_hover(row: Row) -> str:
     return (
-        f"{_LOOKS[row['category']][0]}: {row['count']:,}, {duration(row['total_ns'])}<br>"
+        f"{category_label(row['category'])}: {row['count']:,}, {duration(row['total_ns'])}<br>"
         f"{percent(row['share_of_side_percent'])} of {row['side']} time, "
         f"{percent(row['share_percent'])} of all time<br>"
         f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, mean {duration(row['mean_ns'])}"
@@ -135,7 +136,7 @@ def _share_hover(row: Row) -> str:
 
 
 def _line(curve: _Curve, category: str) -> Trace:
-    name, color, dash = _LOOKS[category]
+    name, (color, dash) = category_label(category), _LOOKS[category]
     return trace(
         "scatter",
         x=curve.events_percent,
@@ -150,7 +151,7 @@ def _line(curve: _Curve, category: str) -> Trace:
 
 
 def _mark(tail: Row, category: str) -> Trace:
-    name, color, _ = _LOOKS[category]
+    name, (color, _) = category_label(category), _LOOKS[category]
     text = (
         f"{name}<br>The longest {percent(tail['percent'])}, {tail['k']:,} of them: "
         f"{percent(tail['share_percent'])} of the time<br>mean {duration(tail['mean_ns'])}, at "

@@ -9,7 +9,6 @@ import pandas as pd
 
 from hta_widgets.trace.cache.derived_columns import Columns
 
-NS_PER_US = 1000
 _DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.analyses.cupti_counters import CuptiCounters
-from hta_widgets.hta_tables import NS_PER_US
+from hta_widgets.quantities import NS_PER_US
 
 CATEGORY = "cuda_profiler_range"
 _PLACE = ["index", "cat", "name", "pid", "tid", "ts", "dur"]

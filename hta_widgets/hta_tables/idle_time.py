@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.hta_tables import NS_PER_US
+from hta_widgets.quantities import NS_PER_US
 
 _ALWAYS = "other"
 _STATISTICS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.hta_tables import NS_PER_US
+from hta_widgets.quantities import NS_PER_US
 
 
 def kernel_sequences(result: KernelSequences) -> pd.DataFrame:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hta_widgets.analyses.launch_stats.launched_work import LaunchedWork
-from hta_widgets.hta_tables import NS_PER_US, tables_of
+from hta_widgets.hta_tables import tables_of
+from hta_widgets.quantities import NS_PER_US
 
 
 def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
-from hta_widgets.hta_tables import NS_PER_US, device_column
+from hta_widgets.hta_tables import device_column
+from hta_widgets.quantities import NS_PER_US
 
 _PARTS = ("idle_time", "compute_time", "non_compute_time")
 

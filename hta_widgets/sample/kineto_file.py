@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Protocol, TypeAlias
 
 from hta_widgets.atomic_write import atomic_write
+from hta_widgets.quantities import exact_microseconds
 
 BASE_TIME_NS = 1_767_189_312_000_000_000
 MARKER = '"producer": "hta_widgets sample"'
@@ -127,8 +128,8 @@ def complete_event(category: str, name: str, row: Row, span_ns: Span, args: str)
     return (
         f'\n  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", '
         f'"pid": {pid}, "tid": {tid},\n'
-        f'    "ts": {start_ns // 1000}.{start_ns % 1000:03d}, '
-        f'"dur": {duration_ns // 1000}.{duration_ns % 1000:03d},\n'
+        f'    "ts": {exact_microseconds(start_ns)}, '
+        f'"dur": {exact_microseconds(duration_ns)},\n'
         f'    "args": {{\n      {args}\n    }}\n  }},'
     )
 
@@ -139,7 +140,7 @@ def flow_event(phase: str, name: str, number: int, row: Row, time_ns: int) -> st
     pid, tid = row
     return (
         f'\n  {{\n    "ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, '
-        f'"ts": {_microseconds(time_ns)},\n'
+        f'"ts": {exact_microseconds(time_ns)},\n'
         f'    "cat": "{name}", "name": "{name}"{binding}\n  }},'
     )
 
@@ -194,10 +195,10 @@ def footer(
 
 
 def _recording(start_ns: int, end_ns: int) -> str:
-    start = _microseconds(start_ns)
+    start = exact_microseconds(start_ns)
     return (
         f'\n  {{\n    "ph": "X", "cat": "Trace", "ts": {start}, '
-        f'"dur": {_microseconds(end_ns - start_ns)},\n'
+        f'"dur": {exact_microseconds(end_ns - start_ns)},\n'
         '    "pid": "Spans", "tid": "PyTorch Profiler",\n    "name": "PyTorch Profiler (0)",\n'
         '    "args": {\n      "Op count": 0\n    }\n  },'
         f'\n  {{\n    "name": "process_sort_index", "ph": "M", "ts": {start},\n'
@@ -206,7 +207,7 @@ def _recording(start_ns: int, end_ns: int) -> str:
         '\n  {\n    "name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g",\n'
         f'    "pid": "Traces", "tid": "Trace PyTorch Profiler", "ts": {start}\n  }},'
         '\n  {\n    "name": "Record Window End", "ph": "i", "s": "g",\n'
-        f'    "pid": "", "tid": "", "ts": {_microseconds(end_ns)}\n  }}\n  ],'
+        f'    "pid": "", "tid": "", "ts": {exact_microseconds(end_ns)}\n  }}\n  ],'
         '\n  "traceName": "/tmp/sample.json"\n}'
     )
 
@@ -227,13 +228,9 @@ def _thread_rows(pid: int, tid: int, name: str, time_ns: int) -> str:
 
 def _metadata(kind: str, pid: int, tid: int, args: str, time_ns: int) -> str:
     return (
-        f'\n  {{\n    "name": "{kind}", "ph": "M", "ts": {_microseconds(time_ns)}, '
+        f'\n  {{\n    "name": "{kind}", "ph": "M", "ts": {exact_microseconds(time_ns)}, '
         f'"pid": {pid}, "tid": {tid},\n    "args": {{\n      {args}\n    }}\n  }},'
     )
-
-
-def _microseconds(time_ns: int) -> str:
-    return f"{time_ns // 1000}.{time_ns % 1000:03d}"
 
 
 def _compressed(file: IO[bytes], level: int) -> gzip.GzipFile:

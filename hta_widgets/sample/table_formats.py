@@ -14,6 +14,7 @@ from pyarrow import csv, parquet
 from hta_widgets.atomic_write import atomic_folder
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, distinct_times
+from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.kernels import KernelType
@@ -29,7 +30,6 @@ CUPTI_FILES: Final = {
 SEGMENTS: Final = ("Empty", "Compute", "Communicate", "Overlap")
 """By what runs: bit 0 is computation, bit 1 communication."""
 
-_NS_PER_US = 1000
 _CALLS = (Kind.RUNTIME, Kind.DRIVER)
 
 
@@ -127,7 +127,7 @@ def _bytes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _microseconds(times_ns: NDArray[np.int64]) -> list[str]:
-    return [f"{ns // _NS_PER_US}.{ns % _NS_PER_US:03d}" for ns in times_ns.tolist()]
+    return [exact_microseconds(ns) for ns in times_ns.tolist()]
 
 
 def _segments(job: Job, rank: int) -> pa.Table:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.shared.duration_categories import (
-    CATEGORIES,
+    CATEGORY_NAMES,
     DurationCategory,
     categories_of_ranks,
 )
@@ -124,7 +124,7 @@ def compared_tails(
         {"category": category, "percent": percent}
         | _tail(of_jobs[0].get(category), percent, "first")
         | _tail(of_jobs[1].get(category), percent, "second")
-        for category in CATEGORIES
+        for category in CATEGORY_NAMES
         if any(category in categories for categories in of_jobs)
         for percent in PERCENTAGES
     ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from hta_widgets.errors import ParameterError
-
-NS_PER_US = 1000
+from hta_widgets.quantities import NS_PER_US
 
 
 def cutoff_ns(parameter: str, microseconds: float) -> int:

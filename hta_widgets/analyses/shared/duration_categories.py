@@ -19,12 +19,15 @@ HOST = "host"
 
 Rows = NDArray[np.int64]
 
-_SIDES = {
-    kind.name.lower(): DEVICE if kind in GPU_WORK else HOST
-    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH, Kind.RUNTIME, Kind.DRIVER)
+CATEGORY_NAMES = {
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "fills",
+    "graph": "graph launches",
+    "runtime": "runtime calls",
+    "driver": "driver calls",
 }
-
-CATEGORIES = tuple(_SIDES)
+"""What the events of each category are called; the categories are kinds of events."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +52,19 @@ Categories = dict[str, DurationCategory]
 
 
 def side_of(category: str) -> str:
-    """Tell whether the events of a category run on the device or on the host."""
-    return _SIDES[category]
+    """Where the events of a category run: `DEVICE` or `HOST`."""
+    return DEVICE if Kind[category.upper()] in GPU_WORK else HOST
+
+
+def category_label(category: str) -> str:
+    """Name of a category as axes and legends have it.
+
+    Examples
+    --------
+    >>> category_label("graph")
+    'Graph launches'
+    """
+    return CATEGORY_NAMES[category].capitalize()
 
 
 def categories_of_rank(job: Job, rank: int) -> Categories:
@@ -70,7 +84,7 @@ def _merged_categories(job: Job, ranks: tuple[int, ...]) -> Categories:
 def _categories(rank: Rank) -> Categories:
     events = rank.trace.events
     found = {}
-    for category in CATEGORIES:
+    for category in CATEGORY_NAMES:
         rows = events.rows_of(Kind[category.upper()])
         rows = rows[rank.analysed[rows]]
         if rows.size:
@@ -87,7 +101,7 @@ def _categories(rank: Rank) -> Categories:
 def _together(ranks: Iterable[Categories]) -> Categories:
     every = list(ranks)
     found = {}
-    for category in CATEGORIES:
+    for category in CATEGORY_NAMES:
         if parts := [each[category] for each in every if category in each]:
             found[category] = DurationCategory(
                 durations=SortedDurations.merged(part.durations for part in parts),

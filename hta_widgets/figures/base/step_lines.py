@@ -15,14 +15,13 @@ from hta_widgets.figures.base.drawing import Drawing, Trace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import time_unit
+from hta_widgets.quantities import NS_PER_US, time_unit
 
 POINTS_AT_MOST = 2400
 STRIPS_AT_MOST = 8
 ZOOM = {"zoom": "window_us"}
 """A zoom sets the parameter `window_us` to the range of the x axis, which is in µs."""
 
-_NS_PER_US = 1000
 _STRIP_HEIGHT = 76
 _AXES_HEIGHT = 60
 _LABEL_HEIGHT = 20
@@ -111,7 +110,7 @@ def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
 
 def _stretch(lines: Sequence[StepLine], window_us: Sequence[float]) -> _Stretch:
     if len(window_us):
-        start_ns, end_ns = (round(us * _NS_PER_US) for us in window_us)
+        start_ns, end_ns = (round(us * NS_PER_US) for us in window_us)
         return _Stretch(start_ns, max(start_ns + 1, end_ns))
     drawn = [line.time_ns for line in lines if line.time_ns.size]
     if not drawn:
@@ -144,7 +143,7 @@ def _trace(line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, plac
         values = np.append(values, values[-1])
     return trace(
         "scatter",
-        x=time_ns / _NS_PER_US,
+        x=time_ns / NS_PER_US,
         y=values,
         name=name,
         mode="lines",
@@ -208,8 +207,8 @@ def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
     ticks, decimals = _ticks(start_ns / unit.ns, end_ns / unit.ns)
     return axis(
         f"Time ({unit.symbol}) · {caption}",
-        range=[start_ns / _NS_PER_US, end_ns / _NS_PER_US],
-        tickvals=[tick * unit.ns / _NS_PER_US for tick in ticks],
+        range=[start_ns / NS_PER_US, end_ns / NS_PER_US],
+        tickvals=[tick * unit.ns / NS_PER_US for tick in ticks],
         ticktext=[f"{tick:,.{decimals}f}" for tick in ticks],
         fixedrange=False,
         anchor=_axis_id(max(strips - 1, 0)),

@@ -109,3 +109,14 @@ class EventBlocks:
             columns[column] = values if texts is None else TextColumn(values, tuple(texts))
         rows.sort()
         return SideTable(rows, columns)
+
+
+def transfer_columns(transferred: NDArray[np.int64], duration_ns: Times) -> dict[str, Values]:
+    """Columns of the side table ``transfers``, for exports that state bytes but no bandwidth.
+
+    Bytes are `ABSENT`, and bandwidths (GB/s) NaN, where they are not known.
+    """
+    gb_per_s = np.full(transferred.size, np.nan)
+    known = (transferred >= 0) & (duration_ns > 0)
+    np.divide(transferred, duration_ns, out=gb_per_s, where=known)
+    return {"bytes": np.maximum(transferred, ABSENT), "bandwidth_gb_per_s": gb_per_s}

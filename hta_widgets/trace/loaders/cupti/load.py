@@ -24,7 +24,7 @@ from hta_widgets.trace.loaders.cupti.csv_table import (
     nanoseconds,
     whole_numbers,
 )
-from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values
+from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.loaders.timestamps import UNREADABLE
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
@@ -228,7 +228,7 @@ def _add(
     shown = [api_name(text) if kind in LAUNCH_CALLS else demangled(text) for text in texts]
     side: dict[str, dict[str, Values]] = {}
     if kind in (Kind.MEMCPY, Kind.MEMSET) and "bytes" in columns:
-        side["transfers"] = _transfers(whole_numbers(columns["bytes"]), duration_ns)
+        side["transfers"] = transfer_columns(whole_numbers(columns["bytes"]), duration_ns)
     if kind is Kind.KERNEL and any(map(is_mangled, texts)):
         mangled = [text if is_mangled(text) else "" for text in texts]
         side["mangled"] = {"mangled": [mangled[code] for code in codes]}
@@ -241,13 +241,6 @@ def _ids(columns: Mapping[str, pa.Array]) -> dict[str, NDArray[np.int64] | int]:
     ids |= {key: whole_numbers(columns[key]) for key in _IDS if key in columns}
     ids["stream"] = np.where(np.equal(ids["stream"], _NO_STREAM), ABSENT, ids["stream"])
     return ids
-
-
-def _transfers(transferred: NDArray[np.int64], duration_ns: Times) -> dict[str, Values]:
-    known = (transferred >= 0) & (duration_ns > 0)
-    speed = np.full(transferred.size, np.nan)
-    np.divide(transferred, duration_ns, out=speed, where=known)
-    return {"bytes": transferred, "bandwidth_gb_per_s": speed}
 
 
 def _mended(events: Events, first_ns: int, exact: Iterable[Kind]) -> tuple[Events, int, bool]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.trace.loaders.columns import ABSENT, Columns
-from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values
+from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.loaders.nsys.names import (
     copy_name,
     fill_name,
@@ -132,12 +132,12 @@ class NsysEvents:
     def _add_copies(self, rows: Columns) -> None:
         copies = self._timed(rows)
         kinds = (copies[column].tolist() for column in ("copyKind", "srcKind", "dstKind"))
-        self._add_work(Kind.MEMCPY, copies, map(copy_name, *kinds), _transfers(copies))
+        self._add_work(Kind.MEMCPY, copies, map(copy_name, *kinds), _transfer_side(copies))
 
     def _add_fills(self, rows: Columns) -> None:
         fills = self._timed(rows)
         names = map(fill_name, fills["memKind"].tolist())
-        self._add_work(Kind.MEMSET, fills, names, _transfers(fills))
+        self._add_work(Kind.MEMSET, fills, names, _transfer_side(fills))
 
     def _add_syncs(self, rows: Columns) -> None:
         syncs = self._timed(rows)
@@ -266,9 +266,5 @@ def _launches(rows: Columns) -> NDArray[np.int64]:
     return (rows["correlationId"] << _CORRELATION_SHIFT) | process
 
 
-def _transfers(rows: Columns) -> dict[str, dict[str, Values]]:
-    duration = rows["end"] - rows["start"]
-    size = np.maximum(rows["bytes"], ABSENT)
-    bandwidth = np.full(size.size, np.nan)
-    np.divide(size, duration, out=bandwidth, where=(size >= 0) & (duration > 0))
-    return {"transfers": {"bytes": size, "bandwidth_gb_per_s": bandwidth}}
+def _transfer_side(rows: Columns) -> dict[str, dict[str, Values]]:
+    return {"transfers": transfer_columns(rows["bytes"], rows["end"] - rows["start"])}

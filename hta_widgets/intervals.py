@@ -91,7 +91,7 @@ class Intervals:
         return int(self.ends[-1] - self.starts[0]) if len(self) else 0
 
     def covers(self, times: Times) -> NDArray[np.bool_]:
-        """Tell for each time (ns) whether it is covered."""
+        """Whether each of some times (ns) is covered."""
         opened = np.searchsorted(self.starts, times, side="right")
         closed = np.searchsorted(self.ends, times, side="right")
         return np.asarray(opened > closed)

@@ -61,7 +61,7 @@ class CuptiCounters(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class _OfRank:
+class _RankCounters:
     """What one rank has."""
 
     ranges: pd.DataFrame
@@ -105,7 +105,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
         counters=counters,
         ranges=table,
         operators=_by_operator(table, counters),
-        finding=_finding(table, counters, chosen),
+        finding=_counter_finding(table, counters, chosen),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.COUNTERS),
@@ -114,7 +114,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     )
 
 
-def _measured(rank: Rank, origin_ns: int) -> _OfRank:
+def _measured(rank: Rank, origin_ns: int) -> _RankCounters:
     events, offset_ns = rank.trace.events, rank.trace.origin_ns - origin_ns
     rows = events.rows_of(Kind.PROFILER_RANGE)
     launches, notices = _launches(rank, rows)
@@ -136,7 +136,7 @@ def _measured(rank: Rank, origin_ns: int) -> _OfRank:
         }
     )
     values = _counter_values(events, rows)
-    return _OfRank(pd.concat([table, values], axis=1), tuple(values.columns), tuple(notices))
+    return _RankCounters(pd.concat([table, values], axis=1), tuple(values.columns), tuple(notices))
 
 
 def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
@@ -232,7 +232,7 @@ def _sums_at_level(table: pd.DataFrame, counters: Sequence[str], level: str) -> 
     return sums[list(_OPERATOR_COLUMNS)]
 
 
-def _finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequence[int]) -> str:
+def _counter_finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequence[int]) -> str:
     where = f"rank{'s' if len(ranks) > 1 else ''} {number_ranges(ranks)}"
     if table.empty:
         return (

@@ -68,8 +68,8 @@ class DurationTails(Result):
         of them), ``note``. Where ``k`` is 0, these three are undefined (NaN, NA), and the note says
         how many events it takes.
     curves : DataFrame
-        For each category, over all the ranks: ``category``, ``events_percent`` (ascending),
-        ``time_percent`` (share of the category's time in so many of its longest events).
+        For each category, over all the ranks: ``category``, ``events_percent`` (of its events, the
+        longest ones; ascending), ``time_percent`` (of its time, in these events).
     percent : float
         The percentage asked for, rounded to a multiple of 0.1.
     """
@@ -113,11 +113,11 @@ def duration_tails(
         tails=tails,
         curves=job.remember(_curves, chosen).copy(),
         percent=tenths / 10,
-        finding=_finding(together, tails, tenths),
+        finding=_tail_finding(together, tails, tenths),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *_notices(job, chosen),
+            *_nested_call_notices(job, chosen),
         ),
     )
 
@@ -145,7 +145,7 @@ def defined_tails(tails: pd.DataFrame, percent: float) -> list[Row]:
 
 
 def _tenths(percent: float) -> int:
-    """Whole tenths of a per cent, with which numbers of events are reckoned exactly."""
+    """Whole tenths of a per cent, which give exact numbers of events."""
     if not math.isfinite(percent) or not 1 <= (tenths := round(10 * percent)) <= _ALL_TENTHS:
         msg = f"percent is {percent}; it is a percentage of events, from 0.1 to 100"
         raise ParameterError(msg)
@@ -240,7 +240,7 @@ def _curve(category: str, durations: SortedDurations) -> pd.DataFrame:
     )
 
 
-def _notices(job: Job, chosen: Iterable[int]) -> list[str]:
+def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
     drivers = {rank: categories_of_rank(job, rank).get("driver") for rank in chosen}
     notices = {
         rank: [Notice(_NESTED, (calls.nested, calls.durations.count))]
@@ -250,7 +250,7 @@ def _notices(job: Job, chosen: Iterable[int]) -> list[str]:
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
+def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
     if not categories:
         return "No kernels, copies or calls of the CPU were recorded on these ranks."
     share_asked = in_percent(tenths / 10)

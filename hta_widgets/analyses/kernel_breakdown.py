@@ -57,7 +57,7 @@ class KernelBreakdown(Result):
     every_kernel: pd.DataFrame
 
 
-class _OfRank(NamedTuple):
+class _RankKernels(NamedTuple):
     """What no parameter changes on one rank: statistics of each kernel, and time (ns)."""
 
     kernels: _Columns
@@ -83,7 +83,7 @@ def kernel_breakdown(
         Share of the time of each type, on each rank, that the named kernels have to reach: the
         fewest longest-running kernels that reach it are named. 1 names all.
     num_kernels : int
-        At most so many are named, even if `duration_ratio` is not reached. The rest is one row
+        Most kernels that are named, even if `duration_ratio` is not reached. The rest is one row
         ``others``.
     include_memory_kernels : bool
         Include copies and fills.
@@ -101,7 +101,7 @@ def kernel_breakdown(
     """
     _check(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
-    of_ranks = job.reduce(_of_rank, chosen).values()
+    of_ranks = job.reduce(_kernels_of_rank, chosen).values()
     statistics = {
         name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS
     }
@@ -114,7 +114,7 @@ def kernel_breakdown(
         types=table,
         kernels=pd.DataFrame(_folded(statistics, duration_ratio, num_kernels)),
         every_kernel=every_kernel,
-        finding=_finding(table, every_kernel),
+        finding=_kernel_finding(table, every_kernel),
         notices=(*job.notices_for(chosen), *job.lacking(chosen, Recorded.KERNELS)),
     )
 
@@ -128,8 +128,8 @@ def _check(duration_ratio: float, num_kernels: int) -> None:
         raise ParameterError(msg)
 
 
-def _of_rank(rank: Rank) -> _OfRank:
-    return _OfRank(_launch_statistics(rank), _time_by_combination(rank))
+def _kernels_of_rank(rank: Rank) -> _RankKernels:
+    return _RankKernels(_launch_statistics(rank), _time_by_combination(rank))
 
 
 def _time_by_combination(rank: Rank) -> Times:
@@ -212,7 +212,7 @@ def _first_of_each_type(statistics: _Columns) -> NDArray[np.int64]:
 
 
 def _time_to_reach(totals: Times, ratio: float) -> Times:
-    """Time (ns) that is the given share of each total, rounded up, reckoned exactly."""
+    """Time (ns) that is the given share of each total, rounded up, without the error of floats."""
     share = Fraction(str(ratio))
     return np.array([math.ceil(share * total) for total in totals.tolist()], dtype=np.int64)
 
@@ -261,7 +261,7 @@ def totals_over_ranks(every_kernel: pd.DataFrame) -> dict[tuple[str, str], Kerne
     return totals
 
 
-def _finding(types: pd.DataFrame, every_kernel: pd.DataFrame) -> str:
+def _kernel_finding(types: pd.DataFrame, every_kernel: pd.DataFrame) -> str:
     if every_kernel.empty:
         return "No kernels were recorded on these ranks."
     by_kernel = totals_over_ranks(every_kernel)

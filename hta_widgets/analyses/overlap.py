@@ -58,7 +58,9 @@ def overlap(job: Job, ranks: Iterable[int] | None = None) -> Overlap:
     table["overlap_percent"] = (
         100 * table["overlap_time_ns"] / communication.where(communication > 0)
     )
-    return Overlap(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
+    return Overlap(
+        ranks=table, finding=_communication_finding(table), notices=job.notices_for(chosen)
+    )
 
 
 def _rows(rank: Rank) -> list[dict[str, int]]:
@@ -88,7 +90,7 @@ def _time_of_both(one: Intervals, other: Intervals) -> int:
     return int((many.covered_until(few.ends) - many.covered_until(few.starts)).sum())
 
 
-def _finding(table: pd.DataFrame) -> str:
+def _communication_finding(table: pd.DataFrame) -> str:
     communicating = table[table["communication_time_ns"] > 0]
     if communicating.empty:
         return (

@@ -53,7 +53,9 @@ def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> Temporal
     chosen = job.select_ranks(ranks)
     by_rank = job.reduce(_rows, chosen)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
-    return TemporalBreakdown(ranks=table, finding=_finding(table), notices=job.notices_for(chosen))
+    return TemporalBreakdown(
+        ranks=table, finding=_time_finding(table), notices=job.notices_for(chosen)
+    )
 
 
 def _rows(rank: Rank) -> list[dict[str, int]]:
@@ -77,7 +79,7 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
     }
 
 
-def _finding(table: pd.DataFrame) -> str:
+def _time_finding(table: pd.DataFrame) -> str:
     working = table[table["kernel_time_ns"] > 0]
     if working.empty:
         return "No GPU work was recorded on these ranks."

@@ -80,7 +80,7 @@ def kernel_changes(
     ----------
     result : Compare
     num_kernels : int
-        At most so many bars.
+        Largest number of bars.
     sort_by : {"total", "mean", "count"}
         The change that is drawn.
     selected : str

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time import CATEGORIES, IdleTime
+from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, IdleTime
 from hta_widgets.analyses.shared.rows import Row
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
-    TimeSeries,
+    BarPart,
     rank_emphasis,
     stacked_time_bars,
 )
@@ -25,9 +25,9 @@ STREAMS_AT_MOST = 24
 """Streams with a bar of their own; the rest, least idle, share one."""
 
 _SERIES = (
-    TimeSeries("host_wait", "Host wait", "#D55E00"),
-    TimeSeries("kernel_wait", "Kernel wait", "#F0E442"),
-    TimeSeries("other", "Other", IDLE),
+    BarPart("host_wait", "Host wait", "#D55E00"),
+    BarPart("kernel_wait", "Kernel wait", "#F0E442"),
+    BarPart("other", "Other", IDLE),
 )
 _WHOLE = "idle"
 _KEYS = ["rank", "device", "stream"]
@@ -115,13 +115,13 @@ def _by_cause(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
 
     The rows of `table` come in threes, one for each cause.
     """
-    columns = {key: table[key].to_numpy()[:: len(CATEGORIES)] for key in keys}
+    columns = {key: table[key].to_numpy()[:: len(IDLE_CATEGORIES)] for key in keys}
     of_cause = {
-        " intervals": table["count"].to_numpy().reshape(-1, len(CATEGORIES)),
-        " median": table["median_ns"].to_numpy().reshape(-1, len(CATEGORIES)),
+        " intervals": table["count"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)),
+        " median": table["median_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)),
     }
-    times = table["idle_time_ns"].to_numpy().reshape(-1, len(CATEGORIES))
-    for place, cause in enumerate(CATEGORIES):
+    times = table["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES))
+    for place, cause in enumerate(IDLE_CATEGORIES):
         columns[cause] = times[:, place]
         columns |= {f"{cause}{name}": values[:, place] for name, values in of_cause.items()}
     columns[_WHOLE] = times.sum(axis=1)
@@ -162,15 +162,15 @@ def _labels(rows: list[Row]) -> list[str]:
     return [label(row) for row in rows]
 
 
-def _hover(row: Row, label: str, series: TimeSeries) -> str:
+def _hover(row: Row, label: str, cause: BarPart) -> str:
     where = label if row["folded"] or label.startswith("Rank") else f"Rank {row['rank']} · {label}"
-    whole, part = row[_WHOLE], row[series.column]
+    whole, part = row[_WHOLE], row[cause.column]
     if not whole:
         return f"{where}: never idle"
-    intervals = row[f"{series.column} intervals"]
-    middle = row[f"{series.column} median"]
+    intervals = row[f"{cause.column} intervals"]
+    middle = row[f"{cause.column} median"]
     text = (
-        f"{where}<br>{series.name}: {duration(part)}, {percent(100 * part / whole)} of "
+        f"{where}<br>{cause.name}: {duration(part)}, {percent(100 * part / whole)} of "
         f"{duration(whole)} idle time<br>Intervals: {intervals:,}"
     )
     return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"

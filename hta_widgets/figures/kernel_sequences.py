@@ -26,7 +26,7 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
     ----------
     result : KernelSequences
     top_k : int
-        At most so many sequences.
+        Largest number of sequences.
     as_time : bool
         GPU time instead of the number of occurrences.
     """

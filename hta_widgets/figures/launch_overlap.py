@@ -12,7 +12,7 @@ from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
-    TimeSeries,
+    BarPart,
     rank_axis,
     rank_emphasis,
     rank_gap,
@@ -30,8 +30,8 @@ from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import duration, percent, time_unit
 
 _SERIES = (
-    TimeSeries("hidden_ns", "Hidden behind kernels", OVERLAPPED),
-    TimeSeries("exposed_ns", "Exposed", NEUTRAL),
+    BarPart("hidden_ns", "Hidden behind kernels", OVERLAPPED),
+    BarPart("exposed_ns", "Exposed", NEUTRAL),
 )
 
 

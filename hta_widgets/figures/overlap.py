@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from hta_widgets.analyses.overlap import Overlap
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.base.rank_bars import TimeSeries, stacked_time_bars
+from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
 from hta_widgets.figures.base.style import OVERLAPPED, TYPE_COLORS
 
 _SERIES = (
-    TimeSeries("overlap_time_ns", "Overlapped by computation", OVERLAPPED),
-    TimeSeries("exposed_communication_ns", "Exposed", TYPE_COLORS["COMMUNICATION"]),
+    BarPart("overlap_time_ns", "Overlapped by computation", OVERLAPPED),
+    BarPart("exposed_communication_ns", "Exposed", TYPE_COLORS["COMMUNICATION"]),
 )
 
 

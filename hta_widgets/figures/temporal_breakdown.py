@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.base.rank_bars import TimeSeries, stacked_time_bars
+from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
 from hta_widgets.figures.base.style import IDLE, TYPE_COLORS
 
 _SERIES = (
-    TimeSeries("compute_time_ns", "Compute", TYPE_COLORS["COMPUTATION"]),
-    TimeSeries("non_compute_time_ns", "Non-compute", TYPE_COLORS["COMMUNICATION"]),
-    TimeSeries("idle_time_ns", "Idle", IDLE),
+    BarPart("compute_time_ns", "Compute", TYPE_COLORS["COMPUTATION"]),
+    BarPart("non_compute_time_ns", "Non-compute", TYPE_COLORS["COMMUNICATION"]),
+    BarPart("idle_time_ns", "Idle", IDLE),
 )
 
 

@@ -113,7 +113,7 @@ class KinetoFile:
 
 
 def is_sample_file(path: Path) -> bool:
-    """Tell whether `header` began this file."""
+    """Whether `header` began this file."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return MARKER in file.read(8_192)

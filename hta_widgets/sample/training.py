@@ -56,7 +56,7 @@ class SampleJob:
 
 
 def is_starved(step: int) -> bool:
-    """Tell whether the data loader is late in a step; steps count from 0."""
+    """Whether the data loader is late in a step; steps count from 0."""
     return step % STARVED_EVERY == STARVED_EVERY - 1
 
 

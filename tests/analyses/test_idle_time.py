@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.idle_time import CATEGORIES, gaps, idle_time
+from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, gaps, idle_time
 from hta_widgets.errors import ParameterError, UnknownRankError
 from tests.analyses.generated_jobs import (
     gpu_work,
@@ -37,8 +37,8 @@ def intervals(events, operations, delay):
             )
         )
     rows.sort()
-    found = {cause: [] for cause in CATEGORIES}
-    unknown = dict.fromkeys(CATEGORIES, 0)
+    found = {cause: [] for cause in IDLE_CATEGORIES}
+    unknown = dict.fromkeys(IDLE_CATEGORIES, 0)
     reached = rows[0][2]
     for start, launch, end in rows[1:]:
         if start >= reached:
@@ -53,7 +53,7 @@ def intervals(events, operations, delay):
 def expected_rows(key, events, operations, delay):
     found, unknown = intervals(events, operations, delay)
     total = sum(map(sum, found.values()))
-    for cause in CATEGORIES:
+    for cause in IDLE_CATEGORIES:
         lengths = sorted(found[cause])
         quartiles = (
             statistics.quantiles(lengths, n=4, method="inclusive")

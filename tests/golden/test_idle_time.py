@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.idle_time import CATEGORIES, idle_time
+from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, idle_time
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace_analysis import TraceAnalysis
@@ -39,7 +39,7 @@ def by_stream(job, rank):
     """Idle time (ns) of each stream by cause."""
     table = idle_time(job, [rank]).streams
     return {
-        stream: dict(zip(CATEGORIES, rows["idle_time_ns"].tolist(), strict=True))
+        stream: dict(zip(IDLE_CATEGORIES, rows["idle_time_ns"].tolist(), strict=True))
         for stream, rows in table.groupby("stream", sort=False)
     }
 

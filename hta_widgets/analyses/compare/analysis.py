@@ -129,8 +129,8 @@ def compare(
         first=sides[0].name,
         second=sides[1].name,
         unit=unit,
-        finding=_finding(sides, times, kernels, unit),
-        notices=_notices(sides, per_step=per_step),
+        finding=_comparison_finding(sides, times, kernels, unit),
+        notices=_comparison_notices(sides, per_step=per_step),
     )
 
 
@@ -211,7 +211,7 @@ def job_names(first: Job, second: Job) -> tuple[str, str]:
 
 
 def steps_differ(first: Job, second: Job) -> bool:
-    """Tell whether the ranks of both jobs have ProfilerSteps, and unequal numbers of them."""
+    """Whether the ranks of both jobs have ProfilerSteps, and unequal numbers of them."""
     steps = [recording(job, job.ranks) for job in (first, second)]
     per_rank = {each.steps / each.ranks for each in steps}
     return all(each.all_have_steps for each in steps) and len(per_rank) > 1
@@ -254,7 +254,7 @@ def _unit(sides: _Sides, per: str, *, per_step: bool) -> str:
     return f"per {' and '.join(parts)}" if parts else ""
 
 
-def _notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
+def _comparison_notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
     steps = {side.recording.steps / side.recording.ranks for side in sides}
     have_steps = all(side.recording.all_have_steps for side in sides)
     advice = (
@@ -264,7 +264,9 @@ def _notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
     return (*([advice] if len(steps) > 1 and have_steps and not per_step else []), *said)
 
 
-def _finding(sides: _Sides, times: pd.DataFrame, kernels: pd.DataFrame, unit: str) -> str:
+def _comparison_finding(
+    sides: _Sides, times: pd.DataFrame, kernels: pd.DataFrame, unit: str
+) -> str:
     span = times[times["time"] == "span"]
     first_ns, second_ns = float(span["first_ns"].iloc[0]), float(span["second_ns"].iloc[0])
     idle = [side.name for side, ns in zip(sides, (first_ns, second_ns), strict=True) if not ns]

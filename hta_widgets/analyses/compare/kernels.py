@@ -113,7 +113,7 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
 
 
 def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
-    by_rank = job.reduce(_of_rank, ranks)
+    by_rank = job.reduce(_named_work, ranks)
     found = [named for of_rank in by_rank.values() for named in of_rank]
     table = pd.DataFrame(found, columns=list(_Named._fields))
     by_name = table.groupby(["key", "name", "kernel_type"], as_index=False).sum()
@@ -123,7 +123,7 @@ def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     return totals.astype(dict.fromkeys(_SUMS, np.int64))
 
 
-def _of_rank(rank: Rank) -> list[_Named]:
+def _named_work(rank: Rank) -> list[_Named]:
     work, events = rank.gpu_work, rank.trace.events
     wanted = np.flatnonzero(events.kind[work.rows] != Kind.BUSY)
     keys = [work.name[wanted], work.type[wanted]]

@@ -1,10 +1,10 @@
 """Why GPUs and their streams are idle: the host is late, kernels follow each other, or other."""
 
 from hta_widgets.analyses.idle_time.analysis import (
-    CATEGORIES,
+    IDLE_CATEGORIES,
     IdleTime,
     idle_time,
     stream_idle_time,
 )
 
-__all__ = ["CATEGORIES", "IdleTime", "idle_time", "stream_idle_time"]
+__all__ = ["IDLE_CATEGORIES", "IdleTime", "idle_time", "stream_idle_time"]

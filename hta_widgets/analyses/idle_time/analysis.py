@@ -20,7 +20,7 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
-CATEGORIES = ("host_wait", "kernel_wait", "other")
+IDLE_CATEGORIES = ("host_wait", "kernel_wait", "other")
 _QUARTILES = {"q25_ns": 0.25, "median_ns": 0.5, "q75_ns": 0.75}
 _UNKNOWN_LAUNCHES = (
     "{} of {} idle intervals of streams end with an operation whose launch is not in the trace; "
@@ -93,17 +93,17 @@ def idle_time(
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     chosen = job.select_ranks(ranks)
     wanted = frozenset(streams or ())
-    by_rank = job.reduce(_of_rank, chosen, delay_ns).values()
+    by_rank = job.reduce(_idle_rows_of_rank, chosen, delay_ns).values()
     of_streams = _of_wanted(_table([of_rank for of_rank, _ in by_rank]), wanted)
     of_devices = _table([_of_devices(of_rank) for _, of_rank in by_rank])
     return IdleTime(
         streams=of_streams,
         devices=of_devices,
-        finding=_finding(of_streams, of_devices, wanted),
+        finding=_idle_finding(of_streams, of_devices, wanted),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *_notices(job, of_streams),
+            *_unknown_launch_notices(job, of_streams),
         ),
     )
 
@@ -117,7 +117,7 @@ def stream_idle_time(
 ) -> pd.DataFrame:
     """Break down as `idle_time` does, without the devices: `IdleTime.streams`."""
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
-    by_rank = job.reduce(_of_streams, job.select_ranks(ranks), delay_ns)
+    by_rank = job.reduce(_idle_rows_of_streams, job.select_ranks(ranks), delay_ns)
     return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
 
 
@@ -129,13 +129,13 @@ def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
     return table[table["stream"].isin(streams)].reset_index(drop=True) if streams else table
 
 
-def _of_rank(rank: Rank, delay_ns: int) -> tuple[_Columns, _Columns]:
+def _idle_rows_of_rank(rank: Rank, delay_ns: int) -> tuple[_Columns, _Columns]:
     """Rows of the streams and of the devices of one rank."""
     devices = _rows(rank.trace.rank, rank.remember(device_gaps), delay_ns)
-    return _of_streams(rank, delay_ns), devices
+    return _idle_rows_of_streams(rank, delay_ns), devices
 
 
-def _of_streams(rank: Rank, delay_ns: int) -> _Columns:
+def _idle_rows_of_streams(rank: Rank, delay_ns: int) -> _Columns:
     return _rows(rank.trace.rank, rank.remember(stream_gaps), delay_ns)
 
 
@@ -144,7 +144,7 @@ def _table(parts: Sequence[_Columns]) -> pd.DataFrame:
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
     codes = columns["idle_category"].astype(np.int8)
-    names = pd.Index(CATEGORIES, dtype=object)
+    names = pd.Index(IDLE_CATEGORIES, dtype=object)
     columns["idle_category"] = pd.Categorical.from_codes(codes, names, ordered=True)
     return pd.DataFrame(columns)
 
@@ -153,18 +153,20 @@ def _rows(rank: int, gaps: Gaps, delay_ns: int) -> _Columns:
     """One row per stream, or device, and cause."""
     edges = gaps.category_edges(delay_ns)
     idle_ns = np.diff(gaps.total_ns[edges])
-    whole_ns = np.repeat(idle_ns.reshape(-1, len(CATEGORIES)).sum(axis=1), len(CATEGORIES))
+    whole_ns = np.repeat(
+        idle_ns.reshape(-1, len(IDLE_CATEGORIES)).sum(axis=1), len(IDLE_CATEGORIES)
+    )
     share = np.divide(100 * idle_ns, whole_ns, out=_undefined(idle_ns.size), where=whole_ns > 0)
     return {
         "rank": np.full(idle_ns.size, rank, dtype=np.int64),
-        "device": np.repeat(gaps.device, len(CATEGORIES)),
-        "stream": np.repeat(gaps.stream, len(CATEGORIES)),
-        "idle_category": np.tile(np.arange(len(CATEGORIES), dtype=np.int8), gaps.device.size),
+        "device": np.repeat(gaps.device, len(IDLE_CATEGORIES)),
+        "stream": np.repeat(gaps.stream, len(IDLE_CATEGORIES)),
+        "idle_category": np.tile(np.arange(len(IDLE_CATEGORIES), dtype=np.int8), gaps.device.size),
         "idle_time_ns": idle_ns,
         "idle_percent": share,
         **_statistics(gaps, idle_ns, edges),
         "unknown_launches": gaps.unknown_launches(delay_ns),
-        "span_ns": np.repeat(gaps.span_ns, len(CATEGORIES)),
+        "span_ns": np.repeat(gaps.span_ns, len(IDLE_CATEGORIES)),
     }
 
 
@@ -228,7 +230,7 @@ def _undefined(size: int) -> NDArray[np.float64]:
     return np.full(size, _NO_NUMBER)
 
 
-def _notices(job: Job, streams: pd.DataFrame) -> list[str]:
+def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
     # By `DataFrame.groupby`, each step of a slider would take 3.5 ms instead of 2.4.
     ranks = grouped(streams["rank"].to_numpy())
     unknown = ranks.reduce(np.add, streams["unknown_launches"].to_numpy()).tolist()
@@ -243,14 +245,14 @@ def _notices(job: Job, streams: pd.DataFrame) -> list[str]:
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[int]) -> str:
+def _idle_finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[int]) -> str:
     if devices.empty:
         return "No GPU work was recorded on these ranks."
     if streams.empty:
         return f"No rank has work on stream {', '.join(map(str, sorted(wanted)))}."
-    by_cause = devices["idle_time_ns"].to_numpy().reshape(-1, len(CATEGORIES)).sum(axis=0)
-    span_ns = int(devices["span_ns"].to_numpy()[:: len(CATEGORIES)].sum())
-    idle_ns, gpus = int(by_cause.sum()), len(devices) // len(CATEGORIES)
+    by_cause = devices["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)).sum(axis=0)
+    span_ns = int(devices["span_ns"].to_numpy()[:: len(IDLE_CATEGORIES)].sum())
+    idle_ns, gpus = int(by_cause.sum()), len(devices) // len(IDLE_CATEGORIES)
     who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
     if not idle_ns:
         return f"{who} never idle in {duration(span_ns)}."

@@ -118,17 +118,17 @@ def kernel_sequences(
         sequences=tuple(patterns.sequences),
         every=every,
         long_enough=long_enough,
-        finding=_finding(calls, patterns, every.places.size, asked),
+        finding=_sequence_finding(calls, patterns, every.places.size, asked),
         notices=(
             *job.notices_for([rank]),
             *job.lacking([rank], Recorded.KERNELS, Recorded.OPERATORS),
-            *_notices(names, every.places.size, short, min_pattern_len),
+            *_pattern_notices(names, every.places.size, short, min_pattern_len),
         ),
     )
 
 
 def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
-    """Tell which of the first `top_k` patterns each event of the rank belongs to.
+    """Number of the pattern, one of the first `top_k`, that each event of the rank belongs to.
 
     Returns
     -------
@@ -173,7 +173,9 @@ def _counted(
     return [names[code] for code in codes if names[code] in there], patterns, every
 
 
-def _notices(names: Sequence[str], found: int, short: int, min_pattern_len: int) -> list[str]:
+def _pattern_notices(
+    names: Sequence[str], found: int, short: int, min_pattern_len: int
+) -> list[str]:
     notices = []
     if short:
         notices.append(
@@ -186,7 +188,7 @@ def _notices(names: Sequence[str], found: int, short: int, min_pattern_len: int)
     return notices
 
 
-def _finding(
+def _sequence_finding(
     calls: LaunchingCalls,
     patterns: Patterns,
     found: int,

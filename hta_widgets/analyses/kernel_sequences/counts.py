@@ -151,6 +151,6 @@ def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
         return begin[counts > 0]
     operations = runs(begin, counts)
     occurrence = np.repeat(np.arange(begin.size), counts)
-    stride = calls.gpu_rank.size + 1
-    key = occurrence * stride + calls.gpu_rank[operations]
+    stride = calls.gpu_order.size + 1
+    key = occurrence * stride + calls.gpu_order[operations]
     return np.asarray(operations[np.argsort(key, kind="stable")])

@@ -37,10 +37,10 @@ class LaunchingCalls:
     names : ndarray of int32
         Name code of the call at each place.
     analysed : ndarray of bool
-        Tells which calls take part in the analyses (the step filter).
+        Whether each call takes part in the analyses (the step filter).
     work : GpuWork
         GPU work whose launch is in the trace, in order of the place of its launch.
-    gpu_rank : ndarray of int64
+    gpu_order : ndarray of int64
         Position of each piece of `work` in the order in which the GPU starts.
     first_operation : ndarray of int64
         Position in `work` of the first piece launched at each place or after; one item more than
@@ -55,7 +55,7 @@ class LaunchingCalls:
     names: Codes
     analysed: NDArray[np.bool_]
     work: GpuWork
-    gpu_rank: Rows
+    gpu_order: Rows
     first_operation: Rows
     time_before_ns: Times
     cpu_time_ns: Times
@@ -75,7 +75,7 @@ class LaunchingCalls:
             names=events.name.codes[tree.rows],
             analysed=rank.analysed[tree.rows],
             work=work.take(order),
-            gpu_rank=order,
+            gpu_order=order,
             first_operation=np.concatenate([[0], np.cumsum(per_place)]),
             time_before_ns=np.concatenate([[0], np.cumsum(work.duration_ns[order])]),
             cpu_time_ns=events.duration_ns[tree.rows],

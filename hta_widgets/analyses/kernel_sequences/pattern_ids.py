@@ -10,7 +10,7 @@ from hta_widgets.trace.model.events import Codes
 Rows = NDArray[np.int64]
 
 _SMALL_WORDS = 4
-"""Words up to so many times their number are counted instead of sorted."""
+"""Words less than this many times their number are counted instead of sorted."""
 
 
 def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
@@ -50,6 +50,6 @@ def _renamed(words: Rows) -> Rows:
 
 
 def runs(first: Rows, counts: Rows) -> Rows:
-    """Positions ``first[i], first[i] + 1, ...``, so many as counted, one run after the other."""
+    """Positions ``first[i], first[i] + 1, ...``, ``counts[i]`` of them, one run after the other."""
     before = np.cumsum(counts) - counts
     return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))

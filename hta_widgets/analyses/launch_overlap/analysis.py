@@ -61,7 +61,7 @@ class LaunchOverlap(Result):
     apis_by_kernel: pd.DataFrame
 
 
-class _OfRank(NamedTuple):
+class _RankLaunches(NamedTuple):
     """Tables of one rank, and what its row of `ranks` holds beside the sums over its threads."""
 
     threads: pd.DataFrame
@@ -91,27 +91,27 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    each = [job.rank(rank).remember(_of_rank) for rank in chosen]
+    each = [job.rank(rank).remember(_launches_of_rank) for rank in chosen]
     summary = _summary(chosen, each)
     return LaunchOverlap(
         ranks=summary,
         threads=pd.concat([of_rank.threads for of_rank in each], ignore_index=True),
         launch_apis=pd.concat([of_rank.launch_apis for of_rank in each], ignore_index=True),
         apis_by_kernel=_over_ranks([of_rank.apis_by_kernel for of_rank in each]),
-        finding=_finding(summary),
+        finding=_launch_overlap_finding(summary),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *_notices(job, summary),
+            *_without_launch_notices(job, summary),
         ),
     )
 
 
-def _of_rank(rank: Rank) -> _OfRank:
+def _launches_of_rank(rank: Rank) -> _RankLaunches:
     number = rank.trace.rank
     launches = KernelLaunches.of(rank)
     kernels = _kernels(launches)
-    return _OfRank(
+    return _RankLaunches(
         threads=_threads(number, launches),
         launch_apis=_launch_apis(number, kernels),
         apis_by_kernel=_apis_by_kernel(kernels),
@@ -145,7 +145,7 @@ def _integers(values: Iterable[int]) -> NDArray[np.int64]:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _summary(chosen: Sequence[int], each: Sequence[_OfRank]) -> pd.DataFrame:
+def _summary(chosen: Sequence[int], each: Sequence[_RankLaunches]) -> pd.DataFrame:
     threads = [of_rank.threads for of_rank in each]
     table = pd.DataFrame(
         {
@@ -235,7 +235,7 @@ def _longest_first(table: pd.DataFrame, *names: str) -> pd.DataFrame:
     return table.sort_values(["kernel_time_ns", *names], ascending=ascending, ignore_index=True)
 
 
-def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
+def _without_launch_notices(job: Job, summary: pd.DataFrame) -> list[str]:
     columns = (summary[name].tolist() for name in ("rank", "without_launch", "kernels"))
     notices = {
         rank: [Notice(_WITHOUT_LAUNCH, (without, kernels))]
@@ -245,7 +245,7 @@ def _notices(job: Job, summary: pd.DataFrame) -> list[str]:
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _finding(summary: pd.DataFrame) -> str:
+def _launch_overlap_finding(summary: pd.DataFrame) -> str:
     total = summary.sum()
     launches = int(total["launches"])
     if not launches:

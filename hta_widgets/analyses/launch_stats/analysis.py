@@ -91,7 +91,7 @@ class LaunchStats(Result):
 _Summary = dict[str, Any]
 
 
-class _OfRank(NamedTuple):
+class _RankLaunchStats(NamedTuple):
     """Launches of one rank: `beyond` has the times of each distribution, shortest first."""
 
     work: LaunchedWork
@@ -147,7 +147,7 @@ def launch_stats(
     _check(worst_by, num_worst)
     chosen = job.select_ranks(ranks)
     by_rank = {
-        rank: _of_rank(
+        rank: _launch_stats_of_rank(
             job.rank(rank), cutoffs, worst_by, num_worst, include_memory=include_memory_events
         )
         for rank in chosen
@@ -163,29 +163,29 @@ def launch_stats(
         runtime_cutoff_ns=runtime_ns,
         launch_delay_cutoff_ns=delay_ns,
         work={rank: each.work for rank, each in by_rank.items()},
-        finding=_finding(summary, runtime_ns, delay_ns),
+        finding=_launch_stats_finding(summary, runtime_ns, delay_ns),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
-            *_notices(job, summary),
+            *_without_launch_notices(job, summary),
         ),
     )
 
 
-def _of_rank(
+def _launch_stats_of_rank(
     rank: Rank,
     cutoffs: Mapping[str, int],
     worst_by: str,
     num_worst: int,
     *,
     include_memory: bool,
-) -> _OfRank:
+) -> _RankLaunchStats:
     number = rank.trace.rank
     work = launched_work(rank, include_memory_events=include_memory)
     beyond = _beyond(work, cutoffs)
     apis, launched = rank.remember(_by_api, include_memory=include_memory)
     worst = rank.remember(_worst_of_rank, worst_by, num_worst, include_memory=include_memory)
-    return _OfRank(work, beyond, _summary(number, work, beyond), apis, launched, worst)
+    return _RankLaunchStats(work, beyond, _summary(number, work, beyond), apis, launched, worst)
 
 
 def _check(worst_by: str, num_worst: int) -> None:
@@ -304,7 +304,7 @@ def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bo
     return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
 
 
-def _notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
+def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
     notices = {
         each["rank"]: [Notice(_WITHOUT_LAUNCH, (each["without_launch"],))]
         for each in summary
@@ -313,7 +313,7 @@ def _notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:
+def _launch_stats_finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:
     summed = ("operations", "calls", *DISTRIBUTIONS)
     operations, calls, short, long, late = (sum(each[name] for each in summary) for name in summed)
     if not operations:

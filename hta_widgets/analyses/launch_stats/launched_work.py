@@ -95,7 +95,7 @@ class LaunchedWork:
 
     @cached_property
     def started_before_return(self) -> NDArray[np.bool_]:
-        """Tell which operations start before their call returns."""
+        """Whether each operation starts before its call returns."""
         return np.asarray(self.signed_delay_ns < 0)
 
     @cached_property

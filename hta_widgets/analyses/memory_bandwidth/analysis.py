@@ -66,7 +66,7 @@ class MemoryBandwidth(Result):
     transfers: pd.DataFrame
 
 
-class _OfRank(NamedTuple):
+class _RankBandwidth(NamedTuple):
     """What no parameter changes on one rank."""
 
     changes: pd.DataFrame
@@ -97,13 +97,13 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    by_rank = {rank: _bandwidth_of_rank(job, rank) for rank in chosen}
     transfers = _table(each.rows for each in by_rank.values())
     notices = {rank: each.notices for rank, each in by_rank.items()}
     return MemoryBandwidth(
         changes={rank: each.changes for rank, each in by_rank.items()},
         transfers=transfers,
-        finding=_finding(transfers),
+        finding=_bandwidth_finding(transfers),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -121,11 +121,11 @@ def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:
     return table_of([row for rows in of_ranks for row in rows], _TRANSFERS)
 
 
-def _of_rank(job: Job, rank: int) -> _OfRank:
-    return _OfRank(
+def _bandwidth_of_rank(job: Job, rank: int) -> _RankBandwidth:
+    return _RankBandwidth(
         changes=bandwidth_changes_table(job, rank),
         rows=_rows_of(job, rank),
-        notices=_notices(transfers_of(job.rank(rank))),
+        notices=_unknown_bandwidth_notices(transfers_of(job.rank(rank))),
     )
 
 
@@ -143,7 +143,7 @@ def _rows(rank: Rank, offset_ns: int) -> list[dict[str, object]]:
     ]
 
 
-def _notices(transfers: Transfers) -> tuple[Notice, ...]:
+def _unknown_bandwidth_notices(transfers: Transfers) -> tuple[Notice, ...]:
     unknown = int((transfers.gb_per_s == 0).sum())
     words = "{} of {} copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
     return (Notice(words, (unknown, transfers.gb_per_s.size)),) if unknown else ()
@@ -170,7 +170,7 @@ def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[s
     }
 
 
-def _finding(transfers: pd.DataFrame) -> str:
+def _bandwidth_finding(transfers: pd.DataFrame) -> str:
     if transfers.empty:
         return "No copies or fills were recorded on these ranks."
     moved, operations = int(transfers["bytes"].sum()), int(transfers["operations"].sum())

@@ -19,7 +19,7 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 SHORTEST_NS = 1000
-"""Transfers recorded with a duration of 0 count as so long, as in HTA."""
+"""Duration (ns) that transfers recorded with a duration of 0 get, as in HTA."""
 
 UNKNOWN_COPY = "Memcpy Unknown"
 FILL = "Memset"
@@ -112,8 +112,8 @@ def _transfers(rank: Rank) -> Transfers:
     by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
     duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
     transferred, stated = _recorded(events, work.rows)
-    reckoned = transferred / duration_ns
-    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, reckoned)
+    derived = transferred / duration_ns
+    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, derived)
     return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 

@@ -63,7 +63,7 @@ class QueueLength(Result):
     streams: pd.DataFrame
 
 
-class _OfRank(NamedTuple):
+class _RankQueues(NamedTuple):
     """What no parameter changes on one rank."""
 
     changes: pd.DataFrame
@@ -96,13 +96,13 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    by_rank = {rank: _of_rank(job, rank) for rank in chosen}
+    by_rank = {rank: _queues_of_rank(job, rank) for rank in chosen}
     streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
     notices = {rank: each.notices for rank, each in by_rank.items()}
     return QueueLength(
         changes={rank: each.changes for rank, each in by_rank.items()},
         streams=streams,
-        finding=_finding(streams, any(each.has_work for each in by_rank.values())),
+        finding=_queue_finding(streams, any(each.has_work for each in by_rank.values())),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -111,9 +111,9 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     )
 
 
-def _of_rank(job: Job, rank: int) -> _OfRank:
+def _queues_of_rank(job: Job, rank: int) -> _RankQueues:
     of_rank = job.rank(rank)
-    return _OfRank(
+    return _RankQueues(
         changes=queue_changes_table(job, rank),
         streams=of_rank.remember(_stream_rows),
         notices=of_rank.remember(_queue_notices),
@@ -163,7 +163,7 @@ def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
         yield Notice(words, (early,))
 
 
-def _finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
+def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     if streams.empty and worked:
         return "No GPU operation on these ranks has its launch in the trace."
     if streams.empty:

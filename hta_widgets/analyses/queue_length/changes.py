@@ -126,7 +126,7 @@ def _in_order(
 
 
 def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    """Tell which operations are the first of their launch on their stream."""
+    """Whether each operation is the first of its launch on its stream."""
     begin = np.ones(len(launched), dtype=bool)
     for positions in by_stream:
         launch = launched.launch[positions]

@@ -67,7 +67,7 @@ class RankOverlap(Result):
         ``rank``, ``device``, ``stream``, ``label``, ``node``; ``value``, ``median``, ``mean`` (in
         ns or percent), ``direction`` (``higher`` or ``lower`` than the median, or empty),
         ``compared`` (number of lanes compared; streams only with those of the same number),
-        ``largest_z`` (possible for so many); ``z``, ``modified_z``, ``leave_one_out_t`` and
+        ``largest_z`` (the largest possible); ``z``, ``modified_z``, ``leave_one_out_t`` and
         ``critical_t``, each with its verdict (``Outlier``, ``Likely`` or empty) in ``verdict_z``,
         ``verdict_modified_z`` and ``verdict_t``; ``verdict`` (by the modified z, of fewer than
         five lanes by t); ``node_median`` (of the lane's node; NaN where it is not known). All
@@ -164,7 +164,7 @@ def _compare(job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool) 
     notices = (
         *job.notices_for(ranks),
         *(job.lacking(ranks, Recorded.KERNELS) if by != RANK else ()),
-        *_notices(job, source, lanes, by),
+        *_rank_overlap_notices(job, source, lanes, by),
     )
     return _Compared(
         source, lanes, outliers, nodes, finding_on(lanes, outliers, nodes, by), notices
@@ -228,7 +228,7 @@ def _comparable(table: pd.DataFrame, by: str) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(measured & (kind == each)) for each in np.unique(kind[measured])]
 
 
-def _notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str) -> list[str]:
+def _rank_overlap_notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str) -> list[str]:
     by_rank: dict[int, list[Notice]] = {}
     for lane in source.lanes:
         by_rank.setdefault(lane.rank, []).extend(_lane_notices(lane, by))

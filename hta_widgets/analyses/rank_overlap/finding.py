@@ -1,4 +1,4 @@
-"""Say in one sentence which ranks stand out."""
+"""The finding: which ranks stand out, in one sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lane_names(lanes: pd.DataFrame) -> list[str]:
 
 
 def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame, by: str) -> str:
-    """Say which node or lane stands out, and how, or that none does.
+    """Which node or lane stands out, and how, or that none does.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _score(score: float, rule: str) -> str:
 
 
 def _communicates_less(of: pd.DataFrame, lanes: pd.DataFrame, flagged: pd.DataFrame) -> bool:
-    """Tell whether others wait: communication is short, and not because it is overlapped."""
+    """Whether others wait: communication is short, and not because it is overlapped."""
     exposed = flagged[flagged["column"] == "communicate_percent"]
     communication = lanes[_COMMUNICATION].sum(axis=1)
     less = communication.median() - communication[of.index].median()

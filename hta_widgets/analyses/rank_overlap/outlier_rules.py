@@ -47,7 +47,7 @@ def z_scores(values: Floats) -> Floats:
 
 
 def largest_z(count: int) -> float:
-    """Largest possible absolute z-score among so many values: ``(n - 1) / √n``.
+    """Largest possible absolute z-score among ``n`` values: ``(n - 1) / √n``.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def leave_one_out_t(values: Floats) -> Floats:
 
 @cache
 def critical_t(count: int, alpha: float = 0.05) -> float:
-    """Value that ``|t|`` of the farthest of so many values exceeds by chance (Grubbs 1950).
+    """Value that ``|t|`` of the farthest of ``n`` values exceeds by chance (Grubbs 1950).
 
     The two-sided quantile of Student's t with n - 2 degrees of freedom at ``alpha / n``; NaN for
     fewer than three values.
@@ -151,7 +151,7 @@ def verdicts_by_t(t: Floats) -> NDArray[np.str_]:
 
 
 def directions(values: Floats) -> NDArray[np.str_]:
-    """Tell whether each value is ``higher`` or ``lower`` than the median; empty where equal."""
+    """On which side of the median each value is: ``higher`` or ``lower``; empty where equal."""
     off = values - np.median(values, axis=0)
     return np.select([off > 0, off < 0], ["higher", "lower"], "")
 

@@ -129,7 +129,7 @@ def _rows_by_thread(events: Events, rows: Rows) -> dict[tuple[int, int], Rows]:
 
 
 def _within(events: Events, inner: Rows, outer: Rows) -> NDArray[np.bool_]:
-    """Tell which of some events begin and end within one of others, which come by start."""
+    """Whether each of some events begins and ends within one of others, which come by start."""
     reached = np.maximum.accumulate(events.end_ns[outer])
     begun = np.searchsorted(events.start_ns[outer], events.start_ns[inner], side="right")
     return np.asarray((begun > 0) & (reached[begun - 1] >= events.end_ns[inner]))

@@ -1,4 +1,4 @@
-"""Tables from rows that were reckoned one by one, and rows of small tables."""
+"""Tables made of rows, and rows of small tables."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SortedDurations:
-    """Distinct durations, longest first, with how many events last at least so long.
+    """Distinct durations, longest first, with the number of events that last at least as long.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SortedDurations:
         Returns
         -------
         time_ns : ndarray of int64
-            Total duration of the so many longest events.
+            Total duration of that many longest events.
         shortest_ns : ndarray of int64
             Duration of the shortest of them.
 

@@ -149,7 +149,7 @@ def four_panes(
 
 
 def _tick_step(count: int) -> int:
-    """Every so many lanes are labelled: a power of two, as GPUs come in such numbers."""
+    """Labels of lanes are this many lanes apart: a power of two, as GPUs come in such numbers."""
     step = 1
     while count > step * _TICKS_AT_MOST:
         step *= 2

@@ -16,7 +16,7 @@ SELECT_RANKS = {"select": "ranks"}
 _TICKS_AT_MOST = 24
 
 
-class TimeSeries(NamedTuple):
+class BarPart(NamedTuple):
     """One part of a stacked bar."""
 
     column: str
@@ -54,7 +54,7 @@ def rank_gap(table: pd.DataFrame) -> float:
 
 def stacked_time_bars(
     table: pd.DataFrame,
-    series: Sequence[TimeSeries],
+    parts: Sequence[BarPart],
     *,
     whole: str,
     whole_name: str,
@@ -66,8 +66,8 @@ def stacked_time_bars(
     Parameters
     ----------
     table : DataFrame
-        Has ``rank``, ``device``, the columns of `series` and `whole`, in ns.
-    series : sequence of TimeSeries
+        Has ``rank``, ``device``, the columns of `parts` and `whole`, in ns.
+    parts : sequence of BarPart
         The parts, from the bottom up.
     whole : str
         Column that the parts add up to.
@@ -80,10 +80,10 @@ def stacked_time_bars(
     """
     unit = time_unit(float(table[whole].max()))
     scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
-    hover = _hover(table, series, whole, whole_name)
+    hover = _hover(table, parts, whole, whole_name)
     bars = [
         _bars(table, each, table[each.column] / scale, texts, selected)
-        for each, texts in zip(series, hover, strict=True)
+        for each, texts in zip(parts, hover, strict=True)
     ]
     title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
@@ -97,7 +97,7 @@ def stacked_time_bars(
 
 
 def _hover(
-    table: pd.DataFrame, series: Sequence[TimeSeries], whole: str, whole_name: str
+    table: pd.DataFrame, parts: Sequence[BarPart], whole: str, whole_name: str
 ) -> list[list[str]]:
     """Texts of each bar of each part."""
     totals = table[whole].tolist()
@@ -112,13 +112,13 @@ def _hover(
                 labels, table[each.column].tolist(), totals, ends, strict=True
             )
         ]
-        for each in series
+        for each in parts
     ]
 
 
 def _bars(
     table: pd.DataFrame,
-    series: TimeSeries,
+    part: BarPart,
     heights: pd.Series[float],
     hover: list[str],
     selected: Collection[int],
@@ -127,8 +127,8 @@ def _bars(
         "bar",
         x=np.arange(len(table)),
         y=heights.to_numpy(dtype=float),
-        name=series.name,
-        marker={"color": series.color},
+        name=part.name,
+        marker={"color": part.color},
         customdata=objects([[rank] for rank in table["rank"].tolist()]),
         meta=SELECT_RANKS,
         hovertext=hover,

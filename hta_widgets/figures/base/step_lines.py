@@ -68,7 +68,7 @@ def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArra
 
 
 def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]) -> StepLines:
-    """Of the wanted lines, those with most changes, in their order: so many that all are seen."""
+    """The `STRIPS_AT_MOST` wanted lines with most changes, in their order."""
     places = np.flatnonzero(wanted)
     changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
     most = places[np.argsort(-changes, kind="stable")[:STRIPS_AT_MOST]]

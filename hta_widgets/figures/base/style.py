@@ -40,7 +40,7 @@ def type_color(kernel_type: str) -> str:
 
 
 def height_for_rows(rows: int) -> int:
-    """Height (px) at which so many horizontal bars can be told apart."""
+    """Height (px) at which a number of horizontal bars can be told apart."""
     return max(_LEAST_HEIGHT, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 

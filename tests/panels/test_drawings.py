@@ -78,7 +78,7 @@ def test_a_comparison_sends_what_plotly_would(loaded: Job):
         Drawing([trace("baar", y=[1])], {}),
         Drawing([trace("bar", y=[1], orientation="x")], {}),
         drawing([], x_axis={}),
-        drawing([], xaxis={"titel": "Time"}),
+        drawing([], xaxis={"headline": "Time"}),
     ],
 )
 def test_plotly_refuses_what_it_does_not_know(wrong):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import hta_widgets
-from hta_widgets import panels
+from hta_widgets import analyses, panels
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.cache.trace_file import StoredTrace, write_trace
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -61,7 +62,44 @@ def test_opening_a_kept_trace_needs_neither_pandas_nor_what_arrow_computes(tmp_p
     assert done.stdout.split() == ["2", "[]"]
 
 
-@pytest.mark.parametrize("package", [hta_widgets, panels], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "first", ["import hta_widgets.analyses.idle_time.analysis", "import hta_widgets.analyses"]
+)
+def test_an_analysis_is_a_function_whatever_was_imported_before(first):
+    code = (
+        f"{first}; from hta_widgets.analyses import idle_time, overlap;"
+        "from hta_widgets.analyses.idle_time import idle_time as the_same;"
+        "import hta_widgets.analyses.overlap; print(idle_time is the_same, callable(overlap),"
+        "hta_widgets.analyses.overlap is overlap)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["True"] * 3
+
+
+def test_one_analysis_imports_no_other():
+    code = (
+        "import sys, hta_widgets.analyses.rank_overlap;"
+        "print([name for name in sys.modules if name.startswith('hta_widgets.analyses.launch')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_all_analyses_can_be_imported_from_one_place():
+    files = Path(analyses.__file__).parent.iterdir()
+    names = {file.stem for file in files if not file.name.startswith("_")} - {"result", "shared"}
+    assert names < set(analyses.__all__)
+    for name in names:
+        result_name = "".join(part.capitalize() for part in name.split("_"))
+        assert issubclass(getattr(analyses, result_name), analyses.Result)
+        assert getattr(analyses, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = analyses.nothing
+
+
+@pytest.mark.parametrize(
+    "package", [hta_widgets, analyses, panels], ids=lambda package: package.__name__
+)
 def test_a_package_shows_what_is_public_and_nothing_else(package):
     assert dir(package) == sorted(package.__all__)
     assert all(getattr(package, name) for name in package.__all__)

@@ -1,1 +1,93 @@
-"""Job and parameters to result. Pure: no plotting, no widgets, no files."""
+"""What is asked of a job: each analysis returns a `Result`, named tables with a finding."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hta_widgets.analyses.compare import Compare, compare
+    from hta_widgets.analyses.cupti_counters import CuptiCounters, cupti_counters
+    from hta_widgets.analyses.duration_tails import DurationTails, duration_tails
+    from hta_widgets.analyses.idle_time import IdleTime, idle_time
+    from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
+    from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
+    from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
+    from hta_widgets.analyses.launch_stats import LaunchStats, launch_stats
+    from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
+    from hta_widgets.analyses.overlap import Overlap, overlap
+    from hta_widgets.analyses.queue_length import QueueLength, queue_length
+    from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
+    from hta_widgets.analyses.result import Result
+    from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
+
+__all__ = [
+    "Compare",
+    "CuptiCounters",
+    "DurationTails",
+    "IdleTime",
+    "KernelBreakdown",
+    "KernelSequences",
+    "LaunchOverlap",
+    "LaunchStats",
+    "MemoryBandwidth",
+    "Overlap",
+    "QueueLength",
+    "RankOverlap",
+    "Result",
+    "TemporalBreakdown",
+    "compare",
+    "cupti_counters",
+    "duration_tails",
+    "idle_time",
+    "kernel_breakdown",
+    "kernel_sequences",
+    "launch_overlap",
+    "launch_stats",
+    "memory_bandwidth",
+    "overlap",
+    "queue_length",
+    "rank_overlap",
+    "temporal_breakdown",
+]
+
+
+class _Analyses(ModuleType):
+    """Loads an analysis when it is first used, and keeps its function under its name.
+
+    Importing ``hta_widgets.analyses.idle_time`` would make that name the module of the analysis,
+    and it would depend on what was imported before whether ``analyses.idle_time`` can be called.
+    All analyses take 27 ms to import, one of them 5 (pandas aside); workers need one.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name not in __all__:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value: object = getattr(import_module(f"{__name__}.{_module_of(name)}"), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted(__all__)
+
+
+def _module_of(name: str) -> str:
+    """Name of the module of an analysis, or of the analysis of a result.
+
+    Examples
+    --------
+    >>> _module_of("idle_time"), _module_of("IdleTime")
+    ('idle_time', 'idle_time')
+    """
+    words = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+    return words.removeprefix("_")
+
+
+sys.modules[__name__].__class__ = _Analyses

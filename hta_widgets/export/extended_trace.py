@@ -11,7 +11,7 @@ from typing import IO
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.loaders.kineto.format import KINETO
-from hta_widgets.trace.loaders.kineto.mark import marked
+from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.text import EventText
 
 try:
@@ -70,7 +70,7 @@ def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
 
 def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
     text.header()
-    before = marked(text.head, text.path.name)
+    before = add_mark(text.head, text.path.name)
     rest = b""
     for piece in text:
         whole = piece.rstrip(_WHITE + b",")

@@ -17,7 +17,7 @@ from hta_widgets.export.extended_trace import BETWEEN, atomic_open, closing
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
-from hta_widgets.trace.loaders.kineto.mark import marked
+from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.remote.urls import PathLike
@@ -165,7 +165,7 @@ class _Overlay:
     def parts(self, text: EventText) -> Iterator[bytes]:
         """Text of the copy, piece by piece."""
         text.header()
-        before = marked(text.head, text.path.name) + b"\n"
+        before = add_mark(text.head, text.path.name) + b"\n"
         position = 0
         for piece in text:
             events, dropped = decode_fields(piece, text.separator)

@@ -257,7 +257,7 @@ class TestNames:
 
     def test_nothing_is_left_behind_when_writing_fails(self, tmp_path, monkeypatch):
         job = open_trace(write(tmp_path / "a.json", EVENTS))
-        monkeypatch.setattr(extended_trace, "marked", lambda *_: 1 / 0)
+        monkeypatch.setattr(extended_trace, "add_mark", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             write_traces_with_counters(job)
         assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

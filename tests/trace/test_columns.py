@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.trace.loaders import columns
-from hta_widgets.trace.loaders.columns import GrowingColumns, places_in
+from hta_widgets.trace.loaders.columns import GrowingColumns, inverse_permutation
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INTEGERS = st.one_of(st.integers(-130, 130), st.integers(-(2**31) - 2, 2**31 + 2), INT64)
@@ -51,12 +51,12 @@ def test_a_column_of_several_types_is_of_the_one_that_holds_them():
 @pytest.mark.usefixtures("two_pieces_per_block")
 def test_values_go_to_their_places():
     times = np.array([30, 10, 10, 40, 0])
-    places = places_in(np.argsort(times, kind="stable"))
+    positions = inverse_permutation(np.argsort(times, kind="stable"))
     growing = grown(times[first : first + 1] for first in range(5))
     assert growing.names() == ["a"]
-    assert growing.pop("a", places).tolist() == [0, 10, 10, 30, 40]
+    assert growing.pop("a", positions).tolist() == [0, 10, 10, 30, 40]
     assert growing.names() == []
-    assert places.tolist() == [3, 1, 2, 4, 0]
+    assert positions.tolist() == [3, 1, 2, 4, 0]
 
 
 def test_blocks_hold_integers_in_the_narrowest_type():

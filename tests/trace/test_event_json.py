@@ -1,4 +1,4 @@
-"""Text that is not quite JSON: mended where possible, else dropped and counted."""
+"""Text that is not quite JSON: repaired where possible, else dropped and counted."""
 
 from __future__ import annotations
 

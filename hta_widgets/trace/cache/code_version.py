@@ -1,4 +1,4 @@
-"""Which code computed what is kept on disk, so that no other code reads it."""
+"""Version of the code that computed a cached file, so that no other code reads it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hta_widgets.version import __version__
 PACKAGE: Final = Path(__file__).parents[2]
 
 LOADING: Final = ("trace", "names", "grouping.py", "intervals.py", "quantities.py")
-"""Where the code lies that decides what a loaded trace holds."""
+"""Modules and packages whose code decides the content of a loaded trace."""
 
 DERIVING: Final = (*LOADING, "analyses")
-"""Where the code lies that decides what is derived from it."""
+"""Modules and packages whose code decides the columns derived from it."""
 
 
 @lru_cache
 def code_version(parts: tuple[str, ...]) -> str:
-    """Hash of the version of the package and of the source code of some of its parts.
+    """Hash of the package version and of the source code of some of its parts.
 
-    A number that somebody has to count up is forgotten one day, and from then on a big trace shows
-    what the code of before made of it. This takes a few milliseconds, once per process.
+    A version number that has to be incremented by hand will be forgotten one day, and the cache
+    would then return results of older code. Hashing takes a few milliseconds, once per process.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def code_version(parts: tuple[str, ...]) -> str:
     """
     total = sha256(__version__.encode())
     for part in parts:
-        place = PACKAGE / part
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        path = PACKAGE / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             total.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0")
             total.update(file.read_bytes() + b"\0")
     return total.hexdigest()[:16]

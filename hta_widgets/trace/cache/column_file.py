@@ -1,7 +1,7 @@
-"""Columns of any length in one Arrow file that is opened by memory map, without copying any.
+"""Columns of any length in one memory-mapped Arrow file, opened without copying.
 
-The file has one row; each of its columns is a list as long as a column that it holds. So each of
-them lies in one piece.
+The file has one row, and each of its columns is a list with the values of one stored column. So
+every stored column is contiguous in the file, whatever its length.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _NUMBERS: Mapping[str, np.dtype[Any]] = {
         for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
     },
 }
-"""Types that columns may have, by what Arrow calls them."""
+"""Types that columns may have, by their Arrow name."""
 
 
 def unreadable() -> tuple[type[Exception], ...]:
-    """What reading a file raises that was cut off, or that something else wrote."""
+    """Exceptions of reading a file that is truncated or was written by something else."""
     ours = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
     return (*ours, pa.ArrowException)
 
 
 def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], path: Path) -> None:
-    """Write columns, and what is to be said of them."""
+    """Write columns with metadata."""
     lists = [_as_list(values) for values in columns.values()]
     table = pa.Table.from_arrays(
         lists, names=list(columns), metadata={_HEADER: json.dumps(header).encode()}
@@ -50,7 +50,7 @@ def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], pa
 
 
 def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
-    """Open a file: what is said of its columns, and the columns.
+    """Open a file: its metadata and columns.
 
     Raises
     ------
@@ -59,11 +59,12 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
     """
     batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     batch.validate(full=True)
-    return _header(batch.schema), {name: _only(batch.column(name)) for name in batch.schema.names}
+    columns = {name: _single_list(batch.column(name)) for name in batch.schema.names}
+    return _header(batch.schema), columns
 
 
 def read_header(path: Path) -> Any:  # noqa: ANN401
-    """What is said of the columns of a file; they are not read.
+    """Metadata of a file, without reading its columns.
 
     Raises
     ------
@@ -74,25 +75,25 @@ def read_header(path: Path) -> Any:  # noqa: ANN401
 
 
 def array_of(numbers: NDArray[Any]) -> pa.Array:
-    """Return numbers as Arrow's array, without pandas, which `pyarrow.array` imports."""
+    """Convert numbers to an Arrow array, without pandas, which `pyarrow.array` imports."""
     content = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), numbers.size, [None, content])
 
 
 def array_of_texts(texts: Sequence[bytes]) -> pa.Array:
-    """Return texts as Arrow's array, without pandas."""
+    """Convert texts to an Arrow array, without pandas."""
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
     return pa.Array.from_buffers(pa.large_binary(), len(texts), buffers)
 
 
 def numbers_of(values: pa.Array) -> NDArray[Any]:
-    """Return the numbers of an array where they lie, without pandas, which `to_numpy` imports.
+    """View the numbers of an array without copying, and without pandas, which `to_numpy` imports.
 
     Raises
     ------
     ValueError
-        If it is no array of numbers, or one with missing values.
+        If it is not an array of numbers, or has missing values.
     """
     if values.null_count or str(values.type) not in _NUMBERS:
         msg = f"a column of {values.type} with {values.null_count} missing values"
@@ -108,8 +109,8 @@ def _header(schema: pa.Schema) -> Any:  # noqa: ANN401
     return json.loads((schema.metadata or {})[_HEADER])
 
 
-def _only(lists: pa.Array) -> pa.Array:
-    """Return what the one list holds, without `flatten`, which imports all that Arrow computes."""
+def _single_list(lists: pa.Array) -> pa.Array:
+    """Values of the only list, without `flatten`, which imports `pyarrow.compute`."""
     first, end = lists.offsets.tolist()
     return lists.values.slice(first, end - first)
 

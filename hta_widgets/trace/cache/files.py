@@ -1,4 +1,4 @@
-"""The files of the cache: where they lie, how large they may get, and which of them go first."""
+"""The files of the cache: their folder, size limit and eviction order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OFF: Final = "off"
 DEFAULT_GB: Final = 20.0
 
 SUFFIX: Final = ".hta.arrow"
-"""Of a trace that was read before, and of what was derived from it."""
+"""Suffix of cached traces, and of the columns derived from them."""
 
 REMOTE: Final = "remote"
-"""Folder, inside the cache, of the traces that were fetched from a URL: a folder for each URL."""
+"""Folder in the cache for traces fetched from URLs, with a folder for each URL."""
 
 URL_FILE: Final = "url.txt"
-"""Says of which URL a folder of `REMOTE` is; it was changed when the copy was used last."""
+"""File in a folder of `REMOTE` with its URL; its modification time is that of the last use."""
 
 _URL_FOLDER = re.compile(r"[0-9a-f]{32}")
 _LEFT_OVER_AFTER_S: Final = 86_400
@@ -36,7 +36,7 @@ _BYTES_PER_GB: Final = 10**9
 
 
 class CacheEntry(NamedTuple):
-    """The file of one rank and those beside it, or the folder of all fetched from one URL."""
+    """The files of one rank, or the folder of everything fetched from one URL."""
 
     path: Path
     size: int
@@ -45,7 +45,7 @@ class CacheEntry(NamedTuple):
 
 
 def cache_folder() -> Path | None:
-    """Folder of the cache: `VARIABLE`, or the platform's own place; None where it is off."""
+    """Folder of the cache: `VARIABLE`, or the default of the platform; None if it is off."""
     chosen = os.environ.get(VARIABLE, "")
     if chosen.lower() == OFF:
         return None
@@ -53,7 +53,7 @@ def cache_folder() -> Path | None:
 
 
 def size_limit() -> int:
-    """Bytes that the cache may take."""
+    """Maximum size of the cache in bytes."""
     try:
         gigabytes = float(os.environ.get(SIZE_VARIABLE, DEFAULT_GB))
     except ValueError:
@@ -62,13 +62,13 @@ def size_limit() -> int:
 
 
 def entries(folder: Path) -> list[CacheEntry]:
-    """What the cache holds, the one used last first."""
+    """Entries of the cache, most recently used first."""
     found = [*_traces(folder), *_copies(folder / REMOTE)]
     return sorted(found, key=lambda entry: entry.used_s, reverse=True)
 
 
 def prune(folder: Path, limit: int, keep: Collection[Path] = ()) -> int:
-    """Remove what was used longest ago until the rest fits; return how many bytes went.
+    """Remove the least recently used entries until the rest fits; return the bytes removed.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def prune(folder: Path, limit: int, keep: Collection[Path] = ()) -> int:
     limit : int
         Bytes.
     keep : collection of Path
-        Entries that stay, whatever their size.
+        Entries that are not removed, whatever their size.
     """
     kept = sum(entry.size for entry in entries(folder) if entry.path in keep)
     removed = 0
@@ -92,7 +92,7 @@ def prune(folder: Path, limit: int, keep: Collection[Path] = ()) -> int:
 
 
 def clear(folder: Path) -> int:
-    """Remove everything that the cache wrote, and nothing else; return how many bytes went."""
+    """Remove everything that the cache wrote, and nothing else; return the bytes removed."""
     removed = sum(map(_remove, [*entries(folder), *_left_over(folder)]))
     with suppress(OSError):
         (folder / REMOTE).rmdir()
@@ -100,7 +100,7 @@ def clear(folder: Path) -> int:
 
 
 def stem_of(rank: str) -> str:
-    """Beginning of the names of all files of a rank, from what tells it from others."""
+    """Common start of the names of all files of a rank, from a text that identifies it."""
     return sha256(rank.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""One rank's trace as an Arrow file that is opened by memory map, without copying a column."""
+"""One rank's trace as a memory-mapped Arrow file, opened without copying columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SEPARATOR = "\t"
 
 
 class StoredTrace(NamedTuple):
-    """A trace, and what is derived from it once.
+    """A trace with its links and, if it is cached, its derived-column cache.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class StoredTrace(NamedTuple):
     links : mapping of str to ndarray of int32
         One value per event each.
     derived : DerivedColumnCache, optional
-        Where columns that are derived from it can be kept.
+        Cache for columns derived from the trace.
     """
 
     trace: Trace
@@ -62,24 +62,24 @@ class StoredTrace(NamedTuple):
 
 
 def write_trace(stored: StoredTrace, key: str, path: Path) -> None:
-    """Write a trace; `key` is what a reader has to ask for."""
+    """Write a trace; only readers with the same key can open it."""
     arrays: dict[str, pa.Array] = {}
     for name, column in _columns(stored):
         arrays |= _arrays(name, column)
-    write_columns(arrays, {"key": key, "trace": _about(stored.trace)}, path)
+    write_columns(arrays, {"key": key, "trace": _trace_header(stored.trace)}, path)
 
 
 def read_trace(path: Path, key: str) -> StoredTrace | None:
-    """Open a file that `write_trace` wrote under this key; None for any other."""
+    """Open a file that `write_trace` wrote with this key; None for any other file."""
     try:
         header, arrays = read_columns(path)
-        return _opened(arrays, header["trace"]) if header["key"] == key else None
+        return _open_trace(arrays, header["trace"]) if header["key"] == key else None
     except unreadable():
         return None
 
 
 def read_key(path: Path) -> str:
-    """Key that a file was written under, read without its columns; empty for any other."""
+    """Key that a file was written with, without reading its columns; empty for any other file."""
     try:
         return str(read_header(path)["key"])
     except unreadable():
@@ -97,7 +97,7 @@ def _columns(stored: StoredTrace) -> Iterator[tuple[str, Column]]:
     yield from ((_SEPARATOR.join((_LINKS, name)), rows) for name, rows in stored.links.items())
 
 
-def _about(trace: Trace) -> dict[str, Any]:
+def _trace_header(trace: Trace) -> dict[str, Any]:
     return {
         "rank": trace.rank,
         "source": trace.source,
@@ -116,8 +116,8 @@ def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
     return {name: array_of(column.codes), texts_name: array_of_texts(texts)}
 
 
-def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredTrace:
-    columns = _stored_columns(arrays)
+def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> StoredTrace:
+    columns = _decode_columns(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
     links: dict[str, NDArray[np.int32]] = {}
@@ -129,14 +129,14 @@ def _opened(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> StoredT
             sides.setdefault(table, {})["".join(rest)] = column
     side = {table: SideTable(of.pop(""), of) for table, of in sides.items()}
     _require_equal_lengths(main["name"].codes, *(main[name] for name in _MAIN), *links.values())
-    events = Events(**main, labels=tuple(about["labels"]), side=side)
+    events = Events(**main, labels=tuple(header["labels"]), side=side)
     trace = Trace(
-        rank=about["rank"],
-        source=about["source"],
+        rank=header["rank"],
+        source=header["source"],
         events=events,
-        origin_ns=about["origin_ns"],
-        metadata=about["metadata"],
-        notices=tuple(Notice(words, tuple(counts)) for words, counts in about["notices"]),
+        origin_ns=header["origin_ns"],
+        metadata=header["metadata"],
+        notices=tuple(Notice(words, tuple(counts)) for words, counts in header["notices"]),
     )
     return StoredTrace(trace, links)
 
@@ -147,16 +147,16 @@ def _require_equal_lengths(*columns: NDArray[Any]) -> None:
         raise ValueError(msg)
 
 
-def _stored_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
+def _decode_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
             continue
         numbers = numbers_of(values)
         texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
-        columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
+        columns[name] = numbers if texts is None else TextColumn(numbers, _decode_texts(texts))
     return columns
 
 
-def _decoded(texts: pa.Array) -> tuple[str, ...]:
+def _decode_texts(texts: pa.Array) -> tuple[str, ...]:
     return tuple(text.decode("utf-8", _TEXT_ERRORS) for text in texts.to_pylist())

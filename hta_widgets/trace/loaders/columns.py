@@ -1,4 +1,4 @@
-"""Turn decoded values of doubtful type into typed columns."""
+"""Convert decoded values of uncertain type into typed columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Columns = dict[str, NDArray[Any]]
+ColumnBlock = dict[str, NDArray[Any]]
+"""Columns of equal length, by name."""
+
 Text = TypeVar("Text", str, bytes)
 
 ABSENT = -1
@@ -20,37 +22,37 @@ _NO_STREAM = 2**32 - 1
 
 
 class GrowingColumns:
-    """Equally long columns that grow piece by piece.
+    """Columns of equal length that grow piece by piece.
 
-    Small pieces are put together into blocks, which hold integers in the narrowest type that they
-    fit, in pages that go back to the system with the column: a trace's columns are never held
-    twice.
+    Small pieces are joined into blocks, with integers in the narrowest type that fits, in memory
+    pages of their own. The pages return to the system when a column is popped, so that a trace's
+    columns are never in memory twice.
     """
 
     def __init__(self) -> None:
         self._types: dict[str, np.dtype[Any]] = {}
-        self._pieces: list[Columns] = []
-        self._blocks: list[Columns] = []
+        self._pieces: list[ColumnBlock] = []
+        self._blocks: list[ColumnBlock] = []
 
-    def append(self, columns: Columns) -> None:
+    def append(self, columns: ColumnBlock) -> None:
         """Add a piece; every piece has the same keys."""
         self._pieces.append(columns)
         if len(self._pieces) == _PIECES_PER_BLOCK:
             self._close_block()
 
     def names(self) -> list[str]:
-        """Names of the columns that have not been taken; none before the first piece."""
+        """Names of the columns that have not been popped; none before the first piece."""
         self._close_block()
         return list(self._types)
 
-    def pop(self, key: str, places: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Return a whole column and forget it.
+    def pop(self, key: str, positions: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return a whole column and remove it.
 
         Parameters
         ----------
         key : str
-        places : ndarray of int64, optional
-            Where each value goes; they stay as they were appended when not given.
+        positions : ndarray of int64, optional
+            Position of each value in the result; in the order of appending by default.
         """
         self._close_block()
         blocks = [block.pop(key) for block in self._blocks]
@@ -58,46 +60,45 @@ class GrowingColumns:
         begin = 0
         for block in blocks:
             span = slice(begin, begin + block.size)
-            column[span if places is None else places[span]] = block
+            column[span if positions is None else positions[span]] = block
             begin = span.stop
         return column
 
     def _close_block(self) -> None:
         if not self._pieces:
             return
-        block: Columns = {}
+        block: ColumnBlock = {}
         for key in self._pieces[0]:
             pieces = [piece[key] for piece in self._pieces]
             dtype = np.result_type(*{piece.dtype for piece in pieces})
             self._types[key] = np.promote_types(self._types.get(key, dtype), dtype)
-            block[key] = _packed(pieces, dtype)
+            block[key] = _pack(pieces, dtype)
         self._blocks.append(block)
         self._pieces = []
 
 
-def places_in(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place that each value has once all are put into `order`."""
-    places = np.empty_like(order)
-    places[order] = np.arange(order.size)
-    return places
+def inverse_permutation(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of each value after sorting by `order`, an argsort."""
+    positions = np.empty_like(order)
+    positions[order] = np.arange(order.size)
+    return positions
 
 
-def _packed(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Join pieces, integers in the narrowest type that holds them.
+def _pack(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Join pieces, with integers in the narrowest type that fits.
 
-    Freed blocks of the allocator's heap leave holes between those in use; pages that a block has
-    for itself do not.
+    Each block has its own pages: freed blocks on the allocator's heap would leave holes.
     """
     if dtype.kind == "i":
-        dtype = _narrowest([piece for piece in pieces if piece.size])
+        dtype = _narrowest_type([piece for piece in pieces if piece.size])
     size = sum(piece.size for piece in pieces)
     pages = mmap(-1, max(size * dtype.itemsize, 1))
     packed = np.frombuffer(pages, dtype, size)
     return np.concatenate(pieces, out=packed, casting="same_kind")
 
 
-def _narrowest(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
-    """Narrowest type that holds all of the integers."""
+def _narrowest_type(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
+    """Narrowest type that fits all of the integers."""
     least = min((piece.min() for piece in pieces), default=0)
     most = max((piece.max() for piece in pieces), default=0)
     holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
@@ -105,10 +106,10 @@ def _narrowest(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
 
 
 class Vocabulary(dict[Text, int]):
-    """Give each distinct text the next code; reading an unknown text enters it."""
+    """Code of each distinct text; looking up an unknown text adds it."""
 
     def __missing__(self, text: Text) -> int:
-        """Enter a new text."""
+        """Add a new text."""
         code = self[text] = len(self)
         return code
 
@@ -118,10 +119,10 @@ class Vocabulary(dict[Text, int]):
 
 
 class Labels(dict[str, int]):
-    """Codes below -1 for process and thread ids that are text."""
+    """Codes below -1 for process and thread ids that are text; unknown texts are added."""
 
     def __missing__(self, label: str) -> int:
-        """Enter a new label."""
+        """Add a new label."""
         code = self[label] = -2 - len(self)
         return code
 
@@ -129,15 +130,15 @@ class Labels(dict[str, int]):
 def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.int64]:
     """Convert values to int64.
 
-    Text that is no number becomes a label's code, or `ABSENT` without `labels`; so does a missing
-    value.
+    Text that is not a number becomes the code of a label, or `ABSENT` without `labels`. Missing
+    values become `ABSENT`.
     """
     try:
         return np.fromiter(values, dtype=np.int64, count=len(values))
     except (TypeError, ValueError, OverflowError):
         if None in values:
             return integers([ABSENT if value is None else value for value in values], labels)
-        return np.array([_integer(value, labels) for value in values], dtype=np.int64)
+        return np.array([_to_integer(value, labels) for value in values], dtype=np.int64)
 
 
 def streams(values: Sequence[Any]) -> NDArray[np.int64]:
@@ -148,14 +149,14 @@ def streams(values: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def floats(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Convert values to float64; what is no number becomes NaN."""
+    """Convert values to float64; NaN where a value is not a number."""
     try:
         return np.fromiter(values, dtype=np.float64, count=len(values))
     except (TypeError, ValueError):
-        return np.array([_float(value) for value in values], dtype=np.float64)
+        return np.array([_to_float(value) for value in values], dtype=np.float64)
 
 
-def _integer(value: Any, labels: Labels | None) -> int:  # noqa: ANN401
+def _to_integer(value: Any, labels: Labels | None) -> int:  # noqa: ANN401
     try:
         number = int(value, 0) if isinstance(value, str) else int(value)
     except (TypeError, ValueError, OverflowError):
@@ -163,7 +164,7 @@ def _integer(value: Any, labels: Labels | None) -> int:  # noqa: ANN401
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _float(value: Any) -> float:  # noqa: ANN401
+def _to_float(value: Any) -> float:  # noqa: ANN401
     try:
         return float(value)
     except (TypeError, ValueError):

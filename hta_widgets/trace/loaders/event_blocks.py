@@ -1,4 +1,4 @@
-"""Put blocks of columns together into the events table: what loaders of tables share."""
+"""Build the events table from blocks of columns; shared by the loaders of table formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
-from hta_widgets.trace.loaders.columns import ABSENT, Columns, GrowingColumns, Vocabulary, places_in
+from hta_widgets.trace.loaders.columns import (
+    ABSENT,
+    ColumnBlock,
+    GrowingColumns,
+    Vocabulary,
+    inverse_permutation,
+)
 from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
 
 _IDENTITY = ("pid", "tid", "device", "stream", "correlation")
@@ -48,17 +54,17 @@ class EventBlocks:
         kind : Kind, or ndarray of int8
             Of all events, or of each.
         start_ns, duration_ns : ndarray of int64
-            On any clock that all blocks share; durations are not negative.
+            On a clock that all blocks share; durations are not negative.
         names : iterable of str
             One per event.
         side : mapping of table name to mapping of column name to values, optional
             One value per event: numbers, or text.
         **identity
             ``pid``, ``tid``, ``device``, ``stream``, ``correlation``: one value, or one per event;
-            `ABSENT` when not given.
+            `ABSENT` by default.
         """
         size = start_ns.size
-        columns: Columns = {
+        columns: ColumnBlock = {
             "start_ns": start_ns.astype(np.int64),
             "duration_ns": duration_ns.astype(np.int64),
             "kind": np.broadcast_to(np.asarray(kind, np.int8), size),
@@ -74,22 +80,22 @@ class EventBlocks:
         self._count += size
 
     def finish(self) -> tuple[Events, int]:
-        """Return the table in order of start, and the first start on the blocks' clock (ns)."""
+        """Return the table, sorted by start, and the first start on the blocks' clock (ns)."""
         self.add(Kind.OTHER, np.empty(0, np.int64), np.empty(0, np.int64), [])
         starts = self._columns.pop("start_ns")
         first_ns = int(starts.min()) if starts.size else 0
         starts -= first_ns
-        places = places_in(np.argsort(starts, kind="stable"))
-        starts[places] = starts.copy()
+        positions = inverse_permutation(np.argsort(starts, kind="stable"))
+        starts[positions] = starts.copy()
         columns: dict[str, Any] = {
-            key: self._columns.pop(key, places) for key in self._columns.names()
+            key: self._columns.pop(key, positions) for key in self._columns.names()
         }
         name = TextColumn(columns.pop("name"), tuple(self._names))
-        side = {table: self._finished(table, places) for table in self._side}
+        side = {table: self._finish_table(table, positions) for table in self._side}
         return Events(start_ns=starts, name=name, side=side, **columns), first_ns
 
     def _add_side(self, table: str, fields: Mapping[str, Values], size: int) -> None:
-        columns: Columns = {"rows": np.arange(self._count, self._count + size)}
+        columns: ColumnBlock = {"rows": np.arange(self._count, self._count + size)}
         for column, values in fields.items():
             if isinstance(values, np.ndarray):
                 columns[column] = values
@@ -98,13 +104,13 @@ class EventBlocks:
                 columns[column] = vocabulary.codes(values, size)
         self._side.setdefault(table, GrowingColumns()).append(columns)
 
-    def _finished(self, table: str, event_places: NDArray[np.int64]) -> SideTable:
+    def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
         grown = self._side[table]
-        rows = event_places[grown.pop("rows")]
-        places = places_in(np.argsort(rows, kind="stable"))
+        rows = event_positions[grown.pop("rows")]
+        positions = inverse_permutation(np.argsort(rows, kind="stable"))
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
-            values = grown.pop(column, places)
+            values = grown.pop(column, positions)
             texts = self._texts.get((table, column))
             columns[column] = values if texts is None else TextColumn(values, tuple(texts))
         rows.sort()

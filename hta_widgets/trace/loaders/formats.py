@@ -1,4 +1,4 @@
-"""All formats that traces come in: a folder beside this file and a line here for each."""
+"""Registry of trace formats: each has a folder next to this file and a line here."""
 
 from __future__ import annotations
 

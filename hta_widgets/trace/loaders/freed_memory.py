@@ -1,4 +1,4 @@
-"""Let memory that was freed be used again, not given back to the system and asked for anew."""
+"""Make malloc keep freed memory for reuse instead of returning it to the system."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LARGEST: Final = 2**24
 
 
 def reuse_freed_memory() -> None:
-    """Free a block of 16 MB that was never touched.
+    """Raise glibc's dynamic mmap threshold by freeing a block of 16 MB that was never touched.
 
-    glibc goes by the largest block that was freed so far: smaller ones come from its heap, of which
-    up to twice as much stays when it is free. That begins at 128 kB, so at first most of what
-    loading needs goes back to the system again and again, and each page of it has to be made anew.
-    Other C libraries take no notice.
+    glibc serves blocks up to the size of the largest one freed so far from its heap, and keeps up
+    to twice that size when it is free (``M_MMAP_THRESHOLD`` in mallopt(3)). The threshold starts at
+    128 kB, so that at first most memory that loading frees is returned to the system and has to be
+    mapped again, page by page. Other C libraries are not affected.
     """
     np.empty(_LARGEST, dtype=np.uint8)

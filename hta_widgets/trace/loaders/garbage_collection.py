@@ -1,4 +1,4 @@
-"""Keep Python's cyclic garbage collector from slowing down the loaders."""
+"""Switch off Python's cyclic garbage collector in the loaders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Keep the cyclic collector off: over millions of records it would be most of the work."""
+    """Context manager without cyclic collection: on millions of records it would take most time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,15 @@
-"""Microseconds in decimal text to integer nanoseconds, without a float where it would round."""
+"""Convert microseconds in decimal text to integer nanoseconds, exactly.
+
+Times since 1970 have 16 digits before the point. At that size, float64 values are 0.25 µs apart, so
+that a float would lose the nanoseconds::
+
+    1732611000000000.123 µs    text without the point    1732611000000000123 ns
+                               float64                   1732611000000000000 ns
+
+The fast paths parse a whole block at once where that is exact: all integers; all with three
+decimals (the point is removed); or all so small (`FLOAT_EXACT_US`) that the float is exact after
+rounding to ns. Everything else goes through `decimal.Decimal`, one value at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +24,10 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Times
 
 FLOAT_EXACT_US = 2.0**42
-"""Below this many µs a float64 tells 0.5 ns apart, so that rounding its fraction to ns is exact."""
+"""Below this many µs, float64 values are at most 0.5 ns apart, so that rounding to ns is exact."""
 
 UNREADABLE: int = np.iinfo(np.int64).min
-"""Stands for a time that cannot be read or held."""
+"""Stands for a time that is unreadable or out of range."""
 
 _LARGEST = 2**62
 _COMMA, _DOT = ord(","), ord(".")
@@ -28,47 +39,48 @@ def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
     Parameters
     ----------
     texts : sequence of bytes
-        JSON values as they stand in the file; quoted numbers are accepted.
+        JSON values as written in the file; quoted numbers are accepted.
 
     Returns
     -------
     ndarray of int64
-        Nanoseconds, rounded half-even below 1 ns; `UNREADABLE` where the text is no time.
+        Nanoseconds, rounded half to even; `UNREADABLE` where the text is not a time.
     """
     joined = b",".join(texts)
     if not joined or joined.translate(None, b"0123456789.,-"):
-        return _one_by_one(texts)
+        return _convert_one_by_one(texts)
     if b"." not in joined:
-        whole = _numbers(joined, np.int64)
-        return whole * 1000 if _fits(whole, len(texts), _LARGEST // 1000) else _one_by_one(texts)
+        whole = _parse_numbers(joined, np.int64)
+        fits = _fits(whole, len(texts), _LARGEST // 1000)
+        return whole * 1000 if fits else _convert_one_by_one(texts)
     if _three_decimals_each(joined, len(texts)):
-        exact = _numbers(joined.replace(b".", b""), np.int64)
-        return exact if _fits(exact, len(texts), _LARGEST) else _one_by_one(texts)
-    microseconds = _numbers(joined, np.float64)
+        exact = _parse_numbers(joined.replace(b".", b""), np.int64)
+        return exact if _fits(exact, len(texts), _LARGEST) else _convert_one_by_one(texts)
+    microseconds = _parse_numbers(joined, np.float64)
     if _fits(microseconds, len(texts), FLOAT_EXACT_US):
         return _split_to_ns(microseconds)
-    return _one_by_one(texts)
+    return _convert_one_by_one(texts)
 
 
 def durations_to_ns(values: Sequence[Any]) -> Times:
-    """Convert decoded durations (µs; numbers, or text in odd traces) to ns.
+    """Convert decoded durations (µs; numbers, or text in some traces) to ns.
 
     Returns
     -------
     ndarray of int64
-        Nanoseconds; `UNREADABLE` where the value is no time.
+        Nanoseconds; `UNREADABLE` where the value is not a time.
     """
     try:
         microseconds = np.fromiter(values, dtype=np.float64, count=len(values))
     except (TypeError, ValueError):
-        return _one_by_one([str(value).encode() for value in values])
+        return _convert_one_by_one([str(value).encode() for value in values])
     if _fits(microseconds, len(values), FLOAT_EXACT_US):
         return _split_to_ns(microseconds)
-    return _one_by_one([str(value).encode() for value in values])
+    return _convert_one_by_one([str(value).encode() for value in values])
 
 
-def _numbers(joined: bytes, dtype: type[np.int64 | np.float64]) -> NDArray[Any]:
-    """Parse numbers between commas; none when any cannot be read."""
+def _parse_numbers(joined: bytes, dtype: type[np.int64 | np.float64]) -> NDArray[Any]:
+    """Parse comma-separated numbers; none if any of them is unreadable."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numpy 1 only warns where numpy 2 raises
         try:
@@ -96,11 +108,11 @@ def _three_decimals_each(joined: bytes, count: int) -> bool:
     )
 
 
-def _one_by_one(texts: Sequence[bytes]) -> Times:
-    return np.fromiter((_exact(text) for text in texts), dtype=np.int64, count=len(texts))
+def _convert_one_by_one(texts: Sequence[bytes]) -> Times:
+    return np.fromiter((_parse_exactly(text) for text in texts), dtype=np.int64, count=len(texts))
 
 
-def _exact(text: bytes) -> int:
+def _parse_exactly(text: bytes) -> int:
     try:
         microseconds = Decimal(bytes(text).decode("ascii", "replace").strip('" '))
         if not abs(microseconds) < _LARGEST // 1000:

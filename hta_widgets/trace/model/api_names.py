@@ -1,4 +1,4 @@
-"""Names of CUDA calls, which some profilers write with variant and version."""
+"""Names of CUDA API calls, which some profilers write with variant and version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _VARIANT = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
 
 
 def api_name(call: str) -> str:
-    """Name of a call without the variant and version that some profilers write behind it.
+    """Name of a call without the variant and version that some profilers append.
 
     Examples
     --------

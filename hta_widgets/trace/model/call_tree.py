@@ -1,4 +1,15 @@
-"""The calls of the CPU as a forest in which everything inside a call is one run of places."""
+"""The CPU calls as a forest in preorder, in which every subtree is one slice.
+
+::
+
+    a |---------------------------|      position   0  1  2  3  4
+    b   |-----------|                    call       a  b  c  d  e
+    c      |---|                         ends       4  3  3  4  5
+    d                   |-----|
+    e                               |--|
+
+``ends`` is the position after the subtree: everything inside ``a`` is at positions 1 to 3.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.trace.model.events import Events, Kind
-from hta_widgets.trace.model.nesting import NO_PARENT, calls_outside_in
+from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
 
 BACKWARD_CALL = "autograd::engine::"
 BACKWARD_RANGES = ("## backward ##", "ProfilerStep")
@@ -19,20 +30,20 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CallTree:
-    """Calls in an order in which each comes before those inside it, and these are contiguous.
+    """CPU calls in preorder: each call before the calls inside it, which are contiguous.
 
-    The backward pass runs on a thread of its own while the thread that started it waits: its
-    outermost calls stand inside the annotation ``## backward ##``, or else ``ProfilerStep#n``, in
-    which they begin.
+    The backward pass runs on a separate thread while the thread that started it waits: its
+    outermost calls count as inside the annotation ``## backward ##``, or else ``ProfilerStep#n``,
+    in which they start.
 
     Attributes
     ----------
     rows : ndarray of int64
-        Row of the call at each place.
+        Row of the call at each position.
     ends : ndarray of int64
-        ``rows[place:ends[place]]`` are the call at a place and all calls inside it.
+        ``rows[position:ends[position]]`` are the call at a position and all calls inside it.
     place : ndarray of int64
-        Place of each event of the trace, -1 for those that are no call of the CPU.
+        Position of each event of the trace, -1 for events that are not CPU calls.
     """
 
     rows: Rows
@@ -42,42 +53,47 @@ class CallTree:
     @classmethod
     def of(cls, events: Events, parents: NDArray[np.int32]) -> CallTree:
         """Build the tree from the parent of each call (see `nesting.parent_rows`)."""
-        rows = calls_outside_in(events)
+        rows = calls_in_preorder(events)
         tree = cls._from_order(rows, parents)
         calls, ranges = _backward_calls(events, rows, parents)
         if not calls.size:
             return tree
         parents = parents.copy()
         parents[calls] = ranges
-        return cls._from_order(tree.with_moved(calls, ranges), parents)
+        return cls._from_order(tree.rows_with_moved(calls, ranges), parents)
 
     @classmethod
     def _from_order(cls, rows: Rows, parents: NDArray[np.int32]) -> CallTree:
         place = np.full(parents.size, NO_PARENT, dtype=np.int64)
         place[rows] = np.arange(rows.size)
         above = parents[rows]
-        return cls(rows, _ends(np.where(above >= 0, place[above], NO_PARENT)), place)
+        return cls(rows, _subtree_ends(np.where(above >= 0, place[above], NO_PARENT)), place)
 
-    def with_moved(self, calls: Rows, into: Rows) -> Rows:
-        """Order in which some outermost calls stand at the end of the calls that they move into."""
+    def rows_with_moved(self, calls: Rows, into: Rows) -> Rows:
+        """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
         start, around = self.place[calls], self.place[into]
         sizes = self.ends[start] - start
         inside = np.repeat(start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        places = np.arange(self.rows.size)
-        target, stays, depth = places.copy(), np.ones_like(places), np.zeros_like(places)
+        positions = np.arange(self.rows.size)
+        target, stays, depth = positions.copy(), np.ones_like(positions), np.zeros_like(positions)
         target[inside], stays[inside] = np.repeat(self.ends[around], sizes), 0
         depth[inside] = np.repeat(-around, sizes)
-        return np.asarray(self.rows[np.lexsort((places, depth, stays, target))])
+        return np.asarray(self.rows[np.lexsort((positions, depth, stays, target))])
 
-    def outermost(self, places: Rows) -> NDArray[np.bool_]:
-        """Tell which of some calls, given by ascending places, are not inside another of them."""
-        reached = np.maximum.accumulate(self.ends[places])
-        before = np.concatenate([[0], reached[:-1]]) if places.size else reached
-        return np.asarray(places >= before)
+    def outermost(self, positions: Rows) -> NDArray[np.bool_]:
+        """Mask of the calls (positions, ascending) that are not nested in another of them."""
+        reached = np.maximum.accumulate(self.ends[positions])
+        before = np.concatenate([[0], reached[:-1]]) if positions.size else reached
+        return np.asarray(positions >= before)
 
 
-def _ends(parents: Rows) -> Rows:
-    """Place after the last call inside each call, from the places of the parents."""
+def _subtree_ends(parents: Rows) -> Rows:
+    """Position after each subtree, from the positions of the parents.
+
+    A subtree ends where the next sibling starts. A last child ends with its parent, so its end is
+    that of the first ancestor with a next sibling, found by pointer jumping
+    (https://en.wikipedia.org/wiki/Pointer_jumping). The last root ends at the end.
+    """
     count = parents.size
     children = np.argsort(parents, kind="stable")
     has_next = parents[children[:-1]] == parents[children[1:]]
@@ -92,11 +108,13 @@ def _ends(parents: Rows) -> Rows:
 
 
 def _backward_calls(events: Events, rows: Rows, parents: NDArray[np.int32]) -> tuple[Rows, Rows]:
-    """Outermost calls of backward threads, and the annotation in which each begins."""
+    """Outermost calls of backward threads, and the annotation in which each starts."""
     outermost = np.sort(rows[parents[rows] < 0])
-    begins_backward = _begins(events, outermost, BACKWARD_CALL)
+    begins_backward = _name_starts_with(events, outermost, BACKWARD_CALL)
     annotations = events.rows_of(Kind.ANNOTATION)
-    candidates = [annotations[_begins(events, annotations, name)] for name in BACKWARD_RANGES]
+    candidates = [
+        annotations[_name_starts_with(events, annotations, name)] for name in BACKWARD_RANGES
+    ]
     threads = {
         (events.pid[row], events.tid[row]) for row in outermost[begins_backward].tolist()
     } - {(events.pid[row], events.tid[row]) for each in candidates for row in each.tolist()}
@@ -104,24 +122,24 @@ def _backward_calls(events: Events, rows: Rows, parents: NDArray[np.int32]) -> t
     around = np.full(calls.size, NO_PARENT, dtype=np.int64)
     for each in candidates:
         unset = np.flatnonzero(around < 0)
-        around[unset] = _in_which_they_begin(events, calls[unset], each)
+        around[unset] = _enclosing_ranges(events, calls[unset], each)
     return calls[around >= 0], around[around >= 0]
 
 
-def _begins(events: Events, rows: Rows, prefix: str) -> NDArray[np.bool_]:
-    wanted = np.array([name.startswith(prefix) for name in events.name.values], dtype=bool)
-    return np.asarray(wanted[events.name.codes[rows]])
+def _name_starts_with(events: Events, rows: Rows, prefix: str) -> NDArray[np.bool_]:
+    matches = np.array([name.startswith(prefix) for name in events.name.values], dtype=bool)
+    return np.asarray(matches[events.name.codes[rows]])
 
 
 def _on_threads(events: Events, rows: Rows, threads: set[tuple[np.int64, np.int64]]) -> Rows:
-    wanted = np.zeros(rows.size, dtype=bool)
+    on_threads = np.zeros(rows.size, dtype=bool)
     for pid, tid in threads:
-        wanted |= (events.pid[rows] == pid) & (events.tid[rows] == tid)
-    return np.asarray(rows[wanted])
+        on_threads |= (events.pid[rows] == pid) & (events.tid[rows] == tid)
+    return np.asarray(rows[on_threads])
 
 
-def _in_which_they_begin(events: Events, calls: Rows, ranges: Rows) -> Rows:
-    """Range of the same process that has begun last before each call and still runs, else -1."""
+def _enclosing_ranges(events: Events, calls: Rows, ranges: Rows) -> Rows:
+    """Last started range of the same process that is running when each call starts, else -1."""
     if not ranges.size:
         return np.full_like(calls, NO_PARENT)
     starts = events.start_ns[calls]

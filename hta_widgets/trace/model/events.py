@@ -1,8 +1,8 @@
-"""The one schema: what every loader delivers and every analysis reads.
+"""The schema that every loader produces and every analysis reads.
 
-An events table has one row per event, in order of start. Times are integer nanoseconds since
-the trace's origin. What only some kinds have (bytes, collective fields, shapes, counters) lies in
-side tables, so that the main table stays narrow.
+An events table has one row per event, sorted by start. Times are integer nanoseconds since the
+trace's origin. Fields of a few kinds only (bytes, collective fields, shapes, counters) are in side
+tables, so that the main table stays narrow.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Codes = NDArray[np.int32]
 _FIRST_LABEL = -2
 
 RESOLUTION = "resolution_ns"
-"""Key of a trace's metadata: step of the clock (ns) where its times have been rounded."""
+"""Metadata key for the step of the clock (ns) of a trace with rounded times."""
 
 
 class Kind(IntEnum):
-    """What an event is. GPU work is decided by this, never by "has a stream"."""
+    """Kind of an event. It decides what is GPU work; having a stream does not."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -52,17 +52,17 @@ class Kind(IntEnum):
     OVERHEAD = 14
     OTHER = 15
     BUSY = 16
-    """Time in which some kernels ran, where a source does not say which."""
+    """Time in which kernels ran, in sources that do not record the kernels."""
 
 
 class KindSet:
-    """Some kinds, looked up for many events at once."""
+    """A set of kinds with fast membership tests for many events."""
 
     def __init__(self, kinds: Collection[Kind]) -> None:
         self._table = bytes(code in kinds for code in range(256))
 
     def among(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """Tell which events are of these kinds."""
+        """Mask of the events of these kinds."""
         return np.frombuffer(kind.tobytes().translate(self._table), np.bool_)
 
 
@@ -83,7 +83,7 @@ class TextColumn:
         return TextColumn(self.codes[rows], self.values)
 
     def to_categorical(self) -> pd.Categorical:
-        """Give the column to pandas without decoding it."""
+        """Convert the column to pandas without decoding it."""
         return pd.Categorical.from_codes(self.codes, pd.Index(self.values, dtype=object))
 
 
@@ -129,8 +129,8 @@ class Events:
         Position of the event in the source.
     labels : tuple of str
     side : mapping of str to SideTable
-        ``transfers``, ``collectives``, ``operators``, ``counters``, ``mangled`` (names of kernels
-        before demangling) as far as they occur.
+        Those of ``transfers``, ``collectives``, ``operators``, ``counters`` and ``mangled`` (names
+        of kernels before demangling) that the trace has.
     """
 
     start_ns: Times
@@ -164,7 +164,7 @@ class Events:
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]
 
     def ids_in_source(self, ids: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
-        """Process or thread ids as the source has them: labels are text."""
+        """Process or thread ids as in the source, where labels are text."""
         if not self.labels or not np.any(ids <= _FIRST_LABEL):
             return ids
         labels = dict(enumerate(self.labels))
@@ -199,19 +199,19 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What one rank recorded.
+    """The recorded trace of one rank.
 
     Attributes
     ----------
     rank : int
     source : str
-        Path or URL that the trace came from.
+        Path or URL of the trace.
     events : Events
     origin_ns : int
-        Time of the origin on the recording clock: ns since the Unix epoch where the trace says so
-        (``baseTimeNanoseconds``, or full timestamps), else on a clock of its own.
+        Time of the origin on the recording clock: ns since the Unix epoch if the trace records that
+        (``baseTimeNanoseconds``, or full timestamps), else on an arbitrary clock.
     metadata : mapping
-        What the file says about itself, without the events.
+        Everything in the file but the events.
     notices : tuple of Notice
         What was dropped while loading.
     """
@@ -225,6 +225,6 @@ class Trace:
 
     @property
     def resolution_ns(self) -> int:
-        """Step of the clock with which the times were written; 0 where they are exact."""
+        """Step of the clock of the written times; 0 if they are exact."""
         step = self.metadata.get(RESOLUTION)
         return step if isinstance(step, int) else 0

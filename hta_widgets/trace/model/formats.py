@@ -1,4 +1,4 @@
-"""What a format of traces is; each one is described beside its loader."""
+"""Description of a trace format; each format is defined next to its loader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recorded(Enum):
-    """What a profiler may record; the value names it in a sentence."""
+    """What a profiler can record; the value is its name in messages."""
 
     KERNELS = "kernels with names, streams and launches"
     OPERATORS = "operators"
@@ -23,18 +23,18 @@ class Recorded(Enum):
 
 
 class FoundRank(NamedTuple):
-    """The trace of one rank, as it was found.
+    """The trace of one rank that was found, before its rank is known.
 
     Attributes
     ----------
     path : Path
-        Its file or folder.
+        File or folder.
     stem : str
-        Name of the file or folder, without what all names of the format have.
+        Name of the file or folder, without the prefix and suffix of the format.
     process : int, optional
-        The process of a trace that holds several.
+        The process, in a trace with several.
     devices : tuple of int
-        Devices that it has work on, where that is known.
+        Devices with work, if known.
     """
 
     path: Path
@@ -51,51 +51,52 @@ def _one_rank(path: Path, notices: list[str]) -> list[FoundRank]:  # noqa: ARG00
     return [FoundRank(path, path.stem)]
 
 
-def _nothing_to_say(path: Path) -> None:
-    """Take any path."""
+def _accept_any(path: Path) -> None:
+    """Accept any path."""
 
 
-def _no_part(name: str) -> bool:  # noqa: ARG001
+def _never_a_part(name: str) -> bool:  # noqa: ARG001
     return False
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of traces: how it is recognised, where its ranks are, how they are loaded.
+    """A trace format: how to recognise it, find its ranks and load them.
 
-    The functions are defined at the top of modules, so that a format can be sent to workers.
+    The functions are defined at module level, so that a format can be sent to workers.
 
     Attributes
     ----------
     name : str
-        Short and lasting: the cache knows traces by it.
+        Short and permanent: it is part of cache keys.
     noun : str
-        Names one trace of it in a sentence.
+        Name of one trace of the format in a sentence.
     example : str
-        What a trace of it looks like on disk, in a list of all formats.
+        What a trace looks like on disk, for the list of all formats in messages.
     matches : callable
         Whether a path, a file or a folder, is a trace of the format, by its content.
     load : callable
-        Load one rank: path, rank, process (of traces that hold several), and, optionally, what is
-        called with the number of bytes read since the last call.
+        Load one rank, given the path, the rank, the process (in traces with several) and a function
+        to call with the number of bytes read since the last call, or None.
     find_ranks : callable
-        The ranks of one trace; notices on what is missing are appended. One rank by default.
+        Find the ranks of one trace, appending notices on what is missing. One rank by default.
     refuse : callable
-        Raises `TraceFormatError` for a path that belongs to the format and cannot be read, such
-        as a recording that its own tools must export first.
+        Raise `TraceFormatError` for a path that belongs to the format but is unreadable, such as a
+        report that must be exported first.
     lacks : frozenset of Recorded
-        What no trace of it holds of its own; NVTX ranges may make up for it.
+        What the format itself does not record; NVTX ranges may supply it.
     suffixes : tuple of str
-        Endings of the names of files that may be a trace each; none where traces are folders.
+        Suffixes of files that may be a trace each; none if traces are folders.
     is_part : callable
-        Whether a file of this name may be a part of a folder that is a trace.
+        Whether a file, by its name, may be part of a trace that is a folder.
     in_folders : bool
         Whether a folder of such folders is a job.
     rank_in : callable, optional
-        The rank that a file says it is of, for formats whose files do. It takes the file and a
-        function that returns the metadata which the beginning of the file does not hold.
+        Rank stated in a file, for formats that record it. It takes the file and a function that
+        returns the metadata after the events.
     is_copy : callable, optional
-        Whether hta_widgets wrote a file from another trace: it counts only where it is alone.
+        Whether a file is a copy that hta_widgets wrote of another trace; such copies are ignored
+        next to other traces.
     """
 
     name: str
@@ -104,14 +105,14 @@ class Format:
     matches: Callable[[Path], bool]
     load: Load
     find_ranks: Callable[[Path, list[str]], list[FoundRank]] = _one_rank
-    refuse: Callable[[Path], None] = _nothing_to_say
+    refuse: Callable[[Path], None] = _accept_any
     lacks: frozenset[Recorded] = field(default_factory=frozenset)
     suffixes: tuple[str, ...] = ()
-    is_part: Callable[[str], bool] = _no_part
+    is_part: Callable[[str], bool] = _never_a_part
     in_folders: bool = False
     rank_in: Callable[[Path, Callable[[], Metadata]], int | None] | None = None
     is_copy: Callable[[Path], bool] | None = None
 
     def __repr__(self) -> str:
-        """Name only: the rest is code."""
+        """Show only the name."""
         return f"Format({self.name!r})"

@@ -1,4 +1,4 @@
-"""Kernel types: what a piece of GPU work is for. The rules are data that users extend."""
+"""Kernel types: the purpose of GPU work. The rules are data, and users can add to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hta_widgets.trace.model.events import Events, Kind
 
 
 class KernelType(IntEnum):
-    """The four types, in the order in which combinations of them are named."""
+    """The four types, in the order in which names of combinations list them."""
 
     COMPUTATION = 0
     COMMUNICATION = 1
@@ -49,7 +49,7 @@ COMMUNICATION_NAMES = (
 )
 """NCCL (old and new spellings, also as a template), RCCL, MSCCL and MSCCL++, NVSHMEM, DeepEP,
 the all-reduce kernels of vLLM, SGLang, TensorRT-LLM, FlashInfer and AITER, PyTorch symmetric
-memory, oneCCL, HCCL. Searched anywhere in the name, whatever the case."""
+memory, oneCCL, HCCL. Matched anywhere in the name, ignoring case."""
 
 MEMORY_NAMES = (
     r"^(hip|cuda)?Mem(cpy|set)",
@@ -58,7 +58,7 @@ MEMORY_NAMES = (
     r"__amd_rocclr_(copy|fill)Buffer",
     r"^dma",
 )
-"""Copies and fills that a trace records as kernels."""
+"""Copies and memsets that a trace records as kernels."""
 
 _TYPE_OF_KIND = {
     Kind.KERNEL: KernelType.COMPUTATION,
@@ -68,25 +68,25 @@ _TYPE_OF_KIND = {
 }
 
 BUSY_TYPES = {"Compute": KernelType.COMPUTATION, "Communicate": KernelType.COMMUNICATION}
-"""Type of the time in which some kernels ran, by its name."""
+"""Kernel type of `Kind.BUSY` events, by name."""
 
 
 Rules = tuple[tuple[KernelType, re.Pattern[str]], ...]
-"""What a name matches, and what it is then; the first applies."""
+"""Patterns for names and the type of matching kernels; the first match applies."""
 
 
 @dataclass(frozen=True)
 class KernelRules:
-    """Decides the type of each piece of GPU work.
+    """Rules for the type of each GPU operation.
 
-    The first that applies: the user's patterns on the name; memcpy and memset by category; a
-    kernel with collective fields is COMMUNICATION; the built-in patterns on the name; else a
+    The first that applies decides: the user's patterns on the name; memcpy and memset by category;
+    a kernel with collective fields is COMMUNICATION; the built-in patterns on the name; any other
     kernel is COMPUTATION.
 
     Attributes
     ----------
     extra : tuple of (KernelType, compiled pattern)
-        The user's own rules, in order; each is searched anywhere in the name.
+        The user's own rules, in order; each matches anywhere in the name.
     """
 
     extra: Rules = ()
@@ -100,12 +100,12 @@ class KernelRules:
         Raises
         ------
         ParameterError
-            If a type does not exist, or a pattern is no regular expression.
+            If a type does not exist, or a pattern is not a valid regular expression.
         """
         if isinstance(rules, KernelRules):
             return rules
         extra = [
-            (_type_named(name), _compiled(pattern))
+            (_parse_type(name), _compile(pattern))
             for name, patterns in (rules or {}).items()
             for pattern in ([patterns] if isinstance(patterns, str) else patterns)
         ]
@@ -113,7 +113,7 @@ class KernelRules:
 
     @property
     def described(self) -> str:
-        """All rules in words, the built-in ones too: equal only where all types are."""
+        """Text of all rules, including the built-in ones; equal only if the rules are equal."""
         patterns = [
             (each.name, pattern.pattern, pattern.flags)
             for rules in (self.extra, _BUILT_IN, _BUSY)
@@ -156,7 +156,7 @@ _BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items
 
 
 def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) -> NDArray[np.int8]:
-    """Type by name, -1 where no rule applies; each distinct name is looked at once."""
+    """Type by name, -1 where no rule applies; each distinct name is matched once."""
     by_code = np.full(len(names), -1, dtype=np.int8)
     type_of = _type_of_name(rules)
     for code in np.flatnonzero(np.bincount(codes, minlength=1)).tolist():
@@ -166,7 +166,7 @@ def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) 
 
 @lru_cache(maxsize=16)
 def _type_of_name(rules: Rules) -> Callable[[str], int]:
-    """Look names up by some rules; the ranks of a job have the same names."""
+    """Cached lookup of names by some rules, since the ranks of a job have the same names."""
 
     @remembered
     def type_of(name: str) -> int:
@@ -175,7 +175,7 @@ def _type_of_name(rules: Rules) -> Callable[[str], int]:
     return type_of
 
 
-def _type_named(name: str) -> KernelType:
+def _parse_type(name: str) -> KernelType:
     try:
         return KernelType[name.upper()]
     except KeyError:
@@ -184,7 +184,7 @@ def _type_named(name: str) -> KernelType:
         raise ParameterError(msg) from None
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -1,4 +1,11 @@
-"""Correlation: which call of the CPU launched which work on the GPU."""
+"""Correlation: which CPU call launched which GPU work.
+
+::
+
+    CPU   cudaLaunchKernel |------|          correlation 42, the outermost call with this id
+            cuLaunchKernel   |--|            correlation 42
+    GPU               kernel        |----|   correlation 42, launched by cudaLaunchKernel
+"""
 
 from __future__ import annotations
 
@@ -14,13 +21,13 @@ Rows = NDArray[np.int64]
 
 
 def launch_rows(events: Events) -> NDArray[np.int32]:
-    """Find the launching call of each GPU event.
+    """Find the launch call of each GPU event.
 
-    Correlation ids are unique within a process. Where several calls of a process carry one id (a
-    runtime call and the driver call inside it) the outermost counts: the earliest start, then the
-    longest. Where calls of several processes carry one id, the call is that of the process which
-    launches the other work of the device; where that is not known, the last one that begins before
-    the work.
+    Correlation ids are unique within a process. If several calls of a process have the same id (a
+    runtime call and the driver call inside it), the outermost counts: the earliest start, then the
+    longest. If calls of several processes have the same id, the call of the process that launches
+    most other work of the device counts; if that is unknown, the last call that starts before the
+    work.
 
     Returns
     -------
@@ -41,20 +48,20 @@ def launch_rows(events: Events) -> NDArray[np.int32]:
     process_of = _processes_of_devices(events, found, gpu[sure]) if unsure.size else {}
     for row, start, end in zip(gpu[unsure], first[unsure], last[unsure], strict=True):
         process = process_of.get(int(events.device[row]))
-        found[row] = _choose(events, calls[start:end], int(row), process)
+        found[row] = _choose_call(events, calls[start:end], int(row), process)
     return found
 
 
 def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) -> Times:
-    """Time from the end of each call to the start of the operation that it launches.
+    """Time from the end of each launch call to the start of the operation that it launches.
 
-    Negative where the operation starts before the call returns; 0 where both times, each true to a
-    step of the clock with which the trace was written, are too close to tell.
+    Negative if the operation starts before the call returns; 0 if the two times, each exact to one
+    step of the clock of the trace, are too close to distinguish.
 
     Parameters
     ----------
     start_ns, call_end_ns : ndarray of int64
-        Of the operations and of their calls, in pairs.
+        Of the operations and their launch calls, in pairs.
     resolution_ns : int
         Step of the clock: `Trace.resolution_ns`.
     """
@@ -64,7 +71,7 @@ def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) ->
 
 
 def _outermost_calls(events: Events) -> Rows:
-    """One call per correlation id and process, in order of the id, then of start."""
+    """One call per correlation id and process, by id, then by start."""
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[events.correlation[calls] >= 0]
     calls = calls[np.argsort(events.correlation[calls], kind="stable")]
@@ -74,12 +81,12 @@ def _outermost_calls(events: Events) -> Rows:
         return calls
     several = np.union1d(same, same + 1)
     outermost = np.ones(calls.size, dtype=bool)
-    outermost[several] = np.isin(calls[several], _first_of_each(events, calls[several]))
+    outermost[several] = np.isin(calls[several], _earliest_of_each(events, calls[several]))
     return calls[outermost]
 
 
-def _first_of_each(events: Events, calls: Rows) -> Rows:
-    """The call of each correlation id and process that starts first; if several do, the longest."""
+def _earliest_of_each(events: Events, calls: Rows) -> Rows:
+    """First call of each correlation id and process; the longest of those that start together."""
     correlation, pid = events.correlation[calls], events.pid[calls]
     order = np.lexsort((-events.duration_ns[calls], events.start_ns[calls], pid, correlation))
     key = np.stack([correlation[order], pid[order]])
@@ -95,8 +102,8 @@ def _processes_of_devices(events: Events, launches: NDArray[np.int32], gpu: Rows
     return dict(zip(devices[order].tolist(), processes[order].tolist(), strict=True))
 
 
-def _choose(events: Events, candidates: Rows, work: int, process: int | None) -> int:
-    """Choose between calls of several processes, which come in order of start."""
+def _choose_call(events: Events, candidates: Rows, work: int, process: int | None) -> int:
+    """Choose between calls of several processes, which are sorted by start."""
     of_process = candidates[events.pid[candidates] == process]
     if process is not None and of_process.size:
         return int(of_process[0])

@@ -1,4 +1,16 @@
-"""Which call of the CPU runs inside which, thread by thread."""
+"""Parent of each CPU call, from the time intervals of the calls of one thread.
+
+In preorder (by start; of calls that start together, the longest first), a call's parent is either
+the call before it or one of the ancestors of that call, the innermost that is still running::
+
+    a |---------------------------|
+    b   |-----------|                 after a, which is running:       parent a
+    c      |---|                      after b, which is running:       parent b
+    d                   |-----|       after c; c and b have ended:     parent a
+
+So each call starts with the call before it as candidate, and candidates that have ended are
+replaced by their own parents or candidates, for all calls at once, until none has ended.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +24,7 @@ from hta_widgets.trace.model.events import Events, Kind, KindSet
 
 NO_PARENT = -1
 _CALLS_AT_ONCE = 1 << 16
-"""As many as the processor's cache holds what is looked up for."""
+"""Few enough that the columns looked up for them stay in the processor's cache."""
 
 CPU_CALLS = (
     Kind.CPU_OP,
@@ -25,18 +37,18 @@ CPU_CALLS = (
 
 
 def parent_rows(events: Events) -> NDArray[np.int32]:
-    """Find the innermost call around each call of the CPU.
+    """Find the innermost call around each CPU call.
 
-    A call's parent is the one begun last, on the same process and thread, of those still running
-    when the call starts; of several that start at once the longest is outermost. Where clocks make
-    a call end after its parent, it stays its child.
+    A call's parent is the last started of the calls on the same process and thread that are still
+    running when it starts; of calls that start together, the longest is outermost. A call that ends
+    after its parent, by imprecise clocks, is still its child.
 
     Returns
     -------
     ndarray of int32, one per event
         Row of the parent; `NO_PARENT` for outermost calls and for all other events.
     """
-    rows = calls_outside_in(events)
+    rows = calls_in_preorder(events)
     parents = np.full(len(events), NO_PARENT, dtype=np.int32)
     for first in range(1, rows.size, _CALLS_AT_ONCE):
         calls = rows[first : first + _CALLS_AT_ONCE]
@@ -48,24 +60,24 @@ def parent_rows(events: Events) -> NDArray[np.int32]:
     return parents
 
 
-def calls_outside_in(events: Events) -> NDArray[np.int64]:
-    """Rows of the calls of the CPU, thread by thread, each before the calls inside it."""
+def calls_in_preorder(events: Events) -> NDArray[np.int64]:
+    """Rows of the CPU calls, thread by thread, each before the calls inside it."""
     rows, threads = _by_thread(events)
     _put_longest_first(events, rows, threads)
     return rows
 
 
 def _by_thread(events: Events) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
-    """Rows of the calls of the CPU, thread by thread and by start, and the number of each thread.
+    """Rows of the CPU calls by thread and start, and the thread number of each.
 
-    Rows take the place of their order, piece by piece: columns of a large trace are large.
+    The order is overwritten with the rows, piece by piece, to save memory on large traces.
     """
     rows = np.flatnonzero(KindSet(CPU_CALLS).among(events.kind))
     threads = _thread_codes(events, rows)
     order = np.argsort(threads, kind="stable")
     for first in range(0, order.size, _CALLS_AT_ONCE):
-        places = order[first : first + _CALLS_AT_ONCE]
-        places[:] = rows[places]
+        piece = order[first : first + _CALLS_AT_ONCE]
+        piece[:] = rows[piece]
     threads.sort()
     return order, threads
 
@@ -79,7 +91,7 @@ def ancestors(parents: NDArray[np.int32], row: int) -> Iterator[int]:
 
 
 def _thread_codes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.unsignedinteger[Any]]:
-    """Number the threads by process and thread, in a type so narrow that numpy sorts by radix."""
+    """Number the threads of all processes, in a type narrow enough for numpy's radix sort."""
     processes, threads = (_distinct_piecewise(ids, rows) for ids in (events.pid, events.tid))
     codes = np.empty(rows.size, np.min_scalar_type(processes.size * threads.size))
     for first in range(0, rows.size, _CALLS_AT_ONCE):
@@ -99,7 +111,7 @@ def _distinct_piecewise(ids: NDArray[np.int64], rows: NDArray[np.int64]) -> NDAr
 
 
 def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what `numpy.unique` does, which imports all of `numpy.ma` to do so."""
+    """Do what `numpy.unique` does, without its import of `numpy.ma`."""
     ids = np.sort(ids)
     is_first = np.ones(ids.size, dtype=bool)
     is_first[1:] = ids[1:] != ids[:-1]
@@ -109,24 +121,24 @@ def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 def _put_longest_first(
     events: Events, rows: NDArray[np.int64], threads: NDArray[np.unsignedinteger[Any]]
 ) -> None:
-    """Reorder calls that start at once on a thread; `rows` ascend by thread and start."""
+    """Sort calls that start together on a thread, longest first; `rows` are by thread and start."""
     starts = events.start_ns[rows]
     follows = starts[1:] == starts[:-1]
     follows &= threads[1:] == threads[:-1]
     at_once = np.zeros(rows.size, dtype=bool)
     at_once[1:] = follows
     at_once[:-1] |= follows
-    places = np.flatnonzero(at_once)
-    calls = rows[places]
-    order = np.lexsort((-events.duration_ns[calls], starts[places], threads[places]))
-    rows[places] = calls[order]
+    positions = np.flatnonzero(at_once)
+    calls = rows[positions]
+    order = np.lexsort((-events.duration_ns[calls], starts[positions], threads[positions]))
+    rows[positions] = calls[order]
 
 
 def _move_outwards(events: Events, parents: NDArray[np.int32], waiting: NDArray[np.int64]) -> None:
-    """Replace parents that have ended when their call starts.
+    """Replace parents that have ended when their call starts by the parents of those.
 
-    Where one has ended, all calls between it and its own parent have, too: calls go on to the
-    parent of their parent, all at once, until none has to. Calls that come before are settled.
+    Where a parent has ended, so have all calls between it and its own parent: the search goes on
+    there, for all calls at once.
     """
     while waiting.size:
         above = parents[waiting]

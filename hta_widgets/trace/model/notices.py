@@ -1,4 +1,4 @@
-"""What was dropped, left out or not matched: counted per rank, said once per job."""
+"""Notices on what was dropped, left out or not matched: counted per rank, merged per job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hta_widgets.errors import number_ranges
 
 
 class Notice(NamedTuple):
-    """Words with a ``{}`` for each count; equal words of several ranks become one notice.
+    """Words with a ``{}`` for each count; notices of several ranks with equal words are merged.
 
     Examples
     --------
@@ -21,18 +21,18 @@ class Notice(NamedTuple):
     counts: tuple[int, ...] = ()
 
     def text(self) -> str:
-        """Words with the counts in their places."""
+        """Words with the counts filled in."""
         return self.words.format(*(f"{count:,}" for count in self.counts))
 
 
 def summed_over_ranks(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) -> list[str]:
-    """Say each notice once, with the counts of all ranks that have it.
+    """Merge equal notices of several ranks, summing their counts.
 
     Parameters
     ----------
     notices : mapping of rank to notices
     name_ranks : bool
-        Begin with the ranks that a notice is about.
+        Start each notice with its ranks.
     """
     by_words: dict[str, dict[int, tuple[int, ...]]] = {}
     for rank, of_rank in notices.items():

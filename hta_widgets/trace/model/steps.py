@@ -37,12 +37,12 @@ class ProfilerSteps:
     end_ns: Times
 
     def __len__(self) -> int:
-        """Number of steps, as often as they are in the trace."""
+        """Number of steps, counting repeated numbers."""
         return int(self.number.size)
 
     @property
     def distinct(self) -> tuple[int, ...]:
-        """Numbers of the steps, ascending, each once."""
+        """Distinct numbers of the steps, ascending."""
         return tuple(sorted(set(self.number.tolist())))
 
     def to_frame(self) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def profiler_steps(events: Events) -> ProfilerSteps:
 
 
 def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) -> tuple[int, ...]:
-    """Numbers of the ProfilerSteps that take part in the analyses (see `rows_to_analyse`)."""
+    """Numbers of the ProfilerSteps that are analysed (see `rows_to_analyse`)."""
     if len(steps.distinct) < 2 or include_last_profiler_step:  # noqa: PLR2004
         return steps.distinct
     return tuple(sorted(set(steps.number[steps.start_ns < steps.start_ns.max()].tolist())))
@@ -82,19 +82,19 @@ def rows_to_analyse(
     *,
     include_last_profiler_step: bool,
 ) -> NDArray[np.bool_]:
-    """Tell which events take part in the analyses.
+    """Mask of the events that are analysed.
 
-    With two or more ProfilerSteps the last one is left out, as in HTA: CPU events from its start
-    on, and GPU work that they launched. GPU work launched before stays, however late it runs; GPU
-    work whose launch is not in the trace stays when it starts before the last step does. With
-    `include_last_profiler_step` the bound is the end of the last step instead of its start. With
-    fewer steps everything takes part.
+    With two or more ProfilerSteps, the last one is left out, as in HTA: CPU events from its start
+    on, and GPU work that they launched. GPU work launched earlier is kept, however late it runs;
+    GPU work whose launch is not in the trace is kept if it starts before the last step. With
+    `include_last_profiler_step`, the bound is the end of the last step instead of its start. With
+    fewer steps, all events are analysed.
 
     Parameters
     ----------
     events : Events
     launches : ndarray of int32
-        Row of the launching call per event, -1 for none (see `links.launch_rows`).
+        Row of the launch call of each event, -1 for none (see `links.launch_rows`).
     steps : ProfilerSteps
     include_last_profiler_step : bool
 

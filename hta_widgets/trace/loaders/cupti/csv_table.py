@@ -1,4 +1,4 @@
-"""Read a CSV file block by block, in memory that does not grow with it, into typed columns."""
+"""Read a CSV file block by block, in constant memory, into typed columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ else:
     pacsv = LazyModule("pyarrow.csv")
 
 BLOCK_BYTES = 4 * 2**20
-"""A longer row cannot be read."""
+"""Also the maximum length of a row."""
 
 _HEADER_BYTES = 2**16
 _REASON_WIDTH = 200
@@ -37,15 +37,15 @@ _DIGITS = 38
 
 
 class CsvTable:
-    """A CSV file with a header: quoted or not, with or without a byte order mark, any line end.
+    """A CSV file with a header; quotes, a byte order mark and any line ends are accepted.
 
     Attributes
     ----------
     path : Path
     columns : tuple of str
-        Names of the columns in lower case; none if the file has no header that can be read.
+        Names of the columns in lower case; empty if the header is unreadable.
     malformed : int
-        Rows met so far that have another number of columns; they are left out.
+        Rows so far with a different number of columns; they are left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,16 +54,16 @@ class CsvTable:
         self.malformed = 0
 
     def blocks(
-        self, wanted: Iterable[str], on_read: Callable[[int], object] | None = None
+        self, names: Iterable[str], on_read: Callable[[int], object] | None = None
     ) -> Iterator[dict[str, pa.Array]]:
-        """Yield block after block: the columns of `wanted` that there are, as bytes.
+        """Yield those of the named columns that exist, block by block, as bytes.
 
         Raises
         ------
         TraceFormatError
             If the file cannot be read.
         """
-        positions = {name: str(self.columns.index(name)) for name in wanted if name in self.columns}
+        positions = {name: str(self.columns.index(name)) for name in names if name in self.columns}
         try:
             with self.path.open("rb", buffering=0) as opened:
                 file = _ValidText(opened)
@@ -82,13 +82,13 @@ class CsvTable:
             raise TraceFormatError(msg) from error
 
     def _reader(self, file: _ValidText, positions: list[str]) -> pacsv.CSVStreamingReader:
-        """Open the file with columns named by position; its header comes as the first row."""
+        """Open the file with columns named by position; its header is the first row."""
         names = [str(position) for position in range(len(self.columns))]
         return pacsv.open_csv(
             file,
             read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),
             parse_options=pacsv.ParseOptions(
-                newlines_in_values=True, invalid_row_handler=self._leave_out
+                newlines_in_values=True, invalid_row_handler=self._skip
             ),
             convert_options=pacsv.ConvertOptions(
                 check_utf8=False,
@@ -97,13 +97,13 @@ class CsvTable:
             ),
         )
 
-    def _leave_out(self, _: pacsv.InvalidRow) -> str:
+    def _skip(self, _: pacsv.InvalidRow) -> str:
         self.malformed += 1
         return "skip"
 
 
 class _ValidText(io.RawIOBase):
-    """A file in which ``?`` stands for each byte that is no UTF-8; pyarrow stumbles over those."""
+    """A file with ``?`` in place of each byte that is not valid UTF-8, which pyarrow rejects."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._file = file
@@ -114,7 +114,7 @@ class _ValidText(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, and none at the end only."""
+        """Return at most `size` bytes; none only at the end."""
         while True:
             pending = len(self._decoder.getstate()[0])
             data = self._file.read(max(size - pending, 1))
@@ -127,7 +127,7 @@ class _ValidText(io.RawIOBase):
 
 
 def nanoseconds(column: pa.Array) -> Times:
-    """Convert µs in decimal text to ns, exactly; `UNREADABLE` where the text is no time."""
+    """Convert µs in decimal text to ns, exactly; `UNREADABLE` where the text is not a time."""
     try:
         decimals = column.cast(pa.string()).cast(pa.decimal128(_DIGITS, 3))
         size, buffers, offset = len(decimals), decimals.buffers(), decimals.offset
@@ -138,7 +138,7 @@ def nanoseconds(column: pa.Array) -> Times:
 
 
 def whole_numbers(column: pa.Array) -> NDArray[np.int64]:
-    """Convert text to integers; `ABSENT` where it is none. 7.0, as pandas may write it, is 7."""
+    """Convert text to integers, `ABSENT` where it is not one; 7.0, as pandas may write it, is 7."""
     try:
         return np.asarray(column.cast(pa.string()).cast(pa.int64()).to_numpy(), np.int64)
     except pa.ArrowException:
@@ -147,20 +147,20 @@ def whole_numbers(column: pa.Array) -> NDArray[np.int64]:
 
 
 def distinct_texts(column: pa.Array) -> tuple[list[str], list[int]]:
-    """Return the distinct texts of a column, and which of them each row has."""
+    """Return the distinct texts of a column, and the position of each row's text among them."""
     encoded = column.dictionary_encode()
     texts = [text.decode("utf-8", "replace") for text in encoded.dictionary.to_pylist()]
     return texts, encoded.indices.to_pylist()
 
 
 def has_exponent(column: pa.Array) -> NDArray[np.bool_]:
-    """Tell which numbers are written like 1.7e+15."""
+    """Mask of the numbers written with an exponent, such as 1.7e+15."""
     found = pc.match_substring(column, "e", ignore_case=True)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _header(path: Path) -> tuple[str, ...]:
-    """Names of the columns, in the first line that is not empty."""
+    """Names of the columns, from the first line that is not empty."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_HEADER_BYTES).decode("utf-8-sig", "replace")

@@ -47,20 +47,20 @@ TABLES = {
 }
 
 FLOAT_STEP_NS = 250
-"""What a float64 tells apart at the µs since 1970 of the years 2005 to 2041."""
+"""Spacing of float64 values of µs since 1970, in the years 2005 to 2041."""
 
 _FLOAT_STEPS_SINCE_NS = 2**50 * 1000
 _ROUNDED = {0: 0, 200: 250, 250: 250, 500: 500, 750: 750, 800: 750}
-"""Nanoseconds of a µs as float64s are written, in full or as short as possible: what they mean."""
+"""Fraction of a µs (ns) as float64s are printed, in full or shortest: its exact value."""
 
-_HOLDS = {
+_CONTENTS = {
     Kind.KERNEL: "kernels",
     Kind.RUNTIME: "CUDA runtime API calls",
     Kind.DRIVER: "CUDA driver API calls",
     Kind.MEMCPY: "copies",
     Kind.MEMSET: "memsets",
 }
-_NEEDED = "start, name, and dur or end"
+_NEEDED_COLUMNS = "start, name, and dur or end"
 _IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
 _NO_STREAM = 2**32 - 1
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
@@ -79,37 +79,37 @@ _COARSE_NOTICE = f"{{}} events are left out: {_COARSE}"
 
 
 def is_cupti_folder(path: Path) -> bool:
-    """Tell whether a folder holds at least one table of CUPTI activities."""
+    """Whether a folder has at least one CUPTI activity table."""
     return any(_has_events(table) for table in _tables_in(path))
 
 
 def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
-    """Load the tables of a folder, as far as they are there.
+    """Load the tables that a folder has.
 
     They are ``conc_kernel.csv`` (or ``kernel.csv``), ``cuda_runtime.csv``, ``cuda_driver.csv``,
     ``gpu_memcpy.csv`` and ``gpu_memset.csv``, with columns in any order: ``start`` (µs since 1970),
-    ``name``, and ``dur`` or ``end`` (µs); as far as they are there also ``pid``, ``tid``,
-    ``device``, ``stream``, ``correlation`` and ``bytes``. Where there is ``dur``, it says how long
-    an event took. Mangled names of kernels are demangled; the side table ``mangled`` keeps them.
+    ``name``, and ``dur`` or ``end`` (µs); optionally ``pid``, ``tid``, ``device``, ``stream``,
+    ``correlation`` and ``bytes``. ``dur`` takes precedence over ``end``. Mangled names of kernels
+    are demangled; the side table ``mangled`` keeps them.
 
     Parameters
     ----------
     path : Path
     rank : int
     on_read : callable, optional
-        Called with the number of bytes that were read since the last call.
+        Called with the number of bytes read since the last call.
 
     Returns
     -------
     Trace
-        ``metadata["resolution_ns"]`` is 250 where the times went through float64.
+        ``metadata["resolution_ns"]`` is 250 if the times were stored as float64.
 
     Raises
     ------
     TraceFormatError
-        If there is no such table, or one cannot be read.
+        If there is no such table, or one is unreadable.
     """
-    tables, notices = _tables(path)
+    tables, notices = _select_tables(path)
     blocks = EventBlocks()
     left_out: Counter[str] = Counter()
     for table in tables:
@@ -118,7 +118,7 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
         msg = f"{path} cannot be loaded: {_COARSE}"
         raise TraceFormatError(msg)
     exact = [TABLES[table.path.name] for table in tables if "dur" in table.columns]
-    events, first_ns, is_rounded = _mended(*blocks.finish(), exact)
+    events, first_ns, is_rounded = _repair_float_times(*blocks.finish(), exact)
     notices += [Notice(words, (count,)) for words, count in left_out.items() if count]
     notices += [Notice(_FLOAT_NOTICE)] if is_rounded else []
     return Trace(
@@ -139,30 +139,30 @@ def _has_events(table: CsvTable) -> bool:
     return {"start", "name"} <= set(table.columns) and bool({"dur", "end"} & set(table.columns))
 
 
-def _tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
-    """Tables to load, and what there is to say about those that are not."""
+def _select_tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
+    """Tables to load, and notices on those that are missing or left out."""
     found = _tables_in(path)
     usable = {table.path.name: table for table in found if _has_events(table)}
     if not usable:
         msg = (
             f"{path} has no CUPTI activity table: it needs at least one of {', '.join(TABLES)} "
-            f"with the columns {_NEEDED}"
+            f"with the columns {_NEEDED_COLUMNS}"
         )
         raise TraceFormatError(msg)
     unusable = [table.path.name for table in found if table.path.name not in usable]
-    words = [f"{file} is left out: it needs the columns {_NEEDED}" for file in unusable]
+    words = [f"{file} is left out: it needs the columns {_NEEDED_COLUMNS}" for file in unusable]
     if CONCURRENT_KERNELS in usable and SERIAL_KERNELS in usable:
         del usable[SERIAL_KERNELS]
         words.append(_BOTH_NOTICE)
     words += [_SERIAL_NOTICE] if SERIAL_KERNELS in usable else []
-    words += _missing(usable)
+    words += _missing_tables(usable)
     return list(usable.values()), [Notice(each) for each in words]
 
 
-def _missing(usable: Iterable[str]) -> list[str]:
-    lacking = set(_HOLDS) - {TABLES[file] for file in usable}
+def _missing_tables(usable: Iterable[str]) -> list[str]:
+    lacking = set(_CONTENTS) - {TABLES[file] for file in usable}
     return [
-        f"{file} is missing, so there are no {_HOLDS[kind]}"
+        f"{file} is missing, so there are no {_CONTENTS[kind]}"
         for file, kind in TABLES.items()
         if kind in lacking and file != SERIAL_KERNELS
     ]
@@ -178,7 +178,7 @@ def _add_table(
     unreadable = f"{{}} unreadable rows of {table.path.name} are left out"
     length = "dur" if "dur" in table.columns else "end"
     for columns in table.blocks(("start", length, "name", "bytes", *_IDS), on_read):
-        coarse = _coarse(columns["start"])
+        coarse = _is_coarse(columns["start"])
         start_ns, duration_ns = _times(columns, coarse)
         readable = duration_ns != UNREADABLE
         left_out[_COARSE_NOTICE] += int(coarse.sum())
@@ -186,12 +186,12 @@ def _add_table(
         if not readable.all():
             kept = pa.array(readable)
             columns = {name: column.filter(kept) for name, column in columns.items()}  # noqa: PLW2901
-        _add(blocks, kind, start_ns[readable], duration_ns[readable], columns)
+        _add_rows(blocks, kind, start_ns[readable], duration_ns[readable], columns)
     left_out[unreadable] += table.malformed
 
 
-def _coarse(start: pa.Array) -> NDArray[np.bool_]:
-    """Tell which times are written with fewer digits than µs need."""
+def _is_coarse(start: pa.Array) -> NDArray[np.bool_]:
+    """Mask of the times written with too few digits for whole µs."""
     coarse = has_exponent(start)
     for row in np.flatnonzero(coarse).tolist():
         try:
@@ -216,23 +216,23 @@ def _times(columns: Mapping[str, pa.Array], coarse: NDArray[np.bool_]) -> tuple[
     return start_ns, np.where(readable, duration_ns, UNREADABLE)
 
 
-def _add(
+def _add_rows(
     blocks: EventBlocks,
     kind: Kind,
     start_ns: Times,
     duration_ns: Times,
     columns: Mapping[str, pa.Array],
 ) -> None:
-    """Add rows that can be read."""
+    """Add readable rows."""
     texts, codes = distinct_texts(columns["name"])
-    shown = [api_name(text) if kind in LAUNCH_CALLS else demangled(text) for text in texts]
+    display_names = [api_name(text) if kind in LAUNCH_CALLS else demangled(text) for text in texts]
     side: dict[str, dict[str, Values]] = {}
     if kind in (Kind.MEMCPY, Kind.MEMSET) and "bytes" in columns:
         side["transfers"] = transfer_columns(whole_numbers(columns["bytes"]), duration_ns)
     if kind is Kind.KERNEL and any(map(is_mangled, texts)):
         mangled = [text if is_mangled(text) else "" for text in texts]
         side["mangled"] = {"mangled": [mangled[code] for code in codes]}
-    names = [shown[code] for code in codes]
+    names = [display_names[code] for code in codes]
     blocks.add(kind, start_ns, duration_ns, names, side=side, **_ids(columns))
 
 
@@ -243,30 +243,33 @@ def _ids(columns: Mapping[str, pa.Array]) -> dict[str, NDArray[np.int64] | int]:
     return ids
 
 
-def _mended(events: Events, first_ns: int, exact: Iterable[Kind]) -> tuple[Events, int, bool]:
-    """Give times that were written from float64 the values that the float64s have.
+def _repair_float_times(
+    events: Events, first_ns: int, exact: Iterable[Kind]
+) -> tuple[Events, int, bool]:
+    """Restore the float64 values that times were printed from.
 
-    Written as short as possible, 1732611000000000.25 is 1732611000000000.2, and .75 is .8.
+    Shortest round-trip printing writes the float64 1732611000000000.25 as 1732611000000000.2, and
+    .75 as .8.
 
     Parameters
     ----------
     events : Events
     first_ns : int
     exact : iterable of Kind
-        Kinds whose durations have a column of their own.
+        Kinds whose durations come from a separate column.
 
     Returns
     -------
     tuple of Events, first start in ns, and whether the times are rounded
     """
-    start_ns = events.start_ns + first_ns
-    if not _are_from_floats(start_ns):
+    printed_ns = events.start_ns + first_ns
+    if not _are_from_floats(printed_ns):
         return events, first_ns, False
-    meant_ns = _meant(start_ns)
-    between_ns = _meant(start_ns + events.duration_ns) - meant_ns
+    start_ns = _as_float64(printed_ns)
+    between_ns = _as_float64(printed_ns + events.duration_ns) - start_ns
     duration_ns = np.where(np.isin(events.kind, list(exact)), events.duration_ns, between_ns)
-    first_ns = int(meant_ns[0])
-    return replace(events, start_ns=meant_ns - first_ns, duration_ns=duration_ns), first_ns, True
+    first_ns = int(start_ns[0])
+    return replace(events, start_ns=start_ns - first_ns, duration_ns=duration_ns), first_ns, True
 
 
 def _are_from_floats(start_ns: Times) -> bool:
@@ -276,8 +279,8 @@ def _are_from_floats(start_ns: Times) -> bool:
     return fractions <= set(_ROUNDED) and fractions != {0}
 
 
-def _meant(time_ns: Times) -> Times:
-    meaning = np.arange(1000)
-    meaning[list(_ROUNDED)] = list(_ROUNDED.values())
+def _as_float64(time_ns: Times) -> Times:
+    exact = np.arange(1000)
+    exact[list(_ROUNDED)] = list(_ROUNDED.values())
     fraction = time_ns % 1000
-    return np.asarray(time_ns - fraction + meaning[fraction], np.int64)
+    return np.asarray(time_ns - fraction + exact[fraction], np.int64)

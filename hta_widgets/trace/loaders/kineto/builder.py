@@ -1,4 +1,4 @@
-"""Collect decoded events piece by piece into the columns of the events table."""
+"""Build the columns of the events table from decoded events, piece by piece."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Times
 from hta_widgets.trace.loaders.columns import (
     ABSENT,
-    Columns,
+    ColumnBlock,
     GrowingColumns,
     Labels,
     Vocabulary,
     integers,
-    places_in,
+    inverse_permutation,
     streams,
 )
 from hta_widgets.trace.loaders.kineto.categories import kind_of
@@ -44,12 +44,12 @@ _LINKED = KindSet(GPU_SIDE + LAUNCH_CALLS)
 _ON_GPU = KindSet(GPU_SIDE)
 _GPU_WORK = KindSet(GPU_WORK)
 _NOT_AN_EVENT = -1
-_HALF_AN_EVENT = -2
+_BEGIN_OR_END = -2
 
-_HALVES_NOTICE = (
+_BEGIN_END_NOTICE = (
     "{} begin and end events (phases B and E) are left out; only complete events (phase X) are read"
 )
-_MENDED_NOTICE = "{} events that are not JSON are left out"
+_UNREADABLE_NOTICE = "{} events that are not JSON are left out"
 _UNCOUNTED_NOTICE = "counters could not be read in {} parts of the file"
 _TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
 
@@ -64,8 +64,8 @@ class EventsBuilder:
         self._side = SideTablesBuilder()
         self._kinds = _Kinds()
         self._left_out: Counter[str] = Counter()
-        self._seen = 0
-        self._kept = 0
+        self._read_count = 0
+        self._kept_count = 0
 
     def add(self, events: Sequence[Event], unreadable: int, text: bytes) -> None:
         """Add the events of one piece of text.
@@ -76,56 +76,56 @@ class EventsBuilder:
         unreadable : int
             Events of this piece that could not be decoded.
         text : bytes
-            The piece itself, read again where arguments are counters.
+            The piece itself, decoded again if arguments are counters.
         """
         kinds = self._kinds.of(events)
-        self._left_out[_MENDED_NOTICE] += unreadable
-        self._left_out[_HALVES_NOTICE] += int(np.count_nonzero(kinds == _HALF_AN_EVENT))
+        self._left_out[_UNREADABLE_NOTICE] += unreadable
+        self._left_out[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
         known = kinds >= 0
-        kept = cast("Sequence[Timed]", _where(events, known))
+        kept = cast("Sequence[Timed]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
         start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
         if not readable.all():
             self._left_out[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
-            kept, kind, positions = _where(kept, readable), kind[readable], positions[readable]
+            kept, kind, positions = _select(kept, readable), kind[readable], positions[readable]
             start, duration = start[readable], duration[readable]
         arguments = [event.args or NO_ARGS for event in kept]
-        columns: Columns = {"start_ns": start, "duration_ns": duration, "kind": kind}
+        columns: ColumnBlock = {"start_ns": start, "duration_ns": duration, "kind": kind}
         columns |= self._identity(kept) | _placement(kept, arguments, kind)
-        columns["index"] = (positions + self._seen).astype(np.int32)
+        columns["index"] = (positions + self._read_count).astype(np.int32)
         self._columns.append(columns)
-        self._side.add(arguments, kind, self._kept)
+        self._side.add(arguments, kind, self._kept_count)
         counted = np.flatnonzero(_COUNTED.among(kind))
         if counted.size:
             self._add_counters(text, positions, counted, len(events))
-        self._seen += len(events) + unreadable
-        self._kept += len(kept)
+        self._read_count += len(events) + unreadable
+        self._kept_count += len(kept)
 
     def finish(self) -> tuple[Events, int]:
-        """Return the table in order of start, and the first start on the trace's own clock (ns)."""
+        """Return the table, sorted by start, and the first start on the trace's own clock (ns)."""
         self.add([], 0, b"")
         starts = self._columns.pop("start_ns")
         first_ns = int(starts.min()) if starts.size else 0
         starts -= first_ns
-        places = places_in(np.argsort(starts, kind="stable"))
-        starts[places] = starts.copy()
-        columns = {key: self._columns.pop(key, places) for key in self._columns.names()}
+        positions = inverse_permutation(np.argsort(starts, kind="stable"))
+        starts[positions] = starts.copy()
+        columns = {key: self._columns.pop(key, positions) for key in self._columns.names()}
         name = TextColumn(columns.pop("name"), tuple(self._names))
         events = Events(
             start_ns=starts,
             name=name,
             labels=tuple(self._labels),
-            side=self._side.finish(places),
+            side=self._side.finish(positions),
             **columns,
         )
         return events, first_ns
 
     def notices(self) -> list[Notice]:
-        """Say what was left out, and how often."""
+        """Notices on what was left out, with counts."""
         return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
 
-    def _identity(self, events: Sequence[Timed]) -> Columns:
+    def _identity(self, events: Sequence[Timed]) -> ColumnBlock:
         return {
             "name": self._names.codes([event.name or "" for event in events], len(events)),
             "pid": integers([event.pid for event in events], self._labels),
@@ -140,17 +140,17 @@ class EventsBuilder:
             self._left_out[_UNCOUNTED_NOTICE] += 1
             return
         arguments = [events[i].args for i in positions[rows].tolist()]
-        self._side.add_counters(arguments, rows + self._kept)
+        self._side.add_counters(arguments, rows + self._kept_count)
 
 
 class _Kinds:
-    """Kinds by phase and category: what was met before is looked up in plain, fast dicts."""
+    """Kinds by phase and category; known combinations are looked up in plain, fast dicts."""
 
     def __init__(self) -> None:
         self._known: dict[str | None, dict[str | None, int]] = {}
 
     def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
-        """Kind of each event, or why it is none."""
+        """Kind of each event, or a negative code for why it is left out."""
         try:
             return self._of_known(events)
         except KeyError:
@@ -168,11 +168,11 @@ class _Kinds:
 def _code_of(phase: str | None, category: str | None) -> int:
     kind = kind_of(phase, category)
     if kind is None:
-        return _HALF_AN_EVENT if phase in {"B", "E"} else _NOT_AN_EVENT
+        return _BEGIN_OR_END if phase in {"B", "E"} else _NOT_AN_EVENT
     return int(kind)
 
 
-def _where(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
+def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
     return items if wanted.all() else list(compress(items, wanted.tobytes()))
 
 
@@ -180,24 +180,24 @@ def _times(events: Sequence[Timed], kind: NDArray[np.int8]) -> tuple[Times, Time
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
     lasting = ~_WITHOUT_DURATION.among(kind)
-    duration[lasting] = durations_to_ns([event.dur for event in _where(events, lasting)])
+    duration[lasting] = durations_to_ns([event.dur for event in _select(events, lasting)])
     return start, duration
 
 
 def _placement(
     events: Sequence[Timed], arguments: Sequence[Args], kind: NDArray[np.int8]
-) -> Columns:
-    """Device, stream and correlation; Kineto gives GPU work its device as pid, stream as tid."""
+) -> ColumnBlock:
+    """Device, stream and correlation; for GPU work, Kineto's pid is the device, tid the stream."""
     device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))
     linked = _LINKED.among(kind)
-    correlation[linked] = integers([args.correlation for args in _where(arguments, linked)])
+    correlation[linked] = integers([args.correlation for args in _select(arguments, linked)])
     on_gpu = _ON_GPU.among(kind)
-    of_gpu = _where(arguments, on_gpu)
+    of_gpu = _select(arguments, on_gpu)
     device[on_gpu] = integers([args.device for args in of_gpu])
     stream[on_gpu] = streams([args.stream for args in of_gpu])
     work = _GPU_WORK.among(kind)
     elsewhere = work & (device == ABSENT)
-    device[elsewhere] = integers([event.pid for event in _where(events, elsewhere)])
+    device[elsewhere] = integers([event.pid for event in _select(events, elsewhere)])
     elsewhere = work & (stream == ABSENT)
-    stream[elsewhere] = streams([event.tid for event in _where(events, elsewhere)])
+    stream[elsewhere] = streams([event.tid for event in _select(events, elsewhere)])
     return {"device": device, "stream": stream, "correlation": correlation}

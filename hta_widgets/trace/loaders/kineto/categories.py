@@ -1,4 +1,4 @@
-"""What Kineto's categories mean. Data, not code."""
+"""Kinds of Kineto's categories. Data, not code."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SUFFIX_KINDS = {"_runtime": Kind.RUNTIME, "_driver": Kind.DRIVER}
 PHASE_KINDS = {"C": Kind.COUNTER, "i": Kind.INSTANT, "I": Kind.INSTANT}
 
 PROFILER_OWN = "trace"
-"""Category of the profiler's own span over the whole recording."""
+"""Category of the profiler's own event, which spans the whole recording."""
 
 
 def kind_of(phase: str | None, category: str | None) -> Kind | None:
-    """Tell what an event is; None for what is no event in time (metadata, flow arrows)."""
+    """Kind of an event; None for entries that are not events in time (metadata, flow arrows)."""
     if phase == "X":
         return _kind_of_complete((category or "").lower())
     if phase == "C" or category is not None:

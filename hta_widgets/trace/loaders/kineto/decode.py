@@ -1,8 +1,8 @@
-"""Decode pieces of event text into typed records, and mend what is not quite JSON.
+"""Decode pieces of event text into typed records, and repair what is not quite JSON.
 
-Real traces hold what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
-single backslashes. Only the piece that has such a place is mended; an event that cannot be mended
-is left out and counted.
+Real traces contain what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
+single backslashes. Only the pieces that need it are repaired; an event that cannot be repaired is
+left out and counted.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Args(
         "group_name": "Process Group Name",
     },
 ):
-    """The arguments that some analysis reads; all others are skipped unread.
+    """The arguments that some analysis uses; all others are skipped without being decoded.
 
-    What an event lacks is what its column holds then, so that it needs no second look.
+    The defaults are the values that the columns have for missing arguments.
     """
 
     device: Any = ABSENT
@@ -69,7 +69,7 @@ NO_ARGS = Args()
 
 
 class Timed(msgspec.Struct, gc=False):
-    """What is read of an event; times stay text until they become integers."""
+    """The decoded fields of an event; times stay text until they are converted to integers."""
 
     cat: str | None = None
     name: str | None = None
@@ -105,34 +105,34 @@ class CounterSample(Timed, gc=False, tag_field="ph", tag="C"):
 
 
 class FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
-    """Where a flow arrow begins; nothing of it is read."""
+    """Start of a flow arrow; its fields are not used."""
 
     ph: ClassVar[str] = "s"
     cat: ClassVar[None] = None
 
 
 class FlowEnd(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
-    """Where a flow arrow ends; nothing of it is read."""
+    """End of a flow arrow; its fields are not used."""
 
     ph: ClassVar[str] = "f"
     cat: ClassVar[None] = None
 
 
 class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
-    """What a process or thread is called; nothing of it is read."""
+    """Name of a process or thread; its fields are not used."""
 
     ph: ClassVar[str] = "M"
     cat: ClassVar[None] = None
 
 
 OfUsualPhase = Complete | Instant | CounterSample | FlowStart | FlowEnd | Metadata
-"""An element of ``traceEvents`` as nearly all are: what is not used is not made an object of."""
+"""Nearly every element of ``traceEvents``; unused fields are not turned into objects."""
 
 Event = OfUsualPhase | OfAnyPhase
 
 
 class CountedEvent(msgspec.Struct, gc=False):
-    """The arguments of an event as they stand, for events whose arguments are counters."""
+    """All arguments of an event, for events whose arguments are counters."""
 
     cat: str | None = None
     ph: str | None = None
@@ -140,7 +140,7 @@ class CountedEvent(msgspec.Struct, gc=False):
 
 
 Fields = dict[str, msgspec.Raw]
-"""An event by its keys, the values as they are written."""
+"""The keys of an event, with the JSON text of the values."""
 
 _OF_USUAL_PHASES = msgspec.json.Decoder(list[OfUsualPhase])
 _OF_ANY_PHASE = msgspec.json.Decoder(list[OfAnyPhase])
@@ -164,44 +164,44 @@ def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
     text : bytes
         Whole events, without the brackets of their list.
     separator : bytes
-        Text that each event begins with.
+        Text that each event starts with.
 
     Returns
     -------
     events : sequence of Event
-        Of the usual phases, if all of them are.
+        `OfUsualPhase` if all of them have a usual phase, else `OfAnyPhase`.
     dropped : int
-        Events that could not be read even after mending.
+        Events that could not be decoded even after repair.
     """
     whole = b"[%b]" % text
     with suppress(*_UNREADABLE):
         return _OF_USUAL_PHASES.decode(whole), 0
     with suppress(*_UNREADABLE):
         return _OF_ANY_PHASE.decode(whole), 0
-    return _mended(text, separator, _OF_ANY_PHASE, _ONE_OF_ANY_PHASE)
+    return _repair(text, separator, _OF_ANY_PHASE, _ONE_OF_ANY_PHASE)
 
 
 def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
-    """Decode the same events into keys and values as they are written, to be written again.
+    """Decode the same events into keys and the JSON text of values, for writing them again.
 
-    What cannot be read is mended or left out as by `decode_events`.
+    Unreadable events are repaired or left out as by `decode_events`.
     """
     try:
         text.decode()
         return _ALL_FIELDS.decode(b"[" + text + b"]"), 0
     except _UNREADABLE:
-        return _mended(text, separator, _ALL_FIELDS, _FIELDS)
+        return _repair(text, separator, _ALL_FIELDS, _FIELDS)
 
 
 def decode_counters(text: bytes) -> list[CountedEvent]:
-    """Decode the same text again with all arguments; empty when the text needs mending."""
+    """Decode the same text again with all arguments; empty when the text needs repair."""
     try:
         return _COUNTED.decode(b"[" + text + b"]")
     except _UNREADABLE:
         return []
 
 
-def _mended(
+def _repair(
     text: bytes,
     separator: bytes,
     several: msgspec.json.Decoder[list[Decoded]],
@@ -212,13 +212,13 @@ def _mended(
     try:
         return several.decode(b"[" + encoded + b"]"), 0
     except _UNREADABLE:
-        events = [_mended_event(piece, one) for piece in _pieces(encoded, separator)]
+        events = [_repair_event(piece, one) for piece in _pieces(encoded, separator)]
         whole = [event for event in events if event is not None]
         return whole, len(events) - len(whole)
 
 
 def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
-    """Split where one event ends and the next begins."""
+    """Split the text between events."""
     between = re.compile(rb"\}\s*,\s*(?=" + re.escape(separator) + rb")")
     start = 0
     for found in between.finditer(text):
@@ -227,7 +227,7 @@ def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
     yield text[start:]
 
 
-def _mended_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
+def _repair_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
     try:
         return one.decode(piece)
     except _UNREADABLE:

@@ -17,7 +17,7 @@ from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
 
 
 class _Header(NamedTuple):
-    """What a file says of itself before its events."""
+    """What the metadata before the events says about the file."""
 
     is_trace: bool
     is_copy: bool = False
@@ -25,7 +25,7 @@ class _Header(NamedTuple):
 
 
 def starts_as_trace(file: Path) -> bool:
-    """Whether a file begins as a PyTorch-profiler trace; the rest of it is not read."""
+    """Whether a file starts like a PyTorch-profiler trace; the rest is not read."""
     return _header_of(file).is_trace
 
 
@@ -46,10 +46,10 @@ def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
 
 
 def _rank_in(path: Path, rest: Callable[[], Metadata]) -> int | None:
-    """Rank in ``distributedInfo``, which stands before the events or behind them."""
+    """Rank in ``distributedInfo``, which is before the events or after them."""
     header = _header_of(path)
     if not header.is_trace:
-        EventText(path).header()  # says why
+        EventText(path).header()  # raises an error with the reason
     return _distributed_rank(rest()) if header.rank is None else header.rank
 
 
@@ -66,9 +66,9 @@ def _header_of(path: Path) -> _Header:
 
 @lru_cache(maxsize=1024)
 def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
-    """Read what stands before the events once for as long as the file is the same.
+    """Read the metadata before the events; cached while the file is unchanged.
 
-    It is asked for several times while a folder is opened, and a gzip file takes milliseconds.
+    Opening a folder needs it several times, and a gzip file takes milliseconds.
     """
     text = EventText(path)
     try:

@@ -21,9 +21,9 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     ----------
     path : Path
     rank : int
-        The rank that the trace is of.
+        The rank of the trace.
     on_read : callable, optional
-        Called with the number of bytes of the file that were read since the last call.
+        Called with the number of bytes of the file read since the last call.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     Raises
     ------
     TraceFormatError
-        If the file is no JSON trace.
+        If the file is not a JSON trace.
     """
     text = EventText(path, on_read)
     builder = EventsBuilder()
@@ -40,7 +40,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
         for piece in text:
             events, unreadable = decode_events(piece, text.separator)
             builder.add(events, unreadable, piece)
-            del events  # or they stay until the next ones are there
+            del events  # free them before the next ones are decoded
     metadata = text.metadata()
     table, first_ns = builder.finish()
     return Trace(
@@ -54,7 +54,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
 
 
 def base_ns(metadata: Mapping[str, Any]) -> int:
-    """Time of the file's own clock at 0, in ns since the Unix epoch; 0 where it does not say."""
+    """Zero of the file's own clock, in ns since the Unix epoch; 0 if it is not recorded."""
     base = metadata.get("baseTimeNanoseconds", 0)
     return int(base) if isinstance(base, int) or str(base).isdigit() else 0
 

@@ -1,4 +1,4 @@
-"""The mark on trace files that hta_widgets itself has written from others."""
+"""Mark of the trace files that hta_widgets wrote as copies of others."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _MARK = re.compile(rb'\s*\{\s*"hta_widgets"\s*:')
 
 
 def is_derived(head: bytes) -> bool:
-    """Tell from what stands before its events whether a file has the mark."""
+    """Whether a trace has the mark, given the text before its events."""
     return _MARK.match(head) is not None
 
 
-def marked(head: bytes, source: str) -> bytes:
-    """Put the mark into what stands before the events of a trace.
+def add_mark(head: bytes, source: str) -> bytes:
+    """Add the mark to the text before the events of a trace.
 
     Parameters
     ----------
     head : bytes
-        Up to the bracket that opens the list of events. The bare-array form, which has no place
-        for a mark, becomes the object form.
+        Up to the bracket that opens the list of events. The bare-array form, which cannot hold a
+        mark, becomes the object form.
     source : str
         Name of the file that the events come from.
     """

@@ -1,4 +1,4 @@
-"""The sparse fields of events, kept beside the events table. Which there are is data."""
+"""Side tables of the events table for sparse fields. Which tables exist is data."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.trace.loaders.columns import (
-    Columns,
+    ColumnBlock,
     GrowingColumns,
     Vocabulary,
     floats,
     integers,
-    places_in,
+    inverse_permutation,
 )
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, Args
 from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
-    """A side table: whose fields, which field must be present, and the columns."""
+    """A side table: the kinds it covers, the field that must be present, and its columns."""
 
     kinds: KindSet
     required: str | None
@@ -65,7 +65,7 @@ _TABLES = {
         },
     ),
 }
-"""``transfers``: bytes, GB/s as the trace says. ``collectives``: the fields of NCCL records.
+"""``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records.
 ``operators``: ids, and shapes as the JSON text of the trace."""
 
 
@@ -78,37 +78,37 @@ class SideTablesBuilder:
         self._raw: dict[tuple[str, str], Vocabulary[bytes]] = {}
 
     def add(self, arguments: Sequence[Args], kind: NDArray[np.int8], offset: int) -> None:
-        """Add the fields of events that stand in rows `offset` and following."""
+        """Add the fields of the events in rows `offset` and following."""
         for table, spec in _TABLES.items():
-            wanted = spec.kinds.among(kind)
-            of_table = list(compress(arguments, wanted.tobytes()))
-            rows = np.flatnonzero(wanted)
+            covered = spec.kinds.among(kind)
+            of_table = list(compress(arguments, covered.tobytes()))
+            rows = np.flatnonzero(covered)
             if spec.required:
-                rows, of_table = _having(spec.required, rows, of_table)
+                rows, of_table = _with_field(spec.required, rows, of_table)
             if rows.size:
                 columns = {"rows": rows + offset} | self._columns(table, spec, of_table)
                 self._tables.setdefault(table, GrowingColumns()).append(columns)
 
     def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
-        """Add one line per event and numeric argument."""
+        """Add one row per event and counter."""
         lines = [
             (row, name, value)
             for row, args in zip(rows.tolist(), arguments, strict=True)
             if isinstance(args, dict)
             for name, value in args.items()
         ]
-        columns: Columns = {
+        columns: ColumnBlock = {
             "rows": np.array([row for row, _, _ in lines], dtype=np.int64),
             "counter": self._codes("counters", "counter", [name for _, name, _ in lines]),
             "value": floats([value for _, _, value in lines]),
         }
         self._tables.setdefault("counters", GrowingColumns()).append(columns)
 
-    def finish(self, places: NDArray[np.int64]) -> dict[str, SideTable]:
-        """Return the tables after each event of the main table was put into its place."""
-        return {table: self._finished(table, places) for table in self._tables}
+    def finish(self, positions: NDArray[np.int64]) -> dict[str, SideTable]:
+        """Return the tables, given the final position of each event in the main table."""
+        return {table: self._finish_table(table, positions) for table in self._tables}
 
-    def _columns(self, table: str, spec: _Table, arguments: Sequence[Args]) -> Columns:
+    def _columns(self, table: str, spec: _Table, arguments: Sequence[Args]) -> ColumnBlock:
         sources = (*spec.integers.values(), *spec.floats.values())
         sources += (*spec.texts.values(), *spec.raws.values())
         fields = zip(*map(attrgetter(*sources), arguments), strict=True)
@@ -137,30 +137,30 @@ class SideTablesBuilder:
         return vocabulary.codes(texts, len(texts))
 
     def _texts(self, table: str, column: str) -> tuple[str, ...] | None:
-        """Texts by code, None for a column of numbers."""
+        """Texts by code; None for a column of numbers."""
         raw = self._raw.get((table, column))
         if raw is not None:
             return tuple(text.decode("utf-8", "replace") for text in raw)
         vocabulary = self._vocabularies.get((table, column))
         return None if vocabulary is None else tuple(vocabulary)
 
-    def _finished(self, table: str, event_places: NDArray[np.int64]) -> SideTable:
+    def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
         grown = self._tables[table]
-        rows = event_places[grown.pop("rows")]
-        places = places_in(np.argsort(rows, kind="stable"))
+        rows = event_positions[grown.pop("rows")]
+        positions = inverse_permutation(np.argsort(rows, kind="stable"))
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
-            values = grown.pop(column, places)
+            values = grown.pop(column, positions)
             texts = self._texts(table, column)
             columns[column] = values if texts is None else TextColumn(values, texts)
         rows.sort()
         return SideTable(rows, columns)
 
 
-def _having(
+def _with_field(
     required: str, rows: NDArray[np.int64], arguments: list[Args]
 ) -> tuple[NDArray[np.int64], list[Args]]:
-    """Keep those that have a field."""
+    """Keep the rows and arguments that have a field."""
     values = list(map(attrgetter(required), arguments))
     if values.count(None) == len(values):
         return rows[:0], []
@@ -169,5 +169,5 @@ def _having(
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
-    """Text of a string, or of nothing."""
+    """The value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""

@@ -1,8 +1,16 @@
 """Cut the text of a trace file into pieces of whole events, a third of a megabyte at a time.
 
-A file is never held as a whole. The layout is not assumed: how one event is separated from the
-next is learnt from the first event, so that Kineto's layouts of all years, re-saved and one-line
-files are read alike. A cut at a wrong depth leaves brackets open, which the decoder notices.
+The whole file is never in memory, and no layout is assumed: the separator, the text that every
+event starts with, is learnt from the first event. So Kineto's layouts of all years, re-saved files
+and files of one line are all read. ``EventText._cut`` splits what has been read before the last
+separator::
+
+    {"traceEvents": [{"ph": "X", ...}, {"ph": "X", ...}, {"ph": "X", ..
+    |----- head ----||----------- yielded ------------||||--- kept ---|
+                                                       gap
+
+A separator may also be inside an event, in its arguments; a cut there leaves brackets open, which
+the decoder notices.
 """
 
 from __future__ import annotations
@@ -18,12 +26,12 @@ from hta_widgets.errors import TraceFormatError
 
 try:
     from isal import isal_zlib as zlib
-except ImportError:  # isal has no wheel for some platforms; the standard library is only slower
+except ImportError:  # isal has no wheels for some platforms; the standard library is only slower
     import zlib  # type: ignore[no-redef]
 
 _CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 BLOCK_BYTES = 3 << 17
-"""What is made of so much text stays in the CPU's caches: a megabyte takes up to a tenth longer."""
+"""What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
 _RELEARN_BYTES = 1 << 22
 _HEAD_BYTES = 1 << 16
@@ -46,14 +54,14 @@ class EventText:
     Attributes
     ----------
     separator : bytes
-        Opening text that every event of this file shares, e.g. ``{"ph":``.
+        Text that every event of this file starts with, such as ``{"ph":``.
     head, tail : bytes
-        What stands before the events, bracket included, and after the bracket that closes them;
-        the tail only after iterating.
+        The text before the events, including the opening bracket, and the text after the closing
+        bracket, which is known after iterating.
     gap : bytes
-        While iterating: what stands between the piece yielded last and the next.
+        While iterating: the text between the last piece and the next.
     truncated : bool
-        After iterating: the file ends before its list of events does.
+        After iterating: whether the file ends before its list of events does.
     """
 
     def __init__(self, path: Path, on_read: Callable[[int], object] | None = None) -> None:
@@ -78,13 +86,13 @@ class EventText:
             yield from self._finish(text)
 
     def header(self) -> dict[str, Any]:
-        """Everything that stands before the events, without reading them."""
+        """Metadata before the events, without reading them."""
         with self.path.open("rb") as file:
             self._read_head(self._inflated(file, _HEAD_BYTES))
         return self.metadata()
 
     def metadata(self) -> dict[str, Any]:
-        """Everything in the file but the events; what follows them only after iterating."""
+        """Everything in the file but the events; metadata after them only after iterating."""
         for text in (self.head + b"]" + self.tail, self.head + b"]}"):
             try:
                 parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
@@ -95,9 +103,9 @@ class EventText:
         return {}
 
     def metadata_around_events(self) -> dict[str, Any]:
-        """Everything in the file but the events, most of which are not looked at.
+        """Everything in the file but the events, without decoding them.
 
-        Of a plain file only both ends are read; a gzip file is unpacked to its end.
+        Only both ends of a plain file are read; a gzip file is decompressed to its end.
         """
         with self.path.open("rb") as file:
             end = self._read_end(file)
@@ -118,7 +126,7 @@ class EventText:
         return text
 
     def _inflated(self, file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
-        """Read blocks of at most so many bytes, packed and unpacked."""
+        """Yield decompressed blocks of at most `size` bytes."""
         size = size or BLOCK_BYTES
         blocks = self._blocks(file, size)
         return self._gunzip(blocks, size) if _is_gzip(file) else blocks
@@ -146,7 +154,7 @@ class EventText:
         yield member.flush()
 
     def _read_head(self, blocks: Iterator[bytes]) -> bytes:
-        """Read up to the first event; return what has been read beyond."""
+        """Read up to the first event; return the text that was read beyond it."""
         text = b""
         for block in blocks:
             text = (text + block).removeprefix(_BYTE_ORDER_MARK)
@@ -175,7 +183,7 @@ class EventText:
         return found.end() if found else None
 
     def _cut(self, text: bytes) -> tuple[bytes, bytes]:
-        """Split before the last event; the first part is empty when no event is known whole."""
+        """Split before the last event; the first part is empty if no event is surely complete."""
         cut = self._last_separator(text)
         if not cut and len(text) > _RELEARN_BYTES:
             self._relearn_separator(text)
@@ -187,13 +195,13 @@ class EventText:
         return text[:comma], text[cut:]
 
     def _relearn_separator(self, text: bytes) -> None:
-        """Take another separator: the first event of this file was written unlike the others."""
+        """Learn another separator, as the first event was not written like the others."""
         found = _NEXT_EVENT.findall(text, len(text) - BLOCK_BYTES)
         if found:
             self.separator = found[-1]
 
     def _last_separator(self, text: bytes) -> int:
-        """Position of the last event that another one precedes; 0 when there is none."""
+        """Position of the last event that follows another one; 0 if there is none."""
         cut = text.rfind(self.separator)
         while cut > 0:
             before = text[max(0, cut - 256) : cut].rstrip(_WHITE)
@@ -203,7 +211,7 @@ class EventText:
         return 0
 
     def _finish(self, text: bytes) -> Iterator[bytes]:
-        """Yield the last events and keep what stands after them."""
+        """Yield the last events and keep the text after them as `tail`."""
         whole, text = self._cut(text)
         if whole:
             yield whole
@@ -231,20 +239,20 @@ class EventText:
 
 
 def _is_gzip(file: IO[bytes]) -> bool:
-    """Tell by its first bytes, and go back to them."""
+    """Whether the file starts with gzip's magic bytes; the position is restored."""
     first = file.read(len(_GZIP_MAGIC))
     file.seek(0)
     return first == _GZIP_MAGIC
 
 
 def _end_of_list(text: bytes) -> int | None:
-    """Position of the bracket that closes the list of events, whose opening stands before."""
+    """Position of the bracket that closes the list of events, which was opened earlier."""
     end = _closing_bracket(text, depth=1)
     return None if end is None else end - 1
 
 
 def _end_of_first_object(text: bytes) -> int:
-    """Position after the first whole object; 0 when it is cut off."""
+    """Position after the first complete object; 0 if it is truncated."""
     return _closing_bracket(text, depth=0) or 0
 
 

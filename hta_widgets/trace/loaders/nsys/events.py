@@ -1,4 +1,4 @@
-"""Turn the rows of an Nsight Systems export into events."""
+"""Convert the rows of an Nsight Systems export to events."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.loaders.columns import ABSENT, Columns
+from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.loaders.nsys.names import (
     copy_name,
-    fill_name,
     graph_name,
     is_driver_call,
+    memset_name,
     operator_name,
     sync_name,
 )
 from hta_widgets.trace.loaders.nsys.tables import (
     CALLS,
     COPIES,
-    FILLS,
     GRAPHS,
     KERNELS,
+    MEMSETS,
     MISSING,
     RANGES,
     SYNCS,
@@ -34,8 +34,8 @@ from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.notices import Notice
 
-TABLES_IN_ORDER = (GRAPHS, CALLS, RANGES, KERNELS, COPIES, FILLS, SYNCS)
-"""Graphs come first: whether they count depends on the work in the tables that follow."""
+TABLES_IN_ORDER = (GRAPHS, CALLS, RANGES, KERNELS, COPIES, MEMSETS, SYNCS)
+"""Graphs come first: whether they count depends on the work in the other tables."""
 
 _PROCESS_BITS = _THREAD_BITS = 0xFFFFFF
 _CORRELATION_SHIFT = 24
@@ -46,7 +46,7 @@ _MARK, _PUSH_POP, _START_END = 34, 59, 60
 
 _UNOWNED = "{} rows without a process id are left out"
 _UNTIMED = "{} rows without a valid start and end are left out"
-_NO_CALLS = "{} rows of the CUDA API table that are not calls (such as backtraces) are left out"
+_NOT_CALLS = "{} rows of the CUDA API table that are not calls (such as backtraces) are left out"
 _OPEN = "{} NVTX ranges still open at the end of the recording are left out"
 _UNNAMED = "{} kernels and calls have no name in the export"
 _WHOLE = (
@@ -66,7 +66,7 @@ class NsysEvents:
     strings : callable
         Looks up the texts of ids.
     process : int, optional
-        The process whose rows are added; rows that do not name theirs are then left out.
+        The process whose rows are added; rows without a process id are then left out.
     """
 
     def __init__(self, strings: Strings, process: int | None = None) -> None:
@@ -75,51 +75,51 @@ class NsysEvents:
         self._process = process
         self._blocks = EventBlocks()
         self._counts: Counter[str] = Counter()
-        self._graphs: list[Columns] = []
-        self._launches_of_graphs = np.empty(0, np.int64)
-        self._recorded_inside: set[int] = set()
-        self._adders: dict[str, Callable[[Columns], None]] = {
-            GRAPHS: self._hold_graphs,
+        self._graphs: list[ColumnBlock] = []
+        self._graph_launches = np.empty(0, np.int64)
+        self._expanded_launches: set[int] = set()
+        self._adders: dict[str, Callable[[ColumnBlock], None]] = {
+            GRAPHS: self._collect_graphs,
             CALLS: self._add_calls,
             RANGES: self._add_ranges,
             KERNELS: self._add_kernels,
             COPIES: self._add_copies,
-            FILLS: self._add_fills,
+            MEMSETS: self._add_memsets,
             SYNCS: self._add_syncs,
         }
 
-    def add(self, table: str, rows: Columns) -> None:
+    def add(self, table: str, rows: ColumnBlock) -> None:
         """Add rows of a table; the tables come in the order of `TABLES_IN_ORDER`."""
         if self._process is not None:
-            rows = self._only(rows, rows[owner_column(table)] != MISSING, _UNOWNED)
+            rows = self._keep(rows, rows[owner_column(table)] != MISSING, _UNOWNED)
         self._adders[table](rows)
 
     def finish(self) -> tuple[Events, int]:
         """Return the events, and the first start (ns since the start of the session)."""
         for graphs in self._graphs:
-            twice = np.isin(_launches(graphs), list(self._recorded_inside))
-            kept = self._only(graphs, ~twice, _TWICE)
+            twice = np.isin(_launches(graphs), list(self._expanded_launches))
+            kept = self._keep(graphs, ~twice, _TWICE)
             self._counts[_WHOLE] += kept["start"].size
             self._add_on_gpu(Kind.GRAPH, kept, map(graph_name, kept["graphId"].tolist()))
         return self._blocks.finish()
 
     def notices(self) -> list[Notice]:
-        """Say what was left out or is not recorded, and how often."""
+        """Notices on what was left out or not recorded, with counts."""
         return [Notice(words, (count,)) for words, count in self._counts.items() if count]
 
-    def _hold_graphs(self, rows: Columns) -> None:
-        """Keep launches of whole graphs until it is known which were recorded node by node.
+    def _collect_graphs(self, rows: ColumnBlock) -> None:
+        """Collect launches of whole graphs until it is known which were recorded node by node.
 
-        All work that a call launches has its correlation id. Where such work is recorded, the
-        launch of the whole graph is the same time once more.
+        All work that a call launches has the correlation id of the call. Where such work is
+        recorded, the record of the whole graph would count the same time twice.
         """
         graphs = self._timed(rows)
         self._graphs.append(graphs)
         launches = _launches(graphs)
         launches = launches[graphs["correlationId"] > 0]
-        self._launches_of_graphs = np.union1d(self._launches_of_graphs, launches)
+        self._graph_launches = np.union1d(self._graph_launches, launches)
 
-    def _add_kernels(self, rows: Columns) -> None:
+    def _add_kernels(self, rows: ColumnBlock) -> None:
         kernels = self._timed(rows)
         mangled = kernels["mangledName"]
         ids = kernels["demangledName"]
@@ -129,23 +129,23 @@ class NsysEvents:
         side = {"mangled": {"mangled": self._texts(mangled)}} if has_mangled else {}
         self._add_work(Kind.KERNEL, kernels, self._names(ids), side)
 
-    def _add_copies(self, rows: Columns) -> None:
+    def _add_copies(self, rows: ColumnBlock) -> None:
         copies = self._timed(rows)
         kinds = (copies[column].tolist() for column in ("copyKind", "srcKind", "dstKind"))
         self._add_work(Kind.MEMCPY, copies, map(copy_name, *kinds), _transfer_side(copies))
 
-    def _add_fills(self, rows: Columns) -> None:
-        fills = self._timed(rows)
-        names = map(fill_name, fills["memKind"].tolist())
-        self._add_work(Kind.MEMSET, fills, names, _transfer_side(fills))
+    def _add_memsets(self, rows: ColumnBlock) -> None:
+        memsets = self._timed(rows)
+        names = map(memset_name, memsets["memKind"].tolist())
+        self._add_work(Kind.MEMSET, memsets, names, _transfer_side(memsets))
 
-    def _add_syncs(self, rows: Columns) -> None:
+    def _add_syncs(self, rows: ColumnBlock) -> None:
         syncs = self._timed(rows)
         self._add_on_gpu(Kind.SYNC, syncs, map(sync_name, syncs["syncType"].tolist()))
 
-    def _add_calls(self, rows: Columns) -> None:
+    def _add_calls(self, rows: ColumnBlock) -> None:
         is_call = np.isin(rows["eventClass"], (_RUNTIME_CALL, _DRIVER_CALL, MISSING))
-        calls = self._timed(self._only(rows, is_call, _NO_CALLS))
+        calls = self._timed(self._keep(rows, is_call, _NOT_CALLS))
         texts = self._names(calls["nameId"])
         without_version = {text: api_name(text) for text in set(texts)}
         names = [without_version[text] for text in texts]
@@ -155,13 +155,13 @@ class NsysEvents:
         kind = np.where(is_driver, Kind.DRIVER, Kind.RUNTIME).astype(np.int8)
         self._add_on_cpu(kind, calls, names, _ids(calls["correlationId"]))
 
-    def _add_ranges(self, rows: Columns) -> None:
+    def _add_ranges(self, rows: ColumnBlock) -> None:
         is_mark = rows["eventType"] == _MARK
         is_range = np.isin(rows["eventType"], (_PUSH_POP, _START_END, MISSING))
         is_open = is_range & (rows["end"] == MISSING)
         self._counts[_OPEN] += int(is_open.sum())
         rows = rows | {"end": np.where(is_mark, rows["start"], rows["end"])}
-        ranges = self._timed(_taken(rows, is_mark | (is_range & ~is_open)))
+        ranges = self._timed(_select(rows, is_mark | (is_range & ~is_open)))
         by_id = self._texts(ranges["textId"])
         pairs = zip(ranges["text"].tolist(), by_id, strict=True)
         texts = [other if text is None else text for text, other in pairs]
@@ -175,19 +175,19 @@ class NsysEvents:
     def _add_work(
         self,
         kind: Kind,
-        rows: Columns,
+        rows: ColumnBlock,
         names: Iterable[str],
         side: Mapping[str, Mapping[str, Values]],
     ) -> None:
-        if self._launches_of_graphs.size:
-            inside = np.intersect1d(self._launches_of_graphs, _launches(rows))
-            self._recorded_inside.update(inside.tolist())
+        if self._graph_launches.size:
+            inside = np.intersect1d(self._graph_launches, _launches(rows))
+            self._expanded_launches.update(inside.tolist())
         self._add_on_gpu(kind, rows, names, side)
 
     def _add_on_gpu(
         self,
         kind: Kind,
-        rows: Columns,
+        rows: ColumnBlock,
         names: Iterable[str],
         side: Mapping[str, Mapping[str, Values]] | None = None,
     ) -> None:
@@ -207,7 +207,7 @@ class NsysEvents:
     def _add_on_cpu(
         self,
         kind: NDArray[np.int8],
-        rows: Columns,
+        rows: ColumnBlock,
         names: Iterable[str],
         correlation: NDArray[np.int64] | int = ABSENT,
     ) -> None:
@@ -222,15 +222,15 @@ class NsysEvents:
             correlation=correlation,
         )
 
-    def _timed(self, rows: Columns) -> Columns:
+    def _timed(self, rows: ColumnBlock) -> ColumnBlock:
         start, end = rows["start"], rows["end"]
         is_timed = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
-        return self._only(rows, is_timed, _UNTIMED)
+        return self._keep(rows, is_timed, _UNTIMED)
 
-    def _only(self, rows: Columns, wanted: NDArray[np.bool_], words: str) -> Columns:
-        """Rows that are wanted; the others are counted under the words of a notice."""
-        self._counts[words] += int((~wanted).sum())
-        return _taken(rows, wanted)
+    def _keep(self, rows: ColumnBlock, kept: NDArray[np.bool_], words: str) -> ColumnBlock:
+        """Keep some rows, and count the others under the words of a notice."""
+        self._counts[words] += int((~kept).sum())
+        return _select(rows, kept)
 
     def _names(self, ids: NDArray[np.int64]) -> list[str]:
         names = self._texts(ids)
@@ -246,10 +246,10 @@ class NsysEvents:
         return [self._known[number] for number in numbers]
 
 
-def _taken(rows: Columns, wanted: NDArray[np.bool_]) -> Columns:
-    if wanted.all():
+def _select(rows: ColumnBlock, mask: NDArray[np.bool_]) -> ColumnBlock:
+    if mask.all():
         return rows
-    return {name: values[wanted] for name, values in rows.items()}
+    return {name: values[mask] for name, values in rows.items()}
 
 
 def _ids(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -260,11 +260,11 @@ def _processes(owner: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(owner == MISSING, ABSENT, process_of(owner) & _PROCESS_BITS)
 
 
-def _launches(rows: Columns) -> NDArray[np.int64]:
-    """One number per process and correlation id."""
+def _launches(rows: ColumnBlock) -> NDArray[np.int64]:
+    """Combine process and correlation id into one number per launch call."""
     process = process_of(rows["globalPid"]) & _PROCESS_BITS
     return (rows["correlationId"] << _CORRELATION_SHIFT) | process
 
 
-def _transfer_side(rows: Columns) -> dict[str, dict[str, Values]]:
+def _transfer_side(rows: ColumnBlock) -> dict[str, dict[str, Values]]:
     return {"transfers": transfer_columns(rows["bytes"], rows["end"] - rows["start"])}

@@ -12,18 +12,18 @@ from hta_widgets.trace.loaders.nsys.tables import READABLE
 from hta_widgets.trace.model.formats import Format, FoundRank, Recorded
 
 RECORDINGS: Final = (".nsys-rep", ".qdrep")
-"""Files of Nsight Systems that only its own tools read."""
+"""Reports of Nsight Systems, which only its own tools can read."""
 
 _TABLE = ".parquet"
 
 
 def refuse_recording(path: Path) -> None:
-    """Refuse what only the tools of Nsight Systems read, by its name.
+    """Refuse an Nsight Systems report, by its name.
 
     Raises
     ------
     TraceFormatError
-        If it has the name of a recording.
+        If it has the suffix of a report.
     """
     if path.suffix in RECORDINGS:
         msg = (
@@ -36,7 +36,7 @@ def refuse_recording(path: Path) -> None:
 def _refuse(path: Path) -> None:
     refuse_recording(path)
     if path.is_file() and is_sqlite(path):
-        gpu_processes(path)  # says what is wrong with a damaged one
+        gpu_processes(path)  # raises the error of a damaged export
         msg = (
             f"{path} is an SQLite database but not an Nsight Systems export; "
             "make one with nsys export --type sqlite"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.nsys.events import TABLES_IN_ORDER, NsysEvents
 from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
@@ -29,7 +29,7 @@ from hta_widgets.trace.model.events import Trace
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NVPROF = "StringTable"
-"""Table of the files of nvprof, which names its other tables as Nsight Systems does."""
+"""Table that only nvprof's files have; their other tables have the names of Nsight Systems."""
 
 _PARQUET = ".parquet"
 _PID_BITS = 0xFFFFFF
@@ -42,12 +42,12 @@ class GpuProcess(NamedTuple):
     Attributes
     ----------
     process : int or None
-        What `load_nsys` takes: the number of the process with its machine in the upper bits. None
-        where the export does not tell processes apart.
+        Argument of `load_nsys`: the process id, with its machine in the upper bits. None if the
+        export does not distinguish processes.
     pid : int
-        Its number on its machine, -1 where not known.
+        Process id on its machine, -1 if unknown.
     devices : tuple of int
-        Devices that it uses, as it numbers them itself.
+        Devices that it uses, in the numbering of the process.
     """
 
     process: int | None
@@ -56,7 +56,7 @@ class GpuProcess(NamedTuple):
 
 
 def is_nsys_export(path: Path) -> bool:
-    """Tell whether a path is an SQLite file or a folder of Parquet files of Nsight Systems."""
+    """Whether a path is an Nsight Systems export, SQLite or Parquet."""
     try:
         if path.is_dir():
             return _are_tables(each.stem for each in path.iterdir() if each.suffix == _PARQUET)
@@ -78,15 +78,15 @@ def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
     Returns
     -------
     tuple of GpuProcess
-        In order of their numbers. Without any GPU work the processes that called CUDA; without
-        those either, one entry that stands for the whole export.
+        In order of `process`. Without any GPU work, the processes that called CUDA; without those
+        too, one entry for the whole export.
 
     Raises
     ------
     TraceFormatError
         If the export cannot be read.
     """
-    with _opened(path) as tables:
+    with _open(path) as tables:
         found = _processes(tables, GPU_WORK_TABLES) or _processes(tables, (CALLS,))
     return tuple(found) or (GpuProcess(None, _NO_PID, ()),)
 
@@ -94,19 +94,19 @@ def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
 def load_nsys(
     path: Path, rank: int, process: int | None = None, on_read: OnRead | None = None
 ) -> Trace:
-    """Load an export, or what one of its processes recorded.
+    """Load an export, or one of its processes.
 
-    Of the tables of an export only those with GPU work, CUDA calls and NVTX ranges are read, and
-    of its texts only those which these refer to: the rest holds secrets.
+    Only the tables with GPU work, CUDA calls and NVTX ranges are read, and only the texts that they
+    refer to: the rest can contain secrets.
 
     Parameters
     ----------
     path : Path
         An SQLite file, or a folder of Parquet files (``nsys export --type parquetdir``).
     rank : int
-        The rank that the trace is of.
+        The rank of the trace.
     process : int, optional
-        The process, as `gpu_processes` numbers it; all when not given.
+        A process of `gpu_processes`; all by default.
     on_read : callable, optional
         Called with the number of bytes read since the last call.
 
@@ -119,7 +119,7 @@ def load_nsys(
     TraceFormatError
         If the export cannot be read.
     """
-    with _opened(path) as tables, no_garbage_collection():
+    with _open(path) as tables, no_garbage_collection():
         builder = NsysEvents(tables.strings, process)
         for table, rows in _rows(tables, process, _bytes_of(path), on_read or _ignore):
             builder.add(table, rows)
@@ -135,7 +135,7 @@ def load_nsys(
     )
 
 
-def _opened(path: Path) -> AbstractContextManager[NsysTables]:
+def _open(path: Path) -> AbstractContextManager[NsysTables]:
     return nullcontext(ParquetTables(path)) if path.is_dir() else sqlite_tables(path)
 
 
@@ -164,8 +164,8 @@ def _processes(tables: NsysTables, names: Iterable[str]) -> list[GpuProcess]:
 
 def _rows(
     tables: NsysTables, process: int | None, file_bytes: int, on_read: OnRead
-) -> Iterator[tuple[str, Columns]]:
-    """Yield the rows of all tables, and report the bytes of the file in proportion to the rows."""
+) -> Iterator[tuple[str, ColumnBlock]]:
+    """Yield the rows of all tables, reporting bytes of the file in proportion to the rows."""
     sizes = {table: tables.size(table) for table in TABLES_IN_ORDER}
     rows_in_all = max(1, sum(sizes.values()))
     reported = passed = 0
@@ -192,7 +192,7 @@ def _ignore(_: int) -> None:
 
 
 def _session_ns(tables: NsysTables) -> int:
-    """Start of the session in ns since the Unix epoch, 0 where the export does not say."""
+    """Start of the session in ns since the Unix epoch; 0 if the export does not record it."""
     for rows in tables.chunks(SESSION):
         for start in rows["utcEpochNs"].tolist():
             return 0 if start == MISSING else int(start)

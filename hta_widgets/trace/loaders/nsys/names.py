@@ -1,4 +1,4 @@
-"""Name the events of an Nsight Systems export as PyTorch traces name them."""
+"""Names for the events of an Nsight Systems export, as PyTorch traces have them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COPY = {
     13: "DtoD",
 }
 _UNIFIED = (11, 12, 13)
-"""Copies that unified memory makes by itself."""
+"""Copies that unified memory makes on its own."""
 
 _MEMORY = {
     0: "Pageable",
@@ -59,12 +59,12 @@ def copy_name(copy_kind: int, source: int, target: int) -> str:
     return f"{name} ({_MEMORY.get(source, 'Unknown')} -> {_MEMORY.get(target, 'Unknown')})"
 
 
-def fill_name(memory: int) -> str:
-    """Name of a fill of one kind of memory.
+def memset_name(memory: int) -> str:
+    """Name of a memset of one kind of memory.
 
     Examples
     --------
-    >>> fill_name(2), fill_name(MISSING)
+    >>> memset_name(2), memset_name(MISSING)
     ('Memset (Device)', 'Memset')
     """
     return "Memset" if memory == MISSING else f"Memset ({_MEMORY.get(memory, 'Unknown')})"
@@ -76,17 +76,17 @@ def sync_name(sync_type: int) -> str:
 
 
 def graph_name(number: int) -> str:
-    """Name of the launch of a whole CUDA graph."""
+    """Name of a CUDA graph that was recorded as a whole."""
     return "CUDA graph" if number == MISSING else f"CUDA graph {number}"
 
 
 def is_driver_call(name: str) -> bool:
-    """Tell a call of the CUDA driver from one of the runtime, ``cuda...``."""
+    """Whether a call belongs to the driver API (``cu...``), not the runtime API (``cuda...``)."""
     return _DRIVER_CALL.match(name) is not None
 
 
 def operator_name(text: str) -> str | None:
-    """Operator of a range that ``torch.autograd.profiler.emit_nvtx`` made, None for other ranges.
+    """Operator of a range made by ``torch.autograd.profiler.emit_nvtx``; None for other ranges.
 
     Examples
     --------

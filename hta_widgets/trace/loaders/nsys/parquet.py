@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.lazy_modules import LazyModule
-from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
     MISSING,
     READABLE,
     STRINGS,
     TEXT_COLUMNS,
-    damaged,
-    integer,
+    damaged_export,
     missing_column,
     owner_column,
     process_of,
+    to_integer,
 )
 
 if TYPE_CHECKING:
@@ -42,27 +42,27 @@ class ParquetTables:
         self._columns: dict[str, tuple[str, ...]] = {}
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Those columns of `READABLE` that are there; none where the table is not."""
+        """The `READABLE` columns that exist; none if the table is missing."""
         if table not in self._columns:
             there: list[str] = []
             if self._file(table).is_file():
-                with self._opened(table) as file:
+                with self._open(table) as file:
                     there = file.schema_arrow.names
             self._columns[table] = tuple(name for name in READABLE[table] if name in there)
         return self._columns[table]
 
     def size(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Number of rows of a table."""
         if not self.columns(table):
             return 0
-        with self._opened(table) as file:
+        with self._open(table) as file:
             return int(file.metadata.num_rows)
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[Columns]:
-        """Yield the rows in pieces, with all columns of `READABLE`, whether they are there or not.
+    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none), texts are objects, str or None. With a
-        process, its rows and those that name none.
+        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
+        process: its rows, and rows without a process id.
         """
         for found, size in self._batches(table, self.columns(table)):
             chunk = {
@@ -74,7 +74,7 @@ class ParquetTables:
             yield chunk if process is None else _of_process(chunk, owner_column(table), process)
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """Return the combinations of numbers that occur."""
+        """Return the distinct combinations of numbers."""
         there = [column for column in columns if column in self.columns(table)]
         combinations: set[tuple[int, ...]] = set()
         for found, size in self._batches(table, there):
@@ -84,12 +84,12 @@ class ParquetTables:
         return combinations
 
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of the given ids, as far as there are any."""
+        """Texts of those of the given ids that exist."""
         if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):
             return {}
         wanted = np.fromiter(ids, dtype=np.int64)
         texts: dict[int, str] = {}
-        with self._opened(STRINGS) as file:
+        with self._open(STRINGS) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(READABLE[STRINGS])):
                 keys = _numbers(batch.column("id"))
                 rows = np.flatnonzero(np.isin(keys, wanted))
@@ -98,28 +98,28 @@ class ParquetTables:
                 texts |= {key: text for key, text in pairs if text is not None}
         return texts
 
-    def _batches(self, table: str, columns: Iterable[str]) -> Iterator[tuple[Columns, int]]:
+    def _batches(self, table: str, columns: Iterable[str]) -> Iterator[tuple[ColumnBlock, int]]:
         wanted = list(columns)
         if not wanted:
             return
-        with self._opened(table) as file:
+        with self._open(table) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
                 yield {name: _column(name, batch.column(name)) for name in wanted}, batch.num_rows
 
     @contextmanager
-    def _opened(self, table: str) -> Iterator[pq.ParquetFile]:
+    def _open(self, table: str) -> Iterator[pq.ParquetFile]:
         path = self._file(table)
         try:
             with pq.ParquetFile(path) as file:
                 yield file
         except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
-            raise damaged(path, error) from error
+            raise damaged_export(path, error) from error
 
     def _file(self, table: str) -> Path:
         return self._folder / f"{table}.parquet"
 
 
-def _of_process(chunk: Columns, owner: str, process: int) -> Columns:
+def _of_process(chunk: ColumnBlock, owner: str, process: int) -> ColumnBlock:
     owners = chunk[owner]
     rows = np.flatnonzero((owners == MISSING) | (process_of(owners) == process))
     return {name: values[rows] for name, values in chunk.items()}
@@ -133,12 +133,12 @@ def _column(name: str, values: pa.Array) -> NDArray[Any]:
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64]:
-    """Integers of any width, also unsigned; other types value by value."""
+    """Integers of any width, signed or unsigned; other types are converted value by value."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not pa.types.is_integer(values.type):
         others = _texts(values) if _is_text(values.type) else values.to_pylist()
-        return np.array([integer(value) for value in others], dtype=np.int64)
+        return np.array([to_integer(value) for value in others], dtype=np.int64)
     filled = values.fill_null(0).to_numpy(zero_copy_only=False)
     numbers: NDArray[np.int64] = filled.astype(np.int64)
     numbers[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
@@ -146,7 +146,7 @@ def _numbers(values: pa.Array) -> NDArray[np.int64]:
 
 
 def _texts(values: pa.Array) -> list[str | None]:
-    """Texts, also of bytes that are no UTF-8; None for what is no text."""
+    """Decoded texts, with invalid UTF-8 replaced; None for values that are not text."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not _is_text(values.type):

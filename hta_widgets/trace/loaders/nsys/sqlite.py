@@ -13,27 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
     MISSING,
     READABLE,
     STRINGS,
     TEXT_COLUMNS,
-    damaged,
-    integer,
+    damaged_export,
     missing_column,
     owner_column,
+    to_integer,
 )
 
 _MAGIC = b"SQLite format 3\x00"
 _PAGE_BYTES = slice(16, 18)
 _LARGEST_PAGE_BYTES = 2**16
-"""A size of page that does not fit into its two bytes: 1 stands for it."""
+"""This page size does not fit into its two bytes and is stored as 1."""
 
 _WRITE_VERSION = slice(18, 19)
 _WRITE_AHEAD = b"\x02"
-_PATIENCE_S = 1.0
-"""How long to wait for another program to end its writing."""
+_LOCK_TIMEOUT_S = 1.0
+"""How long to wait for another program to finish writing."""
 
 _ROWS_AT_ONCE = 4096
 _IDS_AT_ONCE = 500
@@ -41,11 +41,11 @@ _SCHEMA_TABLES = ("sqlite_master", "sqlite_schema")
 _SCHEMA_COLUMNS = ("name", "type")
 _FUNCTIONS = ("ifnull", "max")
 _COUNTABLE = ("", "ROWID")
-"""As what SQLite knows the number of a row, and a table of which no column is read."""
+"""SQLite's names for the row number, and for a table of which no column is read."""
 
 
 class SqliteTables:
-    """The readable tables of an SQLite file; SQLite itself refuses to read any other."""
+    """The readable tables of an SQLite file; SQLite's authorizer denies reading any other."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class SqliteTables:
         return frozenset(name for (name,) in self._rows(query))
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Those columns of `READABLE` that are there; none where the table is not."""
+        """The `READABLE` columns that exist; none if the table is missing."""
         if table not in self.names:
             return ()
         if table not in self._columns:
@@ -68,17 +68,17 @@ class SqliteTables:
         return self._columns[table]
 
     def size(self, table: str) -> int:
-        """Return about how many rows a table has: the number of its last row."""
+        """Approximate number of rows of a table: the number of its last row."""
         if not self.columns(table):
             return 0
         [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
-        return max(0, integer(last))
+        return max(0, to_integer(last))
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[Columns]:
-        """Yield the rows in pieces, with all columns of `READABLE`, whether they are there or not.
+    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none), texts are objects, str or None. With a
-        process, its rows and those that name none.
+        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
+        process: its rows, and rows without a process id.
         """
         there = self.columns(table)
         if not there:
@@ -97,16 +97,16 @@ class SqliteTables:
             }
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """Return the combinations of numbers that occur."""
+        """Return the distinct combinations of numbers."""
         there = self.columns(table)
         if not there:
             return set()
         wanted = ", ".join(f'"{column}"' if column in there else "NULL" for column in columns)
         rows = self._rows(f'SELECT DISTINCT {wanted} FROM "{table}"')  # noqa: S608
-        return {tuple(map(integer, row)) for row in rows}
+        return {tuple(map(to_integer, row)) for row in rows}
 
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of the given ids, as far as there are any."""
+        """Texts of those of the given ids that exist."""
         if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):
             return {}
         texts: dict[int, str] = {}
@@ -121,38 +121,41 @@ class SqliteTables:
         return chain.from_iterable(self._pieces(query, *values))
 
     def _pieces(self, query: str, *values: int) -> Iterator[list[Any]]:
-        with _readable(self._path), closing(self._connection.execute(query, values)) as cursor:
+        with (
+            _damaged_if_unreadable(self._path),
+            closing(self._connection.execute(query, values)) as cursor,
+        ):
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                 yield rows
 
 
 def is_sqlite(path: Path) -> bool:
-    """Tell whether a file begins as SQLite files do."""
-    return _beginning(path).startswith(_MAGIC)
+    """Whether a file starts with SQLite's magic bytes."""
+    return _first_bytes(path).startswith(_MAGIC)
 
 
 @contextmanager
 def sqlite_tables(path: Path) -> Iterator[SqliteTables]:
-    """Open an SQLite file for reading, as long as the context lasts.
+    """Context manager that opens an SQLite file for reading.
 
-    The locks of SQLite stay on, so that an export under way is noticed. Only a file in write-ahead
-    mode whose log is empty is opened without: SQLite would make new files beside it.
+    SQLite's locks stay on, so that an export in progress is detected. Only a file in write-ahead
+    mode with an empty log is opened without locks: SQLite would create new files next to it.
 
     Raises
     ------
     TraceFormatError
         If it cannot be read.
     """
-    with _readable(path):
-        connection = sqlite3.connect(_uri(path), uri=True, timeout=_PATIENCE_S)
+    with _damaged_if_unreadable(path):
+        connection = sqlite3.connect(_uri(path), uri=True, timeout=_LOCK_TIMEOUT_S)
     with closing(connection):
         connection.set_authorizer(_authorise)
-        connection.text_factory = _decoded
+        connection.text_factory = _decode
         yield SqliteTables(path, connection)
 
 
 def _uri(path: Path) -> str:
-    beginning = _beginning(path)
+    beginning = _first_bytes(path)
     if not beginning.startswith(_MAGIC):
         msg = "it is not an SQLite file"
         raise ValueError(msg)
@@ -167,7 +170,7 @@ def _uri(path: Path) -> str:
 
 
 def _authorise(action: int, what: str | None, detail: str | None, *_: object) -> int:
-    """Tell SQLite whether a statement may do something: only read what is `READABLE`."""
+    """SQLite authorizer: allow nothing but reading the `READABLE` tables."""
     allowed = {
         sqlite3.SQLITE_SELECT: True,
         sqlite3.SQLITE_READ: _may_read(what or "", detail or ""),
@@ -184,19 +187,19 @@ def _may_read(table: str, column: str) -> bool:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _damaged_if_unreadable(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, ValueError, MemoryError) as error:
-        raise damaged(path, error) from error
+        raise damaged_export(path, error) from error
 
 
-def _beginning(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_WRITE_VERSION.stop)
 
 
-def _decoded(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", "replace")
 
 
@@ -211,4 +214,4 @@ def _column(column: str, values: tuple[Any, ...]) -> NDArray[Any]:
     try:
         return np.fromiter(values, dtype=np.int64, count=len(values))
     except (TypeError, ValueError, OverflowError):
-        return np.array([integer(value) for value in values], dtype=np.int64)
+        return np.array([to_integer(value) for value in values], dtype=np.int64)

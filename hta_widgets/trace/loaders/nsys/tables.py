@@ -1,7 +1,7 @@
-"""What may be read of an Nsight Systems export, and in which form its tables are handed over.
+"""What may be read of an Nsight Systems export, and the interface to its tables.
 
-An export also holds the environment, the output and the command line of what was profiled: secrets.
-Nothing but the columns of `READABLE` is ever read.
+An export also contains the environment, the output and the command line of the profiled program,
+and these can contain secrets. Nothing but the columns of `READABLE` is ever read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.columns import Columns
+from hta_widgets.trace.loaders.columns import ColumnBlock
 
 MISSING = int(np.iinfo(np.int64).min)
-"""In columns of numbers: null, no number, or too large for one."""
+"""In columns of numbers: null, not a number, or out of range."""
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
-FILLS = "CUPTI_ACTIVITY_KIND_MEMSET"
+MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 SYNCS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -29,7 +29,7 @@ RANGES = "NVTX_EVENTS"
 STRINGS = "StringIds"
 SESSION = "TARGET_INFO_SESSION_START_TIME"
 
-GPU_WORK_TABLES = (KERNELS, COPIES, FILLS, GRAPHS)
+GPU_WORK_TABLES = (KERNELS, COPIES, MEMSETS, GRAPHS)
 
 _TIMES = ("start", "end")
 _ON_GPU = (*_TIMES, "deviceId", "streamId", "correlationId", "globalPid")
@@ -37,7 +37,7 @@ _ON_GPU = (*_TIMES, "deviceId", "streamId", "correlationId", "globalPid")
 READABLE: Mapping[str, tuple[str, ...]] = {
     KERNELS: (*_ON_GPU, "demangledName", "shortName", "mangledName"),
     COPIES: (*_ON_GPU, "bytes", "copyKind", "srcKind", "dstKind"),
-    FILLS: (*_ON_GPU, "bytes", "memKind"),
+    MEMSETS: (*_ON_GPU, "bytes", "memKind"),
     GRAPHS: (*_ON_GPU, "graphId"),
     SYNCS: (*_ON_GPU, "syncType"),
     CALLS: (*_TIMES, "correlationId", "globalTid", "eventClass", "nameId"),
@@ -45,9 +45,10 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     STRINGS: ("id", "value"),
     SESSION: ("utcEpochNs",),
 }
-"""The columns that are read, where a table and the columns are there at all.
+"""The columns that are read if they exist.
 
-Of `STRINGS`, which holds environment variables, too, only what the other columns refer to is read.
+Of `STRINGS`, which also contains environment variables, only the texts that the other columns refer
+to are read.
 """
 
 TEXT_COLUMNS = ("text", "value")
@@ -61,31 +62,31 @@ IntegerOrColumn = TypeVar("IntegerOrColumn", int, NDArray[np.int64])
 class NsysTables(Protocol):
     """The readable tables of one export.
 
-    Every method raises `TraceFormatError` where the export is damaged.
+    Every method raises `TraceFormatError` if the export is damaged.
     """
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Those columns of `READABLE` that are there; none where the table is not."""
+        """The `READABLE` columns that exist; none if the table is missing."""
 
     def size(self, table: str) -> int:
-        """Return about how many rows a table has."""
+        """Approximate number of rows of a table."""
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[Columns]:
-        """Yield the rows in pieces, with all columns of `READABLE`, whether they are there or not.
+    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none), texts are objects, str or None. With a
-        process, its rows and those that name none.
+        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
+        process: its rows, and rows without a process id.
         """
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """Return the combinations of numbers that occur."""
+        """Return the distinct combinations of numbers."""
 
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of the given ids, as far as there are any."""
+        """Texts of those of the given ids that exist."""
 
 
 def owner_column(table: str) -> str:
-    """Column that holds the process of a row."""
+    """Column that identifies the process of a row."""
     return "globalTid" if table in (CALLS, RANGES) else "globalPid"
 
 
@@ -95,7 +96,7 @@ def process_of(owner: IntegerOrColumn) -> IntegerOrColumn:
 
 
 def missing_column(table: str, column: str, size: int, process: int | None) -> NDArray[Any]:
-    """Column that a table lacks; where it would name the process, all rows are of the one asked."""
+    """Stand-in for a missing column; for the owner column, all rows belong to the process."""
     if column in TEXT_COLUMNS:
         return np.full(size, None, object)
     if process is not None and column == owner_column(table):
@@ -103,8 +104,8 @@ def missing_column(table: str, column: str, size: int, process: int | None) -> N
     return np.full(size, MISSING, np.int64)
 
 
-def integer(value: object) -> int:
-    """Whole number of a value of any type, `MISSING` where it is none that fits."""
+def to_integer(value: object) -> int:
+    """Integer of a value of any type; `MISSING` if it is not an integer in range."""
     try:
         number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
@@ -112,8 +113,8 @@ def integer(value: object) -> int:
     return number if MISSING < number <= np.iinfo(np.int64).max else MISSING
 
 
-def damaged(path: Path, error: Exception) -> TraceFormatError:
-    """Say that an export cannot be read, and what to do."""
+def damaged_export(path: Path, error: Exception) -> TraceFormatError:
+    """Error for an export that cannot be read."""
     msg = (
         f"{path} cannot be read as an Nsight Systems export ({error}). It may be truncated or "
         "still being written; export the report again (nsys export --type sqlite, or parquetdir)"

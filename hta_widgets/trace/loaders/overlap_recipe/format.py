@@ -1,4 +1,4 @@
-"""The format of what the overlap recipe of Nsight Systems writes."""
+"""The format of output folders of the Nsight Systems overlap recipe."""
 
 from __future__ import annotations
 

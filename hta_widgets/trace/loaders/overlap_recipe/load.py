@@ -1,4 +1,4 @@
-"""Read what the overlap recipe of Nsight Systems writes: when compute and communication ran."""
+"""Load the output of the Nsight Systems overlap recipe: when computation and communication ran."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 FILES = "files.parquet"
 MOST_ROWS = 50_000_000
-"""A file that claims to have more rows is not read: compressed, they may take a few bytes only."""
+"""Files with more rows are refused: compressed, any number of rows can take a few bytes."""
 
 _BUSY = {"Compute": ("Compute", "Overlap"), "Communicate": ("Communicate", "Overlap")}
 _EMPTY = "Empty"
@@ -60,7 +60,7 @@ class RecipeFiles(NamedTuple):
     files : list of Path
         One file per rank, in the order of ``files.parquet``.
     missing : list of str
-        What ``files.parquet`` lists without such a file.
+        Names in ``files.parquet`` without a file.
     """
 
     files: list[Path]
@@ -76,13 +76,13 @@ class _Segments(NamedTuple):
     end_ns: Times
     of_type: dict[str, NDArray[np.bool_]]
 
-    def take(self, wanted: NDArray[np.bool_]) -> _Segments:
-        of_type = {name: mask[wanted] for name, mask in self.of_type.items()}
-        return _Segments(self.start_ns[wanted], self.end_ns[wanted], of_type)
+    def take(self, kept: NDArray[np.bool_]) -> _Segments:
+        of_type = {name: is_type[kept] for name, is_type in self.of_type.items()}
+        return _Segments(self.start_ns[kept], self.end_ns[kept], of_type)
 
 
 def is_recipe_folder(path: Path) -> bool:
-    """Tell whether a folder is the output of the overlap recipe, with at least one rank."""
+    """Whether a folder is the output of the overlap recipe with at least one rank."""
     if not (path / FILES).is_file():
         return False
     try:
@@ -94,7 +94,7 @@ def is_recipe_folder(path: Path) -> bool:
 def recipe_files(path: Path) -> RecipeFiles:
     """Find the file of each rank in a folder of the overlap recipe.
 
-    Only files of the folder itself count, whatever ``files.parquet`` says.
+    Only files in the folder itself count, whatever paths ``files.parquet`` lists.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def recipe_files(path: Path) -> RecipeFiles:
         If ``files.parquet`` cannot be read.
     """
     table = _read(path / FILES, ["File"])
-    with _told_as(path / FILES):
+    with _name_file_in_errors(path / FILES):
         stems = table.column("File").cast(pa.large_string()).to_pylist()
     there = {file.name: file for file in path.iterdir() if file.is_file()}
     listed = {str(stem): there.get(f"type_{stem}.parquet") for stem in stems}
@@ -113,7 +113,7 @@ def recipe_files(path: Path) -> RecipeFiles:
 
 
 def recipe_name(path: Path) -> str | None:
-    """Name of the Nsight Systems recipe that wrote a folder; None where nothing says so."""
+    """Name of the Nsight Systems recipe that wrote a folder; None if it is not recorded."""
     for file in sorted(path.glob("*.nsys-analysis")):
         try:
             with file.open("rb") as opened:
@@ -131,9 +131,9 @@ def load_nsys_recipe(
 ) -> Trace:
     """Load one ``type_*.parquet`` of the overlap recipe.
 
-    Time in which any kernel computed becomes events ``Compute``, time in which any communicated
-    events ``Communicate``; both include what the recipe calls ``Overlap``. ``Empty`` is what lies
-    between them.
+    Time in which any kernel computes becomes ``Compute`` events, and time in which any kernel
+    communicates becomes ``Communicate`` events; both include what the recipe calls ``Overlap``.
+    ``Empty`` is the time between them.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ def load_nsys_recipe(
     Returns
     -------
     Trace
-        Its origin is the first kernel's start in ns since the start of the recipe's session, which
-        all ranks share.
+        Its origin is the start of the first kernel, in ns since the start of the recipe's session,
+        which all ranks share.
 
     Raises
     ------
     TraceFormatError
-        If it is no such file.
+        If it is not such a file.
     """
-    segments, notices = _readable(_segments(path))
+    segments, notices = _keep_readable(_segments(path))
     blocks = EventBlocks()
     for name, types in _BUSY.items():
         wanted = np.logical_or.reduce([segments.of_type[each] for each in types])
@@ -175,7 +175,7 @@ def load_nsys_recipe(
 
 def _segments(path: Path) -> _Segments:
     table = _read(path, [*_TIMES, "OverlapType"])
-    with _told_as(path):
+    with _name_file_in_errors(path):
         start_ns, end_ns = (
             table.column(name).cast(pa.int64()).fill_null(-_LARGEST_NS).to_numpy()
             for name in _TIMES
@@ -189,7 +189,7 @@ def _segments(path: Path) -> _Segments:
 
 
 def _read(path: Path, columns: list[str]) -> pa.Table:
-    with _told_as(path), pq.ParquetFile(path) as file:
+    with _name_file_in_errors(path), pq.ParquetFile(path) as file:
         lacking = [name for name in columns if name not in file.schema_arrow.names]
         if lacking:
             msg = f"it has no column {' or '.join(lacking)}"
@@ -201,8 +201,8 @@ def _read(path: Path, columns: list[str]) -> pa.Table:
 
 
 @contextmanager
-def _told_as(path: Path) -> Iterator[None]:
-    """Say of what cannot be read which file it is in."""
+def _name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add the file's name to errors raised while reading it."""
     try:
         yield
     except (OSError, ValueError, TypeError, MemoryError, pa.ArrowException) as error:
@@ -211,32 +211,32 @@ def _told_as(path: Path) -> Iterator[None]:
         raise TraceFormatError(msg) from error
 
 
-def _readable(segments: _Segments) -> tuple[_Segments, list[Notice]]:
-    """Keep the segments that say when they were and what ran, and count what is odd."""
+def _keep_readable(segments: _Segments) -> tuple[_Segments, list[Notice]]:
+    """Keep the segments with a valid time and type; notices count the others."""
     start_ns, end_ns, of_type = segments
     count = start_ns.size
     timed = (start_ns <= end_ns) & (start_ns > -_LARGEST_NS) & (end_ns < _LARGEST_NS)
     known = np.logical_or.reduce(list(of_type.values()))
     segments = segments.take(timed & known)
-    early = _beginning_early(segments)
+    early = _count_overlapping(segments)
     notices = [
         Notice(_TIMELESS_NOTICE, (count - int(timed.sum()),)),
         Notice(_UNKNOWN_NOTICE, (int((timed & ~known).sum()),)),
         Notice(_OVERLAPPING_NOTICE, (early, segments.start_ns.size)),
-        Notice(_OUTER_NOTICE, (_outside(segments),)),
+        Notice(_OUTER_NOTICE, (_count_outside(segments),)),
     ]
     return segments, [notice for notice in notices if notice.counts[0]]
 
 
-def _beginning_early(segments: _Segments) -> int:
-    """Count the segments that begin before an earlier one ends."""
+def _count_overlapping(segments: _Segments) -> int:
+    """Number of segments that start before an earlier one ends."""
     order = np.argsort(segments.start_ns, kind="stable")
     reached = np.maximum.accumulate(segments.end_ns[order])
     return int((segments.start_ns[order][1:] < reached[:-1]).sum())
 
 
-def _outside(segments: _Segments) -> int:
-    """Count the empty segments before the first or after the last that is not."""
+def _count_outside(segments: _Segments) -> int:
+    """Number of empty segments before the first or after the last kernel."""
     empty = segments.of_type[_EMPTY]
     if empty.all():
         return 0

@@ -14,17 +14,28 @@ from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.children import CHECKOUT, Child
-from benchmarks.environments import HTA, hta_python, machine, revision, today, versions
+from benchmarks.environments import (
+    DIRTY,
+    HTA,
+    RESULTS,
+    hta_python,
+    machine,
+    revision,
+    today,
+    versions,
+)
 from benchmarks.suites import SUITES
 from benchmarks.table import markdown
 from benchmarks.traces import SHARED, Traces
 
 _HEADING = "# Benchmark results\n"
-RESULTS = Path(__file__).parent / "results.md"
 
 
 def main() -> None:
     options = _options()
+    measured = revision()
+    if options.save and measured.endswith(DIRTY):
+        sys.exit(f"{measured} has uncommitted changes: commit them, then save results.")
     work = options.work.resolve()
     python = hta_python(work, options.hta)
     traces = Traces(work, options.traces.resolve(), options.scale_tool.resolve())
@@ -41,23 +52,26 @@ def main() -> None:
     print(_HEADING, flush=True)
     for name in options.only or SUITES:
         title, measure = SUITES[name]
-        began = _circumstances(bench, quick=options.quick)
+        began = _circumstances(bench, measured, quick=options.quick)
         section = markdown(title, began, measure(bench), judged=not options.quick)
         print(section, flush=True)
         if options.save:
+            if revision() != measured:
+                sys.exit(f"{measured} changed while it was measured: results are not saved.")
             _save(title, section)
 
 
 def _save(title: str, section: str) -> None:
     """Put a section in its place among those of other runs."""
-    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    path = CHECKOUT / RESULTS
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     found = {part.split("\n")[0]: f"## {part}" for part in text.split("\n## ")[1:]}
     found[title] = section
     titles = [each for each, _ in SUITES.values() if each in found]
     sections = [found[each].rstrip("\n") + "\n" for each in titles]
-    partial = RESULTS.with_suffix(".part")
+    partial = path.with_suffix(".part")
     partial.write_text("\n".join([_HEADING, *sections]), encoding="utf-8")
-    partial.replace(RESULTS)
+    partial.replace(path)
 
 
 def _options() -> argparse.Namespace:
@@ -66,7 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=SUITES, help="measure only this")
     parser.add_argument("--repeats", type=int, help="runs of each process (3)")
     parser.add_argument(
-        "--save", action="store_true", help=f"write {RESULTS.relative_to(CHECKOUT)}"
+        "--save", action="store_true", help=f"write {RESULTS}; of a clean commit only"
     )
     parser.add_argument(
         "--hta", default=HTA, help="what pip installs to compare with (%(default)s)"
@@ -95,7 +109,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _circumstances(bench: Bench, *, quick: bool) -> str:
+def _circumstances(bench: Bench, measured: str, *, quick: bool) -> str:
     sizes = " A quick run at a tenth of the sizes; targets do not apply." if quick else ""
     traces = (
         "real traces, repeated to the given size" if bench.traces.are_real else "the sample job"
@@ -103,7 +117,7 @@ def _circumstances(bench: Bench, *, quick: bool) -> str:
     return (
         f"{today()}, {machine()}. Medians of {bench.repeats} alternating runs; {traces}."
         f"{sizes}\n\n"
-        f"- ours: {revision()}, {versions(bench.ours.python)}\n"
+        f"- ours: {measured}, {versions(bench.ours.python)}\n"
         f"- HTA: {versions(bench.theirs.python)}\n"
     )
 

@@ -15,6 +15,10 @@ from benchmarks.children import CHECKOUT
 HTA = "traceinsight"
 """HTA's name in the package index since 0.6; it was HolisticTraceAnalysis before."""
 
+RESULTS = "benchmarks/results.md"
+"""Saved while a run goes on, which does not change what the rest of it measures."""
+
+DIRTY = "-dirty"
 COMPARED = ("traceinsight", "HolisticTraceAnalysis", "numpy", "pandas", "msgspec")
 
 
@@ -44,11 +48,11 @@ def versions(python: Path) -> str:
     return said.stdout.decode()
 
 
-def revision() -> str:
-    """Commit that is checked out."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    said = subprocess.run(command, check=False, capture_output=True, cwd=CHECKOUT)
-    return f"commit {said.stdout.decode().strip() or 'unknown'}"
+def revision(checkout: Path = CHECKOUT) -> str:
+    """Commit that is checked out, ``-dirty`` where anything but the results differs from it."""
+    commit = _git(checkout, "rev-parse", "--short", "HEAD")
+    changes = _git(checkout, "status", "--porcelain", "--", ".", f":!{RESULTS}")
+    return f"commit {commit or 'unknown'}{DIRTY if changes or not commit else ''}"
 
 
 def machine() -> str:
@@ -60,6 +64,11 @@ def machine() -> str:
 def today() -> str:
     """Date of the figures."""
     return datetime.now(timezone.utc).date().isoformat()
+
+
+def _git(checkout: Path, *arguments: str) -> str:
+    said = subprocess.run(["git", *arguments], check=False, capture_output=True, cwd=checkout)
+    return said.stdout.decode().strip()
 
 
 def _processor() -> str:

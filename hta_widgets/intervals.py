@@ -52,6 +52,10 @@ class Intervals:
         if np.any(first[1:] < first[:-1]):
             order = np.argsort(first)
             first, last = first[order], last[order]
+        # `reached` is the latest end so far; an interval that starts later opens a new one:
+        #   |------|                 reached 6
+        #        |---|               reached 7
+        #                |--|        starts at 10 > 7
         reached = np.maximum.accumulate(last)
         opens = np.flatnonzero(first[1:] > reached[:-1]) + 1
         return cls(
@@ -100,6 +104,9 @@ class Intervals:
         """Covered time (ns) before each of the given times."""
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
+        # All intervals opened so far, less what of the last one comes after the time:
+        #   |----|   |------|    |---|
+        #                t···             unfinished: the end of the second minus t
         opened = np.searchsorted(self.starts, times, side="right")
         unfinished = np.maximum(0, self.ends[opened - 1] - times)
         return self.sums[opened] - np.where(opened > 0, unfinished, 0)
@@ -142,6 +149,9 @@ def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
     covering : ndarray of int64
         Which sets (as bits) cover the time between each edge and the next.
     """
+    # first   |-------|              edges      0   4   8    12
+    # second      |--------|         covering    01  11   10     (bits: second, first)
+    # A start adds the bit of its set, an end takes it off; the running sum is who covers.
     runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]
     steps = [step for bit in range(len(sets)) for step in (1 << bit, -(1 << bit))]
     edges = np.concatenate(runs)

@@ -124,6 +124,10 @@ def _of_group(
     work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
 ) -> tuple[Times, Times, Times, int]:
     """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
+    # earlier operations  |====|
+    #                       |======|  <- reached
+    # next operation                ···gap···|====|
+    # its launch                        ^ after `reached`: late; before: in time
     start_ns = work.start_ns[positions]
     positions = _first_launched_first(work, start_ns, launch_ns, positions)
     launch_ns = launch_ns[positions]

@@ -109,6 +109,11 @@ class LaunchingCalls:
         edges : ndarray of int64
             Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]``.
         """
+        # Calls of one name by place, each up to where its inner calls end:
+        #   |---------------|     outermost
+        #       |----|            begins before `reached`: inside
+        #                    |--| outermost
+        # Adding a multiple of the name code makes one running maximum serve all names.
         names, many = self.names[places], len(self.work.names)
         few_bits = names.astype(np.min_scalar_type(many))  # sorted fast
         by_name = np.argsort(few_bits, kind="stable")

@@ -28,6 +28,9 @@ def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
     Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
     no slower for one long sequence than for many short ones.
     """
+    # a b c d | a b c | a b c d      three sequences
+    #  ab  cd | ab  c |  ab  cd      pairs of neighbours become words; the last may stay alone
+    #   abcd  |  abc  |   abcd       and again, until each sequence is one word
     words = _renamed(words)
     while (lengths > 1).any():
         within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,6 +1,12 @@
 """Which of a few values stand out: the usual rule of z-scores, and rules that hold for few values.
 
 Everything here takes values as arrays whose first axis runs over what is compared (ranks).
+
+References
+----------
+B. Iglewicz and D. C. Hoaglin, How to Detect and Handle Outliers, ASQC 1993: modified z-scores, 3.5.
+F. E. Grubbs, Sample Criteria for Testing Outlying Observations, Ann. Math. Statist. 21, 1950.
+NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.17, compares them.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ LIKELY = "Likely"
 NO_VERDICT = ""
 
 FEWEST = 3
-"""Of fewer values none can be told to stand out."""
+"""Of fewer values, none can be said to stand out."""
 
 FEWEST_FOR_MODIFIED = 5
 """Of fewer values the median of the deviations says little."""

@@ -36,6 +36,9 @@ class Timeline:
         cls, computation: Intervals, communication: Intervals, start_ns: int, end_ns: int
     ) -> Timeline:
         """Build the timeline between two times, outside of which nothing is covered."""
+        # computation     |-----|    |---|
+        # communication      |----|
+        # activity      0  1   3  2 0  1   0     from the first edge to the last: `sweep`
         edges, covering = sweep([computation, communication])
         times = np.concatenate(([start_ns], edges, [end_ns]))
         changes = np.empty((_BEFORE + _BUSY, times.size), dtype=np.int64)
@@ -115,6 +118,10 @@ def time_in_slices(
         Time (ns) of each of the `ACTIVITIES`; before the start and after the end of a timeline
         there is none.
     """
+    # Time before an edge: that before the last change, and, for what has gone on since, the time
+    # since. A slice has the difference between its two edges.
+    #   change   change      edge
+    #   |--------|···since···|
     since = np.maximum(at[:, _TIME], 0)
     before = np.empty((len(ACTIVITIES), len(at), edges.size), dtype=np.int64)
     for place in range(_BUSY):

@@ -1,4 +1,4 @@
-"""Errors that say what was asked, what exists and what to do."""
+"""Errors; each message names what was asked, what exists and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class HtaWidgetsError(ValueError):
 
 
 class TraceNotFoundError(HtaWidgetsError):
-    """A path does not exist, or a folder holds no trace."""
+    """A path does not exist, or a folder has no trace."""
 
 
 class TraceFormatError(HtaWidgetsError):
@@ -19,19 +19,19 @@ class TraceFormatError(HtaWidgetsError):
 
 
 class RemoteError(HtaWidgetsError):
-    """What a URL names cannot be fetched."""
+    """The file or folder at a URL cannot be fetched."""
 
 
 class RankError(HtaWidgetsError):
-    """The rank of a trace file is unknown or claimed twice."""
+    """The rank of a trace is unknown, or two traces have the same rank."""
 
 
 class UnknownRankError(HtaWidgetsError):
-    """A rank was asked for that the job does not have."""
+    """A requested rank is not in the job."""
 
     @classmethod
     def from_ranks(cls, asked: Iterable[int], available: Sequence[int]) -> UnknownRankError:
-        """Build the message from the ranks asked for and those of the job."""
+        """Build the message from the requested ranks and those of the job."""
         missing = sorted(set(asked) - set(available))
         noun = "rank" if len(missing) == 1 else "ranks"
         verb = "is" if len(missing) == 1 else "are"

@@ -1,7 +1,7 @@
-"""Packages that are imported when something of them is first used.
+"""Lazy imports of large packages.
 
-Opening a trace, here or in a worker, takes a fraction of the time and memory of importing pandas
-and pyarrow.
+Opening a trace, in this process or a worker, takes a fraction of the time and memory of importing
+pandas and pyarrow.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from types import ModuleType
 
 
 class LazyModule(ModuleType):
-    """Stands for a module that may not have been imported yet.
+    """Stand-in for a module that is imported when one of its attributes is first used.
 
-    Type checkers are shown the import itself::
+    Type checkers see the import itself::
 
         if TYPE_CHECKING:
             import pandas as pd
@@ -22,7 +22,7 @@ class LazyModule(ModuleType):
     """
 
     def __getattr__(self, name: str) -> object:
-        """Import the module, and return what it has of this name."""
+        """Import the module and return its attribute."""
         value: object = getattr(import_module(self.__name__), name)
         setattr(self, name, value)
         return value

@@ -1,4 +1,4 @@
-"""Progress over bytes, shown where it is waited for."""
+"""Progress bars over bytes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ else:
     bars = LazyModule("tqdm.auto")
 
 OnRead = Callable[[int], object]
-"""Is told how many more bytes have been read."""
+"""Called with the number of bytes read since the last call."""
 
 DELAY_S = 0.5
-"""What is over sooner shows no progress bar."""
+"""Seconds before a progress bar appears."""
 
 
 @contextmanager
 def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnRead]:
-    """Show a bar, without an end where the total is None; yields what is told of the bytes."""
+    """Show a progress bar; yields the function to call with each number of bytes read.
+
+    Parameters
+    ----------
+    words : str
+        Text before the bar.
+    total_bytes : int or None
+        None for an open-ended bar.
+    show : bool
+        False for no bar.
+    """
     if not show:
         yield lambda _: None
         return

@@ -37,8 +37,7 @@ class TraceAnalysis:
     Parameters
     ----------
     trace_files : mapping of rank to path, list of paths, or path of a trace or folder, optional
-        Relative paths are looked for in `trace_dir` first. All traces of `trace_dir` when not
-        given.
+        Relative paths are looked up in `trace_dir` first. All traces of `trace_dir` by default.
     trace_dir : path
         Folder of the traces.
     include_last_profiler_step : bool
@@ -46,7 +45,7 @@ class TraceAnalysis:
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules for kernel types, tried before the built-in ones.
     ranks : iterable of int or RankSample, optional
-        Open only these ranks, or so many of them.
+        Open only these ranks, or an evenly spaced sample; all by default.
     executor : Executor, optional
         Where ranks are loaded; see `open_trace`.
     progress : bool
@@ -55,7 +54,7 @@ class TraceAnalysis:
     Attributes
     ----------
     job : Job
-        What was loaded; its ``notices`` say what was left out.
+        The loaded traces; its ``notices`` list what was left out.
     """
 
     def __init__(
@@ -147,13 +146,13 @@ class TraceAnalysis:
         visualize : bool
             Show the figures.
         duration_ratio : float
-            Share (0 to 1) of the time of each type, on each rank, that the named kernels reach.
+            Share (0 to 1) of the time of each type, on each rank, that the named kernels cover.
         num_kernels : int
-            At most so many are named; takes precedence over `duration_ratio`.
+            Maximum number of kernels to name; takes precedence over `duration_ratio`.
         include_memory_kernels : bool
-            Include copies and fills.
+            Include copies and memsets.
         image_renderer : str
-            Name of a plotly renderer; the notebook's own when empty.
+            Name of a plotly renderer; the default one if empty.
 
         Returns
         -------
@@ -193,9 +192,9 @@ class TraceAnalysis:
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
         streams : iterable of int, optional
-            All streams when not given.
+            All streams by default.
         visualize : bool
             Show a figure per rank.
         visualize_pctg : bool
@@ -203,16 +202,16 @@ class TraceAnalysis:
         show_idle_interval_stats : bool
             Return the statistics of the idle intervals too.
         consecutive_kernel_delay : float
-            Intervals shorter than this (µs) for which the host is not late are ``kernel_wait``.
+            Intervals shorter than this (µs) that are not ``host_wait`` are ``kernel_wait``.
 
         Returns
         -------
         idle_time : DataFrame
             ``rank``, ``stream``, ``idle_category`` (``host_wait``, ``kernel_wait``, ``other``; the
-            first two only where they occur), ``idle_time`` (µs, two decimals),
-            ``idle_time_ratio`` (share, 0 to 1, of the stream's idle time, two decimals; NaN when it
-            is never idle). The index begins anew for each rank. Where streams of a rank are on
-            several devices: a column ``device``.
+            first two only where they occur), ``idle_time`` (µs, two decimals), ``idle_time_ratio``
+            (share, 0 to 1, of the stream's idle time, two decimals; NaN when it is never idle). The
+            index restarts at 0 for each rank. If streams of a rank are on several devices: a column
+            ``device``.
         statistics : DataFrame or None
             Indexed by ``idle_category``: ``rank``, ``stream``, ``count`` (intervals), ``mean``,
             ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max`` (µs, two decimals). None unless
@@ -241,29 +240,29 @@ class TraceAnalysis:
         include_memory_events: bool = True,  # noqa: FBT001, FBT002
         visualize: bool = True,  # noqa: FBT001, FBT002
     ) -> dict[int, pd.DataFrame]:
-        """Duration of each launch, of the operation that it launches, and the delay between them.
+        """Duration of each launch call and its operation, and the delay between them.
 
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
         runtime_cutoff : float
             Calls longer than this (µs) are drawn as outliers.
         launch_delay_cutoff : float
             Delays longer than this (µs) are drawn as outliers.
         include_memory_events : bool
-            Include copies and fills.
+            Include copies and memsets.
         visualize : bool
-            Show three histograms per rank: operations shorter than their call, long calls, long
-            delays.
+            Show three histograms per rank: operations shorter than their launch call, long launch
+            calls, long launch delays.
 
         Returns
         -------
         dict of int to DataFrame
             Per rank, in the order of the calls in the file: ``correlation``, ``cpu_duration`` (of
-            the launching call), ``gpu_duration`` (of the operation), ``launch_delay`` (end of the
-            call to start of the operation, 0 when it starts before), in µs. A call that launches a
-            graph has a row for each of its operations.
+            the launch call), ``gpu_duration`` (of the operation), ``launch_delay`` (end of the call
+            to start of the operation, 0 if it starts earlier), in µs. A call that launches a graph
+            has a row for each of its operations.
         """
         from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
         from hta_widgets.analyses.launch_stats.launched_work import launched_work
@@ -296,19 +295,19 @@ class TraceAnalysis:
     def get_queue_length_time_series(
         self, ranks: Iterable[int] | None = None
     ) -> dict[int, pd.DataFrame]:
-        """Operations launched and not yet begun, over time.
+        """Operations launched but not yet started, over time.
 
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
 
         Returns
         -------
         dict of int to DataFrame
             Per rank with launches, one row per change, by stream and time: ``ts`` (µs), ``pid`` and
             ``tid`` (of the GPU operation), ``stream``, ``queue_length`` (from then on), indexed by
-            the position in the file of the launch or of the operation that begins. Where a rank has
+            the position in the file of the launch or of the operation that starts. If a rank has
             several devices: by device first, with a column ``device``.
         """
         from hta_widgets.analyses.queue_length.changes import queue_changes
@@ -323,7 +322,7 @@ class TraceAnalysis:
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
 
         Returns
         -------
@@ -340,17 +339,17 @@ class TraceAnalysis:
     def get_memory_bw_time_series(
         self, ranks: Iterable[int] | None = None
     ) -> dict[int, pd.DataFrame]:
-        """Bandwidth of copies and fills over time.
+        """Bandwidth of copies and memsets over time.
 
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
 
         Returns
         -------
         dict of int to DataFrame
-            Per rank with copies or fills, one row per start and per end, by name and time: ``ts``
+            Per rank with copies or memsets, one row per start and per end, by name and time: ``ts``
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
@@ -361,19 +360,19 @@ class TraceAnalysis:
         return memory_bw_time_series({rank: bandwidth_changes(self.job, rank) for rank in chosen})
 
     def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
-        """Statistics of the bandwidth of copies and fills, over its changes to more than 0.
+        """Statistics of the bandwidth of copies and memsets, over its changes to more than 0.
 
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
 
         Returns
         -------
         DataFrame or None
             Indexed by ``rank`` and ``name``; columns ``("memory_bw_gbps", s)`` in GB/s with s
             ``count`` (changes), ``mean``, ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max``.
-            Without rows when no bandwidth is known; None without copies and fills.
+            Without rows if no bandwidth is known; None without copies and memsets.
         """
         from hta_widgets.analyses.memory_bandwidth import transfer_statistics
         from hta_widgets.hta_tables.memory_bandwidth import memory_bw_summary
@@ -388,23 +387,23 @@ class TraceAnalysis:
     ) -> None:
         """Write copies of traces with queue length and memory bandwidth as counter tracks.
 
-        Each copy lies beside its trace and has its compression; traces are never overwritten. A
-        rank without anything to count gets none, and the log says so.
+        Each copy is written next to its trace with the same compression; traces are never
+        overwritten. For a rank without counters, a message is logged and no file is written.
 
         Parameters
         ----------
         time_series : TimeSeriesTypes, optional
-            Both when not given.
+            Both by default.
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
         output_suffix : str
             Added to the file name, before ``.json`` or ``.json.gz``.
 
         Raises
         ------
         ParameterError
-            If `output_suffix` is no part of a file name, or a file of that name exists that is no
-            such copy.
+            If `output_suffix` cannot be part of a file name, or a file of that name exists that is
+            not such a copy.
         """
         from hta_widgets.export.trace_with_counters import write_traces_with_counters
 
@@ -423,28 +422,28 @@ class TraceAnalysis:
         *,
         whole_name: bool = False,
     ) -> pd.DataFrame:
-        """Sequences of kernels that an operator launches, also marked in a copy of the trace.
+        """Sequences of kernels that an operator launches, which are also marked in a trace copy.
 
         Parameters
         ----------
         operator_name : str
-            A part of the operator's name.
+            Part of the operator's name.
         output_dir : path
             An existing folder; the copy is ``overlaid_<name of the trace>``, with the same
-            compression. Without any sequence none is written.
+            compression. It is not written if there are no sequences.
         min_pattern_len : int
             Occurrences that launch fewer GPU operations are left out.
         rank : int
-            0, the default, is the first rank where the job has no rank 0.
+            0, the default, means the first rank if the job has no rank 0.
         top_k : int
             Number of sequences shown and marked, the most frequent first.
         visualize : bool
             Show the figure.
         compress_other_kernels : bool
-            Keep the copy small: events in none of the sequences lose their arguments, and a number
-            stands for their name.
+            Keep the copy small: events outside the sequences lose their arguments, and their names
+            are replaced by numbers.
         whole_name : bool
-            `operator_name` is the whole name: ``aten::add`` does not stand for ``aten::addmm``.
+            `operator_name` is the whole name: ``aten::add`` does not match ``aten::addmm``.
 
         Returns
         -------
@@ -456,7 +455,7 @@ class TraceAnalysis:
         Raises
         ------
         ParameterError
-            If `operator_name` is empty or `output_dir` is no folder that can be written to.
+            If `operator_name` is empty or `output_dir` is not a writable folder.
         UnknownRankError
             If the job lacks the rank.
         """
@@ -495,7 +494,7 @@ class TraceAnalysis:
         Parameters
         ----------
         ranks : iterable of int, optional
-            The first rank when not given.
+            The first rank by default.
 
         Returns
         -------
@@ -503,9 +502,9 @@ class TraceAnalysis:
             One per rank that has counters, one row per measured kernel: ``index`` (position in the
             file), ``cat``, ``name``, ``pid``, ``tid``, ``ts``, ``dur`` (µs, as the profiler spread
             the measurements, not as the kernels ran), a column per counter, ``index_runtime``
-            (position in the file of the launch, -1 where it is not known), ``op_stack`` (list of
-            the operators around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None
-            where there is none).
+            (position in the file of the launch, -1 if unknown), ``op_stack`` (list of the operators
+            around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None if there is
+            none).
         """
         from hta_widgets.analyses.cupti_counters import cupti_counters
         from hta_widgets.hta_tables.cupti_counters import cupti_counters as tables
@@ -513,12 +512,12 @@ class TraceAnalysis:
         return tables(cupti_counters(self.job, self._ranks_or_first(ranks)))
 
     def get_profiler_steps(self) -> list[int]:
-        """Numbers of the ProfilerSteps that take part in the analyses, of all ranks together."""
+        """Numbers of the ProfilerSteps that are analysed, of all ranks together."""
         steps = self.job.reduce(_steps_of, self.job.ranks).values()
         return sorted(set[int]().union(*steps))
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
-        """HTA's rule: no rank given means rank 0, here the first rank that there is."""
+        """No rank given means rank 0 in HTA, and the first available rank here."""
         chosen = tuple(ranks or ())
         return self.job.select_ranks(chosen or self.job.ranks[:1])
 
@@ -531,9 +530,9 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 def _in_folder(
     trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike, folder: PathLike
 ) -> TraceSource:
-    """Look for relative paths in the folder, then where we are."""
+    """Look up relative paths in the folder, then in the current directory."""
 
-    def located(path: PathLike) -> PathLike:
+    def locate(path: PathLike) -> PathLike:
         if is_url(path):
             return path
         if is_url(folder):
@@ -542,10 +541,10 @@ def _in_folder(
         return inside if inside.exists() else Path(path).expanduser()
 
     if isinstance(trace_files, Mapping):
-        return {rank: located(path) for rank, path in trace_files.items()}
+        return {rank: locate(path) for rank, path in trace_files.items()}
     if isinstance(trace_files, str | os.PathLike):
-        return located(trace_files)
-    return [located(path) for path in trace_files]
+        return locate(trace_files)
+    return [locate(path) for path in trace_files]
 
 
 def _show(drawn: Drawing, title: str, renderer: str = "") -> None:
@@ -568,4 +567,4 @@ def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
             yield f"Top {kernels} of rank {rank}", pie
     named = result.kernels[result.kernels["folded"] == 0]
     for name in named["name"].unique().tolist() if len(ranks) > 1 else []:
-        yield f"Launches of {plot_name(name)}", kernel_figures.kernel_durations(result, name)
+        yield f"Duration of {plot_name(name)}", kernel_figures.kernel_durations(result, name)

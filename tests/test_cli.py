@@ -77,7 +77,7 @@ def test_open_of_several_files_lists_them(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     for path in paths:
         path.touch()
-    notebook = trace_notebook([GivenTrace.at(str(path)) for path in paths])
+    notebook = trace_notebook([GivenTrace.from_argument(str(path)) for path in paths])
     assert f'open_trace(["{paths[0]}", "{paths[1]}"])' in "".join(notebook["cells"][1]["source"])
 
 
@@ -118,7 +118,7 @@ def test_open_of_a_url_writes_it_as_it_is(
 
 def test_open_of_a_file_url_writes_its_path(tmp_path: Path) -> None:
     (tmp_path / "a b.json").touch()
-    trace = GivenTrace.at((tmp_path / "a b.json").as_uri())
+    trace = GivenTrace.from_argument((tmp_path / "a b.json").as_uri())
     assert trace == (str(tmp_path / "a b.json"), "a b.json")
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hta_widgets import __version__
-from hta_widgets.cli.cache import cleared, shown
+from hta_widgets.cli.cache import clear_cache, describe_cache
 from hta_widgets.cli.notebook import (
     demo_notebook,
     notebook_stem,
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Those of the command line if not given.
+        Those of the command line by default.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -95,7 +95,7 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     cache = commands.add_parser("cache", help="show or clear the trace cache")
     cache.add_argument("--clear", action="store_true", help="remove all cached traces")
-    cache.set_defaults(run=_say_cache)
+    cache.set_defaults(run=_print_cache)
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
@@ -116,9 +116,9 @@ def _open_notebook(
     _serve(prepare(options), options)
 
 
-def _say_cache(options: argparse.Namespace) -> None:
+def _print_cache(options: argparse.Namespace) -> None:
     folder = cache_folder()
-    sys.stdout.write(cleared(folder) if options.clear else shown(folder))
+    sys.stdout.write(clear_cache(folder) if options.clear else describe_cache(folder))
 
 
 def _prepare_demo(options: argparse.Namespace) -> Path:
@@ -132,7 +132,7 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
 
 
 def _prepare_open(options: argparse.Namespace) -> Path:
-    traces = [GivenTrace.at(given) for given in options.traces]
+    traces = [GivenTrace.from_argument(given) for given in options.traces]
     return write_notebook(options.folder, notebook_stem(traces), trace_notebook(traces))
 
 

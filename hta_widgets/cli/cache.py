@@ -1,4 +1,4 @@
-"""What ``hta-widgets cache`` says: what the cache holds, or how much of it was removed."""
+"""Output of ``hta-widgets cache``: the content of the cache, or how much was removed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hta_widgets.trace.cache.files import (
 )
 from hta_widgets.trace.ranks.cache import describe_entry
 
-SHOWN_AT_MOST = 10
+MAX_ENTRIES = 10
 
 _IS_OFF = f"The cache is off ({VARIABLE}={OFF}): nothing is read from it or written to it.\n"
 
 
-def shown(folder: Path | None) -> str:
-    """Say where the cache is, how large, and what was used last.
+def describe_cache(folder: Path | None) -> str:
+    """Describe the cache: its folder, its size and the traces used last.
 
     Parameters
     ----------
     folder : Path or None
-        None where the cache is off.
+        None if the cache is off.
     """
     if folder is None:
         return _IS_OFF
@@ -41,26 +41,26 @@ def shown(folder: Path | None) -> str:
         f"size    {size}  ({SIZE_VARIABLE})",
     ]
     if found:
-        lines += ["", f"{'last used':<16}  {'size':>11}  trace", *map(_line, found[:SHOWN_AT_MOST])]
-    if len(found) > SHOWN_AT_MOST:
-        lines.append(f"and {len(found) - SHOWN_AT_MOST} more, used earlier")
+        lines += ["", f"{'last used':<16}  {'size':>11}  trace", *map(_line, found[:MAX_ENTRIES])]
+    if len(found) > MAX_ENTRIES:
+        lines.append(f"and {len(found) - MAX_ENTRIES} more, used earlier")
     return "\n".join(lines) + "\n"
 
 
-def cleared(folder: Path | None) -> str:
-    """Clear the cache, and say how much was removed."""
+def clear_cache(folder: Path | None) -> str:
+    """Clear the cache and report how much was removed."""
     if folder is None:
         return _IS_OFF
-    there = len(entries(folder))
+    before = len(entries(folder))
     removed = clear(folder)
     left = len(entries(folder))
-    words = f"removed {_traces(there - left)} ({data_size(removed)}) from {folder}"
+    words = f"removed {_count_traces(before - left)} ({data_size(removed)}) from {folder}"
     if left:
         words += f"; {left} could not be removed (in use, or no permission)"
     return _printable(words) + "\n"
 
 
-def _traces(count: int) -> str:
+def _count_traces(count: int) -> str:
     return f"{count} trace" if count == 1 else f"{count} traces"
 
 
@@ -71,5 +71,5 @@ def _line(entry: CacheEntry) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text without what would move the cursor of a terminal."""
+    """Text without control characters, which a terminal would interpret."""
     return "".join(char if char.isprintable() else "?" for char in text)

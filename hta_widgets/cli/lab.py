@@ -1,8 +1,8 @@
 """Start JupyterLab on a notebook that has already run, with its kernel still alive.
 
-A notebook that opens in JupyterLab joins the session of its path if there is one. So the server
-first starts a session, runs the cells in its kernel and saves their outputs; the page that opens
-afterwards finds the outputs in the file and the widgets in the kernel.
+When JupyterLab opens a notebook, it joins the session of that path if there is one. So the server
+first starts a session, runs the cells in its kernel and saves their outputs; the page that is
+opened afterwards finds the outputs in the file and the widgets in the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hta_widgets.errors import HtaWidgetsError
 
 KERNEL_NAME = "python3"
 WORKSPACE = "hta-widgets"
-"""A layout of its own: the tabs of the user's last JupyterLab belong to other folders."""
+"""A separate layout: the tabs of the user's last JupyterLab belong to other folders."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LabOptions:
     """How to serve a notebook."""
 
     port: int | None
-    """Port asked for; JupyterLab takes the next free one if it is in use."""
+    """Requested port; JupyterLab takes the next free one if it is in use."""
     browser: bool
     """Open the page in a browser."""
 
@@ -52,18 +52,18 @@ def serve(notebook: Path, options: LabOptions) -> None:
     """
     token = secrets.token_hex(24)
     server = LabApp.initialize_server(argv=_arguments(notebook.parent, options.port, token))
-    # Jupyter asks for a confirmation in a terminal; there is nothing to lose here.
+    # Jupyter would ask for confirmation in a terminal, but nothing can be lost here.
     signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
-    opening = _Opening(server, notebook, token, options)
-    server.io_loop.add_callback(opening.run)
+    startup = _Startup(server, notebook, token, options)
+    server.io_loop.add_callback(startup.run)
     server.start()
-    if opening.error is not None:
-        msg = f"{notebook.name} could not be run: {opening.error}"
-        raise HtaWidgetsError(msg) from opening.error
+    if startup.error is not None:
+        msg = f"{notebook.name} could not be run: {startup.error}"
+        raise HtaWidgetsError(msg) from startup.error
 
 
-class _Opening:
-    """What happens once the server listens."""
+class _Startup:
+    """Runs the notebook and opens its page once the server listens."""
 
     def __init__(self, server: ServerApp, notebook: Path, token: str, options: LabOptions) -> None:
         self.error: Exception | None = None
@@ -75,15 +75,15 @@ class _Opening:
 
     async def run(self) -> None:
         """Run the notebook and open its page."""
-        _say(f"Running {self._notebook} ...", file=sys.stderr)
+        _print(f"Running {self._notebook} ...", file=sys.stderr)
         try:
             await self._execute()
         except Exception as error:  # noqa: BLE001
             self.error = error
             self._server.stop()
             return
-        _say(self._url)
-        _say("Press Ctrl-C to stop.", file=sys.stderr)
+        _print(self._url)
+        _print("Press Ctrl-C to stop.", file=sys.stderr)
         if self._options.browser:
             webbrowser.open(self._url)
 
@@ -104,14 +104,14 @@ class _Opening:
 async def _run_cells(client: NotebookClient) -> None:
     """Run the code cells in a kernel of the server, up to the first that fails.
 
-    `NotebookClient.execute` would do it too, but takes Ctrl-C away from the server.
+    `NotebookClient.execute` would do the same, but takes over Ctrl-C from the server.
     """
     await client.async_start_new_kernel_client()
     try:
         for index, cell in enumerate(client.nb.cells):
             await client.async_execute_cell(cell, index)
     except CellExecutionError as error:
-        _say(f"{error.ename}: {error.evalue}", file=sys.stderr)
+        _print(f"{error.ename}: {error.evalue}", file=sys.stderr)
     finally:
         if client.kc is not None:
             client.kc.stop_channels()
@@ -121,7 +121,7 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
     arguments = [
         "--no-browser",
         f"--ServerApp.root_dir={folder.resolve()}",
-        # The server listens on this machine only and asks for the token, whoever runs it.
+        # Safe for root: the server only listens on this machine, and requires the token.
         "--ServerApp.allow_root=True",
         f"--IdentityProvider.token={token}",
         "--Application.log_level=ERROR",
@@ -129,5 +129,5 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
     return arguments if port is None else [*arguments, f"--ServerApp.port={port}"]
 
 
-def _say(text: str, *, file: TextIO | None = None) -> None:
+def _print(text: str, *, file: TextIO | None = None) -> None:
     print(text, file=file, flush=True)

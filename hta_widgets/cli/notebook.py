@@ -29,7 +29,7 @@ job = open_trace({source})
 dashboard = Dashboard(job)
 dashboard\
 """
-_GOING_ON = """\
+_RESULTS = """\
 What a panel shows is also available in Python: the result for the current controls.\
 """
 _FINDINGS = """\
@@ -45,9 +45,9 @@ def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
     Parameters
     ----------
     trace_folder
-        Where the traces are, seen from the notebook.
+        Folder of the traces, relative to the notebook.
     ranks
-        How many there are.
+        Number of ranks.
     """
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
 
@@ -72,21 +72,21 @@ def notebook_stem(traces: Sequence[GivenTrace]) -> str:
 
 
 def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
-    """Write a notebook under a name that is free, or that already holds these cells.
+    """Write a notebook to a file that does not exist, or find one that has these cells.
 
     Parameters
     ----------
     folder
-        Made if it does not exist.
+        Created if it does not exist.
     stem
-        The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb`` and so on if others have the name.
+        The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb`` and so on if that name is taken.
     notebook
-        As one of this module's functions built it.
+        Built by one of this module's functions.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = next(
         path
-        for path in _candidates(folder, stem)
+        for path in _possible_paths(folder, stem)
         if not path.exists() or _sources(_read(path)) == _sources(notebook)
     )
     if not path.exists():
@@ -98,7 +98,7 @@ def _notebook(introduction: str, source: str | list[str]) -> dict[str, Any]:
     cells = [
         ("introduction", "markdown", introduction),
         ("dashboard", "code", _DASHBOARD.format(source=json.dumps(source))),
-        ("going-on", "markdown", _GOING_ON),
+        ("going-on", "markdown", _RESULTS),
         ("findings", "code", _FINDINGS),
         ("kernels", "code", _TABLE),
     ]
@@ -129,7 +129,7 @@ def _cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:
     return cell
 
 
-def _candidates(folder: Path, stem: str) -> Iterator[Path]:
+def _possible_paths(folder: Path, stem: str) -> Iterator[Path]:
     yield folder / f"{stem}.ipynb"
     for number in count(2):
         yield folder / f"{stem}_{number}.ipynb"

@@ -1,4 +1,4 @@
-"""The traces that the command line is given: paths, and URLs without credentials."""
+"""The traces given on the command line: paths, and URLs without credentials."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from hta_widgets.trace.remote.urls import is_url, local_path, name_in, redacted
 
 
 class GivenTrace(NamedTuple):
-    """A trace, or a folder of them, that is there.
+    """An existing trace or folder of traces.
 
     Attributes
     ----------
     source : str
-        The whole path, or the URL.
+        The absolute path, or the URL.
     name : str
-        What to call it on screen.
+        Name for display.
     """
 
     source: str
     name: str
 
     @classmethod
-    def at(cls, given: str) -> GivenTrace:
-        """Take what was given, if there is something.
+    def from_argument(cls, given: str) -> GivenTrace:
+        """Check that the given path or URL exists.
 
         Raises
         ------
         TraceNotFoundError
-            If there is not.
+            If it does not exist.
         RemoteError
-            If a URL holds credentials, or its file system does not answer.
+            If a URL contains credentials, or its file system does not respond.
         """
         path = local_path(given) if is_url(given) else Path(given)
         if path is None:

@@ -55,12 +55,12 @@ def _rows_of_hta(streams: pd.DataFrame) -> pd.DataFrame:
 
 
 def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each rank, which come together, from 0."""
+    """Number the rows of each rank from 0; rows of a rank are contiguous."""
     first = np.flatnonzero(np.diff(rank, prepend=-1))
     return np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
 
 
 def _device_column(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Column ``device``, where the streams of a rank are on several devices."""
+    """Column ``device``, only if the streams of a rank are on several devices."""
     several = table[["rank", "device"]].drop_duplicates()["rank"].duplicated().any()
     return {"device": table["device"]} if several else {}

@@ -1,1 +1,1 @@
-"""Files to job: loaders, links, steps, kernel types."""
+"""From trace files to a job: formats, loaders, ranks, the cache, and the model of events."""

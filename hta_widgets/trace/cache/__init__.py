@@ -1,1 +1,1 @@
-"""Files of columns in the user's cache folder."""
+"""The user's cache folder and the files of columns in it."""

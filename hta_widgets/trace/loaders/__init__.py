@@ -1,1 +1,1 @@
-"""One folder for each format, and what the loaders share."""
+"""Loaders: one folder for each trace format, and what they share."""

@@ -1,1 +1,1 @@
-"""Events of one rank and what follows from them, whatever format they came in."""
+"""Events of one rank and what is derived from them, independent of the trace format."""

@@ -1,1 +1,1 @@
-"""What was given: its format, its ranks, and the job that they make."""
+"""Opening a job: recognise formats, find ranks, fetch from URLs."""

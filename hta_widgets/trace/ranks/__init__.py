@@ -1,1 +1,1 @@
-"""One rank: where its trace is, loading it, and what is derived from it."""
+"""One rank: its source, loading it here or in workers, and data derived from it."""

@@ -1,1 +1,1 @@
-"""URLs: how they are shown, the files behind them, and the copies made of them."""
+"""URLs: displaying them, listing and fetching their files, and local copies."""

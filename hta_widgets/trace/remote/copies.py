@@ -1,4 +1,4 @@
-"""Local copies of what URLs name: where they are, and how to fetch the part of one rank again."""
+"""Local copies of the traces at URLs."""
 
 from __future__ import annotations
 

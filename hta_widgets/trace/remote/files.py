@@ -92,7 +92,7 @@ class RemoteFiles:
         self._request(self._system.invalidate_cache)
 
     def root(self) -> RemoteFile:
-        """What the URL names."""
+        """The file or folder that the URL names."""
         found = self._file(self._request(lambda: self._system.info(self._root)))
         is_folder = found.is_folder or redacted(self._url).rstrip("*?").endswith("/")
         return found._replace(path=self._root, is_folder=is_folder)

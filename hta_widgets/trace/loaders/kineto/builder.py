@@ -22,7 +22,13 @@ from hta_widgets.trace.loaders.columns import (
     streams,
 )
 from hta_widgets.trace.loaders.kineto.categories import kind_of
-from hta_widgets.trace.loaders.kineto.decode import NO_ARGS, Args, Event, Timed, decode_counters
+from hta_widgets.trace.loaders.kineto.decode import (
+    NO_ARGS,
+    Args,
+    Event,
+    TimedEvent,
+    decode_counters,
+)
 from hta_widgets.trace.loaders.kineto.side_tables import SideTablesBuilder
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 from hta_widgets.trace.model.events import (
@@ -82,7 +88,7 @@ class EventsBuilder:
         self._left_out[_UNREADABLE_NOTICE] += unreadable
         self._left_out[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
         known = kinds >= 0
-        kept = cast("Sequence[Timed]", _select(events, known))
+        kept = cast("Sequence[TimedEvent]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
         start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
@@ -125,7 +131,7 @@ class EventsBuilder:
         """Notices on what was left out, with counts."""
         return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
 
-    def _identity(self, events: Sequence[Timed]) -> ColumnBlock:
+    def _identity(self, events: Sequence[TimedEvent]) -> ColumnBlock:
         return {
             "name": self._names.codes([event.name or "" for event in events], len(events)),
             "pid": integers([event.pid for event in events], self._labels),
@@ -176,7 +182,7 @@ def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
     return items if wanted.all() else list(compress(items, wanted.tobytes()))
 
 
-def _times(events: Sequence[Timed], kind: NDArray[np.int8]) -> tuple[Times, Times]:
+def _times(events: Sequence[TimedEvent], kind: NDArray[np.int8]) -> tuple[Times, Times]:
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
     lasting = ~_WITHOUT_DURATION.among(kind)
@@ -185,7 +191,7 @@ def _times(events: Sequence[Timed], kind: NDArray[np.int8]) -> tuple[Times, Time
 
 
 def _placement(
-    events: Sequence[Timed], arguments: Sequence[Args], kind: NDArray[np.int8]
+    events: Sequence[TimedEvent], arguments: Sequence[Args], kind: NDArray[np.int8]
 ) -> ColumnBlock:
     """Device, stream and correlation; for GPU work, Kineto's pid is the device, tid the stream."""
     device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))

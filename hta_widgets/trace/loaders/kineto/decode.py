@@ -68,7 +68,7 @@ class Args(
 NO_ARGS = Args()
 
 
-class Timed(msgspec.Struct, gc=False):
+class TimedEvent(msgspec.Struct, gc=False):
     """The decoded fields of an event; times stay text until they are converted to integers."""
 
     cat: str | None = None
@@ -80,25 +80,25 @@ class Timed(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-class OfAnyPhase(Timed, gc=False):
+class AnyPhaseEvent(TimedEvent, gc=False):
     """An element of ``traceEvents``."""
 
     ph: str | None = None
 
 
-class Complete(Timed, gc=False, tag_field="ph", tag="X"):
+class Complete(TimedEvent, gc=False, tag_field="ph", tag="X"):
     """A span of time."""
 
     ph: ClassVar[str] = "X"
 
 
-class Instant(Timed, gc=False, tag_field="ph", tag="i"):
+class Instant(TimedEvent, gc=False, tag_field="ph", tag="i"):
     """A moment."""
 
     ph: ClassVar[str] = "i"
 
 
-class CounterSample(Timed, gc=False, tag_field="ph", tag="C"):
+class CounterSample(TimedEvent, gc=False, tag_field="ph", tag="C"):
     """Values at a moment."""
 
     ph: ClassVar[str] = "C"
@@ -118,17 +118,17 @@ class FlowEnd(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
     cat: ClassVar[None] = None
 
 
-class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+class MetadataEvent(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
     """Name of a process or thread; its fields are not used."""
 
     ph: ClassVar[str] = "M"
     cat: ClassVar[None] = None
 
 
-OfUsualPhase = Complete | Instant | CounterSample | FlowStart | FlowEnd | Metadata
+UsualPhaseEvent = Complete | Instant | CounterSample | FlowStart | FlowEnd | MetadataEvent
 """Nearly every element of ``traceEvents``; unused fields are not turned into objects."""
 
-Event = OfUsualPhase | OfAnyPhase
+Event = UsualPhaseEvent | AnyPhaseEvent
 
 
 class CountedEvent(msgspec.Struct, gc=False):
@@ -142,12 +142,12 @@ class CountedEvent(msgspec.Struct, gc=False):
 Fields = dict[str, msgspec.Raw]
 """The keys of an event, with the JSON text of the values."""
 
-_OF_USUAL_PHASES = msgspec.json.Decoder(list[OfUsualPhase])
-_OF_ANY_PHASE = msgspec.json.Decoder(list[OfAnyPhase])
-_ONE_OF_ANY_PHASE = msgspec.json.Decoder(OfAnyPhase)
-_ALL_FIELDS = msgspec.json.Decoder(list[Fields])
+_USUAL_PHASE_EVENTS = msgspec.json.Decoder(list[UsualPhaseEvent])
+_ANY_PHASE_EVENTS = msgspec.json.Decoder(list[AnyPhaseEvent])
+_ANY_PHASE_EVENT = msgspec.json.Decoder(AnyPhaseEvent)
+_LIST_OF_FIELDS = msgspec.json.Decoder(list[Fields])
 _FIELDS = msgspec.json.Decoder(Fields)
-_COUNTED = msgspec.json.Decoder(list[CountedEvent])
+_COUNTED_EVENTS = msgspec.json.Decoder(list[CountedEvent])
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:NaN|nan|Infinity|inf)(?=\s*[,}\]])")
@@ -169,16 +169,16 @@ def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
     Returns
     -------
     events : sequence of Event
-        `OfUsualPhase` if all of them have a usual phase, else `OfAnyPhase`.
+        `UsualPhaseEvent` if all of them have a usual phase, else `AnyPhaseEvent`.
     dropped : int
         Events that could not be decoded even after repair.
     """
     whole = b"[%b]" % text
     with suppress(*_UNREADABLE):
-        return _OF_USUAL_PHASES.decode(whole), 0
+        return _USUAL_PHASE_EVENTS.decode(whole), 0
     with suppress(*_UNREADABLE):
-        return _OF_ANY_PHASE.decode(whole), 0
-    return _repair(text, separator, _OF_ANY_PHASE, _ONE_OF_ANY_PHASE)
+        return _ANY_PHASE_EVENTS.decode(whole), 0
+    return _repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT)
 
 
 def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
@@ -188,15 +188,15 @@ def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
     """
     try:
         text.decode()
-        return _ALL_FIELDS.decode(b"[" + text + b"]"), 0
+        return _LIST_OF_FIELDS.decode(b"[" + text + b"]"), 0
     except _UNREADABLE:
-        return _repair(text, separator, _ALL_FIELDS, _FIELDS)
+        return _repair(text, separator, _LIST_OF_FIELDS, _FIELDS)
 
 
 def decode_counters(text: bytes) -> list[CountedEvent]:
     """Decode the same text again with all arguments; empty when the text needs repair."""
     try:
-        return _COUNTED.decode(b"[" + text + b"]")
+        return _COUNTED_EVENTS.decode(b"[" + text + b"]")
     except _UNREADABLE:
         return []
 
@@ -212,12 +212,12 @@ def _repair(
     try:
         return several.decode(b"[" + encoded + b"]"), 0
     except _UNREADABLE:
-        events = [_repair_event(piece, one) for piece in _pieces(encoded, separator)]
+        events = [_repair_event(piece, one) for piece in _split_events(encoded, separator)]
         whole = [event for event in events if event is not None]
         return whole, len(events) - len(whole)
 
 
-def _pieces(text: bytes, separator: bytes) -> Iterator[bytes]:
+def _split_events(text: bytes, separator: bytes) -> Iterator[bytes]:
     """Split the text between events."""
     between = re.compile(rb"\}\s*,\s*(?=" + re.escape(separator) + rb")")
     start = 0

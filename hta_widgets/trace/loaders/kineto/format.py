@@ -17,7 +17,7 @@ from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
 
 
 class _Header(NamedTuple):
-    """What the metadata before the events says about the file."""
+    """Facts about a file from the metadata before its events."""
 
     is_trace: bool
     is_copy: bool = False

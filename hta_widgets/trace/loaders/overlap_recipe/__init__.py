@@ -1,1 +1,1 @@
-"""Folders that the overlap recipe of Nsight Systems wrote."""
+"""Output folders of the Nsight Systems overlap recipe."""

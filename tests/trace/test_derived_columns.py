@@ -37,7 +37,7 @@ EVENTS = [
 DERIVING = [
     (idle_gaps, "grouped"),
     (launched_work, "launch_delays_ns"),
-    (call_tree, "calls_outside_in"),
+    (call_tree, "calls_in_preorder"),
     (steps, "GPU_SIDE"),
     (kernels, "_type_by_code"),
     (gpu_work, "grouped"),

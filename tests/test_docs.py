@@ -44,7 +44,8 @@ def is_broken(page, link):
 @pytest.fixture(scope="module")
 def sources():
     """Files and folders of the project, as the end of a path names them."""
-    found = [path for top in SOURCES for path in [ROOT / top, *(ROOT / top).rglob("*")]]
+    inside = [path for top in SOURCES for path in [ROOT / top, *(ROOT / top).rglob("*")]]
+    found = [*ROOT.glob("*.md"), *inside]
     return [f"/{path.relative_to(ROOT)}" for path in found if INSTALLED not in path.parents]
 
 

@@ -143,15 +143,13 @@ class KernelRules:
         return types
 
 
-_BUILT_IN = tuple(
-    (kernel_type, re.compile("|".join(patterns), re.IGNORECASE))
-    for kernel_type, patterns in (
-        (KernelType.MEMORY, MEMORY_NAMES),
-        (KernelType.COMMUNICATION, COMMUNICATION_NAMES),
-    )
-)
+def built_in_rules(communication: Sequence[str], memory: Sequence[str]) -> Rules:
+    """Put patterns together into the rules on the names of kernels, whatever the case."""
+    by_type = ((KernelType.MEMORY, memory), (KernelType.COMMUNICATION, communication))
+    return tuple((each, re.compile("|".join(some), re.IGNORECASE)) for each, some in by_type)
 
 
+_BUILT_IN = built_in_rules(COMMUNICATION_NAMES, MEMORY_NAMES)
 _BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items())
 
 

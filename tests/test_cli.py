@@ -1,4 +1,4 @@
-"""The command ``hta-widgets`` writes what it says, and serves a notebook that already ran."""
+"""The command ``hta-widgets`` writes its files and serves a notebook that already ran."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_missing_path_is_one_line_and_code_2(
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[str]:
-    """URL of a job of one rank, which other processes do not see."""
+    """URL of a job of one rank, in memory of this process."""
     system = fsspec.filesystem("memory")
     trace = write(tmp_path / "rank3.json", [kernel(0, 1)])
     system.pipe_file("/hta_widgets_cli/run.1/rank3.json", trace.read_bytes())

@@ -1,4 +1,4 @@
-"""``hta-widgets cache`` shows what the cache holds and removes that, and nothing else."""
+"""``hta-widgets cache`` shows the content of the cache and removes nothing else."""
 
 from __future__ import annotations
 

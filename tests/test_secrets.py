@@ -1,4 +1,4 @@
-"""What an export of Nsight Systems holds beside events goes nowhere: text, cache, log, notebook."""
+"""Nothing but events leaves an Nsight Systems export: not to text, cache, log or notebook."""
 
 from __future__ import annotations
 

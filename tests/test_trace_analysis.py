@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Figures shown instead of sent to a notebook, with the renderer asked for."""
+    """Renderers of the figures that are shown, in place of showing them."""
     figures = []
     monkeypatch.setattr(go.Figure, "show", lambda _, renderer=None: figures.append(renderer))
     return figures

@@ -1,4 +1,4 @@
-"""Open a URL as a user's Python does, by the package of its file system, and say what it holds.
+"""Open a URL with the package of its file system, as users do, and print what it holds.
 
 python -m tests.trace.open_url URL NAME_OF_ONE_FILE
 """
@@ -20,7 +20,7 @@ HEAD_BYTES = 4_000
 
 
 def shares(url, *, said):
-    """Numbers of all ranks of a job, and what became of it on the way."""
+    """Open a job as one part of the test, and print its ranks and their numbers."""
     job = TraceAnalysis(url, progress=False)
     say(f"{said}: ranks {[*job.job.ranks]}")
     table = temporal_breakdown(job.job).ranks

@@ -1,4 +1,4 @@
-"""A trace that went through its Arrow file is the trace that it was."""
+"""A trace is unchanged after writing it to an Arrow file and reading it."""
 
 from __future__ import annotations
 

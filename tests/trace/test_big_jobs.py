@@ -1,4 +1,4 @@
-"""A big job gives the numbers of a small one, and holds a few of its ranks."""
+"""A big job gives the same results as a small one, with few ranks in memory."""
 
 from __future__ import annotations
 

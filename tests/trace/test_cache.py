@@ -1,4 +1,4 @@
-"""What the cache keeps, when it is asked again, and what makes it forget."""
+"""What the cache stores, when it is read, and what invalidates it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Count the traces that are read from their own files."""
+    """Count the traces that are read from their source files."""
     count = []
     load = RankSource.load
     monkeypatch.setattr(RankSource, "load", lambda *args: count.append(1) or load(*args))

@@ -1,4 +1,4 @@
-"""The forest of calls: everything inside a call is one run of places."""
+"""The forest of calls: everything inside a call is one slice."""
 
 from __future__ import annotations
 

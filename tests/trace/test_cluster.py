@@ -1,4 +1,4 @@
-"""A job on a real cluster of dask, a worker of which dies meanwhile, with and without a nanny."""
+"""A job on a real dask cluster, one worker of which dies, with and without a nanny."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def started(tmp_path):
-    """Start programs of dask; they end with the test."""
+    """Start dask programs; they are stopped after the test."""
     with ExitStack() as stack:
 
         def start(*arguments):
@@ -59,7 +59,7 @@ def started(tmp_path):
 
 @pytest.fixture
 def cluster(started, tmp_path):
-    """Start a scheduler and so many workers, and connect to them."""
+    """Start a scheduler and some workers, and connect to them."""
     scheduler, log = started("scheduler", "--port=0", "--no-dashboard", "--host=127.0.0.1")
     address = said(log, r"Scheduler at:\s+(tcp://\S+)")
     options = ("--nthreads=1", "--no-dashboard", "--host=127.0.0.1", "--death-timeout=60")
@@ -88,7 +88,7 @@ def said(log, pattern):
 
 
 def killing_after_the_first_rank(client, kill):
-    """Start a thread that kills; it is over when that is done."""
+    """Start a thread that kills a worker and then ends."""
 
     def wait_and_kill():
         while not any(client.has_what().values()) and not any(client.processing().values()):

@@ -1,4 +1,4 @@
-"""Columns that grow keep their values and types, and wait in little memory."""
+"""Growing columns keep their values and types, and need little memory."""
 
 from __future__ import annotations
 

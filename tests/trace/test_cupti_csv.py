@@ -23,7 +23,7 @@ from tests.cupti_folder import COLUMNS, exact, row, through_float, write_cupti_f
 
 NOW_NS = 1_732_611_000_000_000_000
 ROUNDING_NS = FLOAT_STEP_NS / 2
-"""How far float64 moves one time; each of the two that a gap lies between may move so far."""
+"""Maximum error of one time as float64; the two times of a gap can both have it."""
 
 KINDS = {
     "conc_kernel.csv": Kind.KERNEL,
@@ -215,7 +215,7 @@ def test_exact_text_is_read_exactly(tmp_path_factory, drawn):
 
 
 def as_float(ns):
-    """Time that is left of one when µs become a float64."""
+    """A time after a conversion of its µs to float64."""
     return int(Fraction(ns / 1000) * 1000)
 
 
@@ -404,7 +404,7 @@ def test_converted_traces(real_traces):
 
 
 def rewrite_through_float(source, target):
-    """Copy a folder of exact tables as pandas would write what it reads from them."""
+    """Copy a folder of exact tables as pandas would after reading them."""
     for file in source.iterdir():
         with file.open(newline="") as opened:
             rows = list(csv.DictReader(opened))

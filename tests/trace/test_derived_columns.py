@@ -1,4 +1,4 @@
-"""What is derived from a rank is kept beside it, and derived again when it no longer fits."""
+"""Columns derived from a rank are cached with it, and derived again when out of date."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def tables(folder, **options):
-    """Numbers of the analyses that keep something, of a job opened anew."""
+    """Results of the analyses that cache derived columns, for a newly opened job."""
     job = open_trace(folder.parent / "rank.json", progress=False, **options)
     idle, launches, queues = idle_time(job), launch_stats(job), queue_length(job)
     found = kernel_sequences(job, operator_name="aten::mm", min_pattern_len=1)
@@ -66,7 +66,7 @@ def tables(folder, **options):
 
 
 def times(job):
-    """Tables of the analyses that look at what covers time."""
+    """Tables of the analyses that use covered time."""
     lanes = [rank_overlap(job, by=level) for level in LEVELS]
     parts = [part for each in lanes for part in (each.lanes, each.slices)]
     return [temporal_breakdown(job).ranks, overlap(job).ranks, kernel_breakdown(job).types, *parts]

@@ -1,4 +1,4 @@
-"""The registry of formats, and what a new format takes: one `Format`, and a line in `FORMATS`."""
+"""The registry of formats; a new format needs one `Format` and a line in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_formats_go_to_workers_and_have_names_of_their_own():
 
 @pytest.mark.parametrize("form", FORMATS, ids=repr)
 def test_each_is_recognised_by_its_content_alone(form, tmp_path):
-    """A file or folder of anything else is not claimed, whatever it is called."""
+    """Other files and folders are not matched, whatever their name."""
     folder = tmp_path / "folder"
     folder.mkdir()
     file = tmp_path / f"file{(*form.suffixes, '.x')[0]}"

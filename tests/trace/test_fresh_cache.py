@@ -1,4 +1,4 @@
-"""What is kept on disk is never stale: code that gives other numbers does not read it."""
+"""The cache is never stale: code that would give other results does not read it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _paired(rank):
 
 @pytest.fixture
 def look(tmp_path):
-    """Open a trace with a copy of the package, in a process of its own."""
+    """Open a trace with a copy of the package, in a separate process."""
     shutil.copytree(PACKAGE, tmp_path / "code" / PACKAGE.name)
     trace = write(tmp_path / "rank0.json", EVENTS)
     environment = os.environ | {

@@ -23,7 +23,7 @@ def job(tmp_path):
 
 
 def at_once(function):
-    """Call a function in several threads at the same time; what it returned in each."""
+    """Call a function in several threads at the same time and return all results."""
     start = Barrier(THREADS)
 
     def call(_: int):

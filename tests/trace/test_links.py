@@ -1,4 +1,4 @@
-"""Correlation between calls of the CPU and work on the GPU."""
+"""Correlation between CPU calls and GPU work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a big job does not grow with its ranks, as that of a job that holds them does."""
+"""The memory of a big job does not grow with its ranks, unlike that of a small job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS = 20_000
 FEW, MANY = 16, 48
 
 LEAST_HELD_MB = 1.0
-"""Per rank of 20,000 events, of which the columns alone are 1.3 MB."""
+"""Per rank of 20,000 events, whose columns alone take 1.3 MB."""
 
 
 @pytest.fixture(scope="module")

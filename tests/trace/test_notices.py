@@ -1,4 +1,4 @@
-"""Notices of several ranks become one."""
+"""Equal notices of several ranks are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nsight Systems exports: from tables to the events table, whatever is in them."""
+"""Nsight Systems exports: from any tables to the events table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEXTS = strings("void add<float>(float*)", "cudaLaunchKernel_v7000", "add", "_Z3
 
 @pytest.fixture(params=[write_sqlite, write_parquetdir], ids=["sqlite", "parquetdir"])
 def write(request, tmp_path):
-    """Write the tables in each form; names that are not given are those of `TEXTS`."""
+    """Write the tables in each form; by default, the names are those of `TEXTS`."""
 
     def written(tables, name="export.sqlite"):
         return request.param(tmp_path / name, {STRINGS: TEXTS} | tables)

@@ -278,7 +278,7 @@ def test_types_in_parquet(tmp_path):
 
 
 def read_all(path):
-    """Read whatever can be read, and return the error; only a `TraceFormatError` may come out."""
+    """Read everything readable and return the error; only `TraceFormatError` is allowed."""
     is_nsys_export(path)
     try:
         for each in gpu_processes(path):

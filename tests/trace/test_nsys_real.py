@@ -1,4 +1,4 @@
-"""Nsight Systems exports of real jobs: the numbers that every form of them must give."""
+"""Nsight Systems exports of real jobs: results that every form of them must give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of the overlap recipe: ranks, times, and what is odd in them."""
+"""Output folders of the overlap recipe: ranks, times and irregular content."""
 
 from __future__ import annotations
 

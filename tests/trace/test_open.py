@@ -1,4 +1,4 @@
-"""Finding traces and their ranks, and saying what is wrong."""
+"""Finding traces and their ranks, and error messages."""
 
 from __future__ import annotations
 

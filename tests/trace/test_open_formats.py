@@ -1,4 +1,4 @@
-"""Every format is recognised by its content, wherever it lies, and what is none is refused."""
+"""Every format is recognised by its content, anywhere, and everything else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rank a trace is of, by its name, its devices or its place."""
+"""Numbering traces as ranks: by name, device or order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces by URL: what is fetched, when it is fetched again, and what is never said."""
+"""Traces at URLs: what is fetched, when it is fetched again, and what is never shown."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SECRET = "hunter2"  # noqa: S105
 
 
 class Counting(MemoryFileSystem):
-    """Files in memory that count what is fetched, and can fail as networks do."""
+    """In-memory files that count fetches and can fail as networks do."""
 
     protocol = "counting"
     store: dict = {}  # noqa: RUF012
@@ -92,7 +92,7 @@ class Counting(MemoryFileSystem):
 
 
 class Head:
-    """A file that notes how much of it is read, and gives a few bytes at a time."""
+    """A file that records how much of it is read, and returns a few bytes at a time."""
 
     def __init__(self, system, name, content):
         self._system, self._name, self._content = system, name, content
@@ -117,7 +117,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def remote(monkeypatch):
-    """A file system to which folders are put, and which counts what is fetched."""
+    """A file system for test folders that counts fetches."""
     fsspec.register_implementation("counting", Counting, clobber=True)
     monkeypatch.setattr(Counting, "store", {})
     monkeypatch.setattr(Counting, "pseudo_dirs", [""])
@@ -148,7 +148,7 @@ def run(tmp_path, remote):
 
 
 def copies(folder):
-    """Names of the files that are here as a whole."""
+    """Names of the files that have been fetched completely."""
     return sorted(path.name for path in files(folder) if path not in heads(folder))
 
 

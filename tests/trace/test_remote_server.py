@@ -1,4 +1,4 @@
-"""Traces that another process serves: what is asked of it, by whom, and how much."""
+"""Traces that another process serves: what is requested, by whom, and how much."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD_BYTES = 4_000
 
 
 class Server:
-    """The address of a server, and what was asked of it since the last look."""
+    """The address of a server, and the requests since the last look."""
 
     def __init__(self, address, log):
         self._log = log

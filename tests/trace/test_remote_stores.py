@@ -1,4 +1,4 @@
-"""Traces in object stores, by the packages that users have for them."""
+"""Traces in object stores, with the packages that users have for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORES = {"gs": "gs://bucket", "hf": "hf://datasets/team/traces", "s3": "s3://bu
 
 @pytest.fixture
 def said(tmp_path):
-    """Lines of the server and of those that ask it, as they come."""
+    """Output lines of the server and its clients, as they come."""
     return tmp_path / "said.txt"
 
 
@@ -50,7 +50,7 @@ def store(tmp_path, said):
 
 
 def open_url(url, environment, said):
-    """What was said to each word, and what the server was asked for before it was said."""
+    """Output for each command, and the requests to the server before it."""
     with said.open("a") as output:
         subprocess.run(
             [sys.executable, "-m", "tests.trace.open_url", url, "rank-1.json.gz"],

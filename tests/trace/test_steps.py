@@ -1,4 +1,4 @@
-"""ProfilerSteps and what the step filter keeps."""
+"""ProfilerSteps and the step filter."""
 
 from __future__ import annotations
 

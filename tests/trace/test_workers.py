@@ -1,4 +1,4 @@
-"""Tasks survive the workers that were to do them."""
+"""Tasks are not lost when workers die."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def doubled(number):
 
 
 def killed_once(number, marker, survivor):
-    """Kill the first worker that does this."""
+    """Kill the first worker that runs this."""
     if os.getpid() != survivor and not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -61,7 +61,7 @@ def test_processes_of_this_machine():
 
 
 def test_they_start_no_threads_for_algebra():
-    """Of a thread per CPU in each of so many processes, all would spin."""
+    """One spinning thread per CPU in every process would slow down all of them."""
     for start in (workers.default_executor, workers.fresh_executor):
         assert start().submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "1"
 

@@ -205,7 +205,7 @@ def _deviations(
     deviations = np.full(mean.size, _NO_NUMBER)
     for run in np.flatnonzero(number > 1).tolist():
         difference = length_ns[first[run] : first[run] + number[run]] - mean[run]
-        # Per step of the slider at 1 M kernels: 6.4 ms; 14 to 38 ms with `difference @ difference`,
+        # A step of the slider at 1 M kernels: 7 ms; 14 to 38 ms with `difference @ difference`,
         # which starts threads. Prefix sums cancel where short intervals stand beside long ones.
         squares = np.einsum("i,i->", difference, difference)
         deviations[run] = np.sqrt(squares / (number[run] - 1))

@@ -141,6 +141,18 @@ def test_cut_off_anywhere_keeps_every_whole_event(tmp_path_factory, data, layout
     assert LAYOUTS[layout](document([*events, rest]))[:-20] not in path.read_text()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["a}", "a]}", "a}, {", 'a\\"}', "a}\\"])
+def test_cut_off_in_a_name_with_brackets(tmp_path, layout, name):
+    whole = LAYOUTS[layout](document([*EVENTS[:2], host(20, 1, name)]))
+    before, opened, _ = whole.partition(json.dumps(name)[:-1])
+    path = tmp_path / "trace.json"
+    path.write_text(before + opened)
+    events, text = read(path)
+    assert text.truncated
+    assert events == EVENTS[:2]
+
+
 def test_truncated_gzip_keeps_the_events_before(tmp_path):
     packed = gzip.compress(json.dumps(document(EVENTS * 200)).encode())
     path = tmp_path / "trace.json.gz"

@@ -42,7 +42,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:)')
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+# The last string may be cut off: the brackets in it still belong to it.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]')
 _WHITE = b" \t\r\n"
 
 

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 ANSWERS_KEPT = 64
-"""Answers to questions that are remembered, such as for slices of another width."""
+"""Questions whose answers are remembered, such as for time slices of another width."""
 
 
 class Job:
@@ -89,7 +89,7 @@ class Job:
         return tuple(self.sources)
 
     def select_ranks(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
-        """Return the given ranks, or all for None or none given.
+        """Return the given ranks, or all of them for None or an empty list.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Job:
         return self.settings.include_last_profiler_step
 
     def too_many_to_hold(self, ranks: Iterable[int] | None = None) -> bool:
-        """Tell whether so many ranks cannot be held at a time."""
+        """Whether the job is too big to hold these ranks in memory at once."""
         limit = self.hold_at_most
         return limit is not None and len(self.select_ranks(ranks)) > limit
 
@@ -121,11 +121,11 @@ class Job:
             return self._loaded[rank]
 
     def add_trace(self, trace: Trace) -> None:
-        """Take over a trace that has been loaded already."""
+        """Use a trace that is already loaded."""
         self.add(StoredTrace(trace, {}))
 
     def add(self, loaded: StoredTrace) -> None:
-        """Take over a trace with what was derived from it, for as long as the job lives."""
+        """Use a loaded trace, with what was derived from it, for as long as the job lives."""
         with self._lock:
             self._given.add(loaded.trace.rank)
             self._remembered.clear()
@@ -171,10 +171,10 @@ class Job:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Answer:
-        """Return what a function of the job returns, and call it once for these arguments.
+        """Return what a function of the job returns, calling it once for these arguments.
 
-        For something small that an analysis puts together from several ranks; what it derives from
-        one rank, the rank remembers (`Rank.remember`).
+        For something small that an analysis combines from several ranks. What it derives from one
+        rank belongs to that rank (`Rank.remember`).
 
         Parameters
         ----------
@@ -199,9 +199,9 @@ class Job:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> dict[int, Answer]:
-        """Ask something small of each rank, without holding the ranks.
+        """Apply a function to each rank and collect small answers, without holding the ranks.
 
-        It is computed here of ranks that are loaded, and else where workers load them; it is
+        Ranks that are loaded answer here, the others in the workers that load them. Answers are
         remembered either way.
 
         Parameters
@@ -229,7 +229,7 @@ class Job:
             return {rank: cast("Answer", known[rank]) for rank in chosen}
 
     def _known(self, question: Question) -> dict[int, Any]:
-        """Answers to a question so far; those to what was asked longest ago are forgotten."""
+        """Answers to a question so far; the oldest questions are forgotten."""
         known = self._reduced[question] = self._reduced.pop(question, {})
         for oldest in [*self._reduced][: max(len(self._reduced) - ANSWERS_KEPT, 0)]:
             if oldest not in ALWAYS_ASKED:
@@ -237,7 +237,7 @@ class Job:
         return known
 
     def _away(self, ranks: Iterable[int]) -> list[int]:
-        """Ranks to be asked about where workers load them; others are loaded here."""
+        """Ranks that workers load and answer for; the others are loaded here."""
         absent = [rank for rank in ranks if rank not in self._loaded]
         if self.hold_at_most is not None and self._loader.has_workers:
             return absent
@@ -246,7 +246,7 @@ class Job:
         return []
 
     def _ask_workers(self, question: Question, ranks: list[int]) -> None:
-        """Ask; what every analysis wants to know of a rank is asked along."""
+        """Ask, along with the question, what every analysis needs to know of a rank."""
         if not ranks:
             return
         asked = {
@@ -280,22 +280,22 @@ class Job:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What was dropped, left out or not matched in the whole job, in words."""
+        """What was dropped, left out or not matched in the whole job."""
         return self.notices_for(self.ranks)
 
     def holds(self, *needed: Recorded) -> bool:
-        """Tell whether any rank has all of what an analysis needs."""
+        """Whether any rank has everything that an analysis needs."""
         by_rank = self.reduce(lacks_of, self.ranks).values()
         return any(not lacks.among(needed) for lacks in by_rank)
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
-        """Say which ranks lack what an analysis needs, since their format does not hold it."""
+        """Notices on ranks whose format lacks something that an analysis needs."""
         by_rank = {
             rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
         }
         return tuple(summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """Notices on the given ranks; one that several ranks share is said once."""
+        """Notices on the given ranks, merged across ranks."""
         by_rank = self.reduce(notices_of, ranks)
         return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))

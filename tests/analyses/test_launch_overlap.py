@@ -269,7 +269,7 @@ def test_a_recipe_folder_has_nothing_of_it():
     assert result.finding == "No launch of a kernel was recorded on these ranks."
     assert len(result.threads) == len(result.launch_apis) == len(result.apis_by_kernel) == 0
     assert math.isnan(result.ranks["overlapping_percent"].item())
-    assert any("holds no kernels" in notice for notice in result.notices)
+    assert any("has no kernels" in notice for notice in result.notices)
 
 
 def test_kernels_without_a_launch_are_said(tmp_path):

@@ -65,4 +65,4 @@ def test_findings(tmp_path):
         "The GPU of rank 1 is idle 10 % of the time (4 µs of 40 µs) and computing 90 %."
     )
     assert temporal_breakdown(job, [2]).finding == "No GPU work was recorded on these ranks."
-    assert "rank 2: no GPU work is in the trace" in temporal_breakdown(job).notices
+    assert "rank 2: the trace has no GPU work" in temporal_breakdown(job).notices

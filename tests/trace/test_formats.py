@@ -66,7 +66,7 @@ def test_a_new_format_takes_one_object_and_one_line(tmp_path):
     table = temporal_breakdown(job).ranks
     assert table["compute_time_ns"].tolist() == [500, 500]
     assert table["non_compute_time_ns"].tolist() == [300, 300]
-    assert job.lacking([0], Recorded.OPERATORS) == ("rank 0: a tiny table holds no operators",)
+    assert job.lacking([0], Recorded.OPERATORS) == ("rank 0: a tiny table has no operators",)
 
 
 @pytest.mark.usefixtures("with_tiny")

@@ -159,7 +159,7 @@ def test_as_job_takes_a_job_what_has_one_and_a_path(tmp_path):
 def test_rank_without_gpu_work_says_so(tmp_path):
     write(tmp_path / "rank-0.json", EVENTS)
     write(tmp_path / "rank-1.json", [host(0, 1, "op")])
-    assert "rank 1: no GPU work is in the trace" in open_trace(tmp_path).notices
+    assert "rank 1: the trace has no GPU work" in open_trace(tmp_path).notices
 
 
 def test_work_without_launch_is_counted(tmp_path):

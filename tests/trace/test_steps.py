@@ -27,7 +27,9 @@ def test_last_step_is_left_out(tmp_path):
     ]
     job, names = analysed_names(tmp_path, events)
     assert names == {"ProfilerStep#4", "ProfilerStep#5", "in the middle"}
-    assert "ProfilerStep 6, the last, is left out (3 events), 4-5 used" in job.notices[1]
+    assert (
+        "the last ProfilerStep, 6, is left out (3 events); steps 4-5 are analysed" in job.notices[1]
+    )
 
 
 def test_gpu_work_follows_its_launch(tmp_path):

@@ -112,7 +112,7 @@ class KernelRules:
         return cls(tuple(extra))
 
     @property
-    def described(self) -> str:
+    def fingerprint(self) -> str:
         """Text of all rules, including the built-in ones; equal only if the rules are equal."""
         patterns = [
             (each.name, pattern.pattern, pattern.flags)

@@ -1,4 +1,4 @@
-"""What a job wants to know of each rank, whatever is analysed."""
+"""What a job needs to know of each rank, whatever is analysed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClockOrigin(NamedTuple):
 
 
 def origin_of(rank: Rank) -> ClockOrigin:
-    """Time from which the rank's times count."""
+    """Origin of the rank's times."""
     return ClockOrigin(rank.trace.origin_ns, len(rank.trace.events) > 0)
 
 
@@ -27,9 +27,9 @@ def notices_of(rank: Rank) -> tuple[Notice, ...]:
 
 
 def lacks_of(rank: Rank) -> Lacks:
-    """What the rank does not hold, since its format does not."""
+    """What the rank lacks because its format does."""
     return rank.lacks
 
 
 ALWAYS_ASKED: Final = (Question(origin_of), Question(notices_of), Question(lacks_of))
-"""Asked along with the first question about a rank, so that it is not loaded again for them."""
+"""Asked along with the first question about a rank, so that it is not loaded again for these."""

@@ -24,7 +24,7 @@ NO_DEVICE = -1
 
 @dataclass(frozen=True, eq=False)
 class GpuWork:
-    """Kernels, copies, fills and graphs after the step filter, ascending by start.
+    """Kernels, copies, memsets and graphs after the step filter, ascending by start.
 
     Attributes
     ----------
@@ -37,10 +37,10 @@ class GpuWork:
         Codes into `names`.
     device, stream : ndarray of int64
     launch : ndarray of int64
-        Row of the launching call, -1 when it is not in the trace.
+        Row of the launch call, -1 if it is not in the trace.
     names : tuple of str
     derivations : Derivations
-        Derives what is kept beside the rank.
+        Derives columns that are kept beside the rank.
     """
 
     rows: NDArray[np.int64]

@@ -33,29 +33,29 @@ NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class RankSettings:
-    """What the user chose about the reading of events; the same for all ranks of a job."""
+    """The user's choices about reading events; the same for all ranks of a job."""
 
     kernel_rules: KernelRules = field(default_factory=KernelRules)
     include_last_profiler_step: bool = False
 
     @property
     def described(self) -> str:
-        """The settings in words, equal for equal ones."""
+        """The settings as text, equal for equal settings."""
         last = self.include_last_profiler_step
-        return f"last step {last}, rules {self.kernel_rules.described}"
+        return f"last step {last}, rules {self.kernel_rules.fingerprint}"
 
 
 class Lacks(NamedTuple):
-    """What a rank does not hold, since its format does not."""
+    """What a rank lacks because its format does."""
 
     format: Format
     missing: frozenset[Recorded]
 
     def among(self, needed: Iterable[Recorded]) -> list[Notice]:
-        """Name what is needed of it; without kernels, nothing else."""
+        """Notices on what is needed of it; without kernels, only on these."""
         missing = [each for each in needed if each in self.missing]
         said = [each for each in missing if each is Recorded.KERNELS] or missing
-        return [Notice(f"{self.format.noun} holds no {each.value}") for each in said]
+        return [Notice(f"{self.format.noun} has no {each.value}") for each in said]
 
 
 class Rank:
@@ -75,7 +75,7 @@ class Rank:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Answer:
-        """Return what a function of the rank returns, and call it once; it goes with the rank.
+        """Return what a function of the rank returns, calling it once; it goes with the rank.
 
         Parameters
         ----------
@@ -108,13 +108,13 @@ class Rank:
 
     @cached_property
     def launches(self) -> NDArray[np.int32]:
-        """Row of the launching call of each event, -1 for none."""
+        """Row of the launch call of each event, -1 for none."""
         known = self._links.get(LAUNCHES)
         return launch_rows(self.trace.events) if known is None else known
 
     @cached_property
     def parents(self) -> NDArray[np.int32]:
-        """Row of the call around each call of the CPU, -1 for none."""
+        """Row of the call around each CPU call, -1 for none."""
         known = self._links.get(PARENTS)
         return parent_rows(self.trace.events) if known is None else known
 
@@ -125,7 +125,7 @@ class Rank:
 
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
-        """Tell which events take part in the analyses (the step filter)."""
+        """Mask of the events that pass the step filter."""
         return self.derive(Rank._analysed)["analysed"].view(np.bool_)
 
     def _analysed(self) -> Columns:
@@ -139,7 +139,7 @@ class Rank:
 
     @cached_property
     def gpu_work(self) -> GpuWork:
-        """GPU work that takes part in the analyses."""
+        """GPU work that passes the step filter."""
         events = self.trace.events
         rows, types = self.derive(Rank._gpu_work).values()
         return GpuWork(
@@ -157,7 +157,7 @@ class Rank:
 
     @cached_property
     def launched_ns(self) -> Times:
-        """Start of the launching call of each piece of `gpu_work`, `NEVER` where there is none."""
+        """Start of the launch call of each piece of `gpu_work`, `NEVER` where there is none."""
         launch = self.gpu_work.launch
         return np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER)
 
@@ -173,22 +173,22 @@ class Rank:
 
     @cached_property
     def lacks(self) -> Lacks:
-        """What is not recorded, since the format of the trace does not hold it."""
+        """What is not recorded because the format of the trace lacks it."""
         return Lacks(self.format, frozenset(x for x in self.format.lacks if not self._has(x)))
 
     def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
-        """Name what is needed and not recorded, since the format of the trace does not hold it."""
+        """Notices on what is needed and not recorded because the format lacks it."""
         return self.lacks.among(needed)
 
     def _has(self, what: Recorded) -> bool:
-        """Tell whether NVTX ranges make up for what the format does not hold of its own."""
+        """Whether NVTX ranges supply what the format lacks."""
         if what is Recorded.OPERATORS:
             return bool((self.trace.events.kind == Kind.CPU_OP).any())
         return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
 
     def _gpu_notices(self) -> list[Notice]:
         if not len(self.gpu_work):
-            return [Notice("no GPU work is in the trace")]
+            return [Notice("the trace has no GPU work")]
         if Recorded.KERNELS in self.format.lacks:
             return []
         unmatched = int((self.gpu_work.launch < 0).sum())
@@ -200,13 +200,14 @@ class Rank:
 
     def _step_notices(self) -> list[Notice]:
         if self.lacking([Recorded.PROFILER_STEPS]):
-            words = f"{self.format.noun} holds no ProfilerSteps; the whole recording is used"
+            words = f"{self.format.noun} has no ProfilerSteps; the whole recording is analysed"
             return [Notice(words)]
         distinct = self.steps.distinct
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
             return []
         words = (
-            f"ProfilerStep {distinct[-1]}, the last, is left out ({{}} events), "
-            f"{number_ranges(distinct[:-1])} used (include_last_profiler_step=True keeps all)"
+            f"the last ProfilerStep, {distinct[-1]}, is left out ({{}} events); "
+            f"steps {number_ranges(distinct[:-1])} are analysed "
+            "(include_last_profiler_step=True keeps all)"
         )
         return [Notice(words, (int((~self.analysed).sum()),))]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Events, SideTable, TextColumn
 
@@ -22,7 +22,7 @@ def with_kernels(job: Job, kernels: int) -> Job:
     times = -(-kernels // max(1, len(job.gpu_work(number))))
     trace = job.rank(number).trace
     big = Job({number: job.sources[number]}, name=job.name, include_last_profiler_step=True)
-    big.add(StoredTrace(replace(trace, events=repeated(trace.events, times)), {}))
+    big.add(LoadedTrace(replace(trace, events=repeated(trace.events, times)), {}))
     return big
 
 

@@ -15,7 +15,7 @@ from statistics import median  # noqa: E402
 from typing import Any  # noqa: E402
 
 from hta_widgets import TraceAnalysis  # noqa: E402
-from hta_widgets.trace.cache.trace_file import StoredTrace  # noqa: E402
+from hta_widgets.trace.cache.trace_file import LoadedTrace  # noqa: E402
 from hta_widgets.trace.job import Job  # noqa: E402
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS  # noqa: E402
 
@@ -133,7 +133,7 @@ def forgetful(job: Job) -> Job:
     new = Job(job.sources, name=job.name)
     for number in job.ranks:
         rank = job.rank(number)
-        new.add(StoredTrace(rank.trace, {LAUNCHES: rank.launches, PARENTS: rank.parents}))
+        new.add(LoadedTrace(rank.trace, {LAUNCHES: rank.launches, PARENTS: rank.parents}))
     make_ready(new)
     return new
 

@@ -12,7 +12,7 @@ import pytest
 import hta_widgets
 from hta_widgets import analyses, panels
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.cache.trace_file import StoredTrace, write_trace
+from hta_widgets.trace.cache.trace_file import LoadedTrace, write_trace
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from tests.kineto_text import call, kernel, step, write
 
@@ -51,7 +51,7 @@ def test_opening_a_trace_needs_only_what_reads_it(tmp_path):
 def test_opening_a_kept_trace_needs_neither_pandas_nor_what_arrow_computes(tmp_path):
     trace = load_kineto(write(tmp_path / "rank-0.json", [call(1, 2, 1), kernel(4, 5)]), 0)
     kept = tmp_path / "kept.arrow"
-    write_trace(StoredTrace(trace, {}), "key", kept)
+    write_trace(LoadedTrace(trace, {}), "key", kept)
     code = (
         "import sys; from pathlib import Path;"
         "from hta_widgets.trace.cache.trace_file import read_trace;"

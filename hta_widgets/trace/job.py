@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from hta_widgets.errors import UnknownRankError, number_ranges
 from hta_widgets.progress import OnRead, byte_bar
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
@@ -122,9 +122,9 @@ class Job:
 
     def add_trace(self, trace: Trace) -> None:
         """Use a trace that is already loaded."""
-        self.add(StoredTrace(trace, {}))
+        self.add(LoadedTrace(trace, {}))
 
-    def add(self, loaded: StoredTrace) -> None:
+    def add(self, loaded: LoadedTrace) -> None:
         """Use a loaded trace, with what was derived from it, for as long as the job lives."""
         with self._lock:
             self._given.add(loaded.trace.rank)
@@ -133,7 +133,7 @@ class Job:
                 known.pop(loaded.trace.rank, None)
             self._hold(loaded)
 
-    def _hold(self, loaded: StoredTrace) -> None:
+    def _hold(self, loaded: LoadedTrace) -> None:
         number = loaded.trace.rank
         held = self._loaded[number] = Rank(loaded, self.sources[number].format, self.settings)
         if self.hold_at_most is not None:  # the rank may be gone when they are asked

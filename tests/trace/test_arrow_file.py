@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.trace.cache.trace_file import StoredTrace, read_trace, write_trace
+from hta_widgets.trace.cache.trace_file import LoadedTrace, read_trace, write_trace
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model.events import TextColumn, Trace
 from tests.kineto_text import call, host, kernel, step, write
@@ -34,7 +34,7 @@ EVENTS = [
 
 def loaded(folder, events=EVENTS, **metadata):
     trace = load_kineto(write(folder / "trace.json", events, **metadata), rank=3)
-    return StoredTrace(trace, {"launches": np.arange(len(trace.events))})
+    return LoadedTrace(trace, {"launches": np.arange(len(trace.events))})
 
 
 def assert_same(actual: Trace, expected: Trace) -> None:
@@ -106,5 +106,5 @@ def test_a_damaged_file_is_none_or_readable(tmp_path, data):
 def test_every_real_trace(kineto_jobs, tmp_path):
     for path in sorted(path for job in kineto_jobs.values() for path in job.glob("*.json*")):
         trace = load_kineto(path, rank=0)
-        write_trace(StoredTrace(trace, {}), "key", tmp_path / "x.arrow")
+        write_trace(LoadedTrace(trace, {}), "key", tmp_path / "x.arrow")
         assert_same(read_trace(tmp_path / "x.arrow", "key").trace, trace)

@@ -44,7 +44,7 @@ _LINKS = "links"
 _SEPARATOR = "\t"
 
 
-class StoredTrace(NamedTuple):
+class LoadedTrace(NamedTuple):
     """A trace with its links and, if it is cached, its derived-column cache.
 
     Attributes
@@ -61,7 +61,7 @@ class StoredTrace(NamedTuple):
     derived: DerivedColumnCache | None = None
 
 
-def write_trace(stored: StoredTrace, key: str, path: Path) -> None:
+def write_trace(stored: LoadedTrace, key: str, path: Path) -> None:
     """Write a trace; only readers with the same key can open it."""
     arrays: dict[str, pa.Array] = {}
     for name, column in _columns(stored):
@@ -69,7 +69,7 @@ def write_trace(stored: StoredTrace, key: str, path: Path) -> None:
     write_columns(arrays, {"key": key, "trace": _trace_header(stored.trace)}, path)
 
 
-def read_trace(path: Path, key: str) -> StoredTrace | None:
+def read_trace(path: Path, key: str) -> LoadedTrace | None:
     """Open a file that `write_trace` wrote with this key; None for any other file."""
     try:
         header, arrays = read_columns(path)
@@ -86,7 +86,7 @@ def read_key(path: Path) -> str:
         return ""
 
 
-def _columns(stored: StoredTrace) -> Iterator[tuple[str, Column]]:
+def _columns(stored: LoadedTrace) -> Iterator[tuple[str, Column]]:
     events = stored.trace.events
     yield from ((name, getattr(events, name)) for name in _MAIN)
     yield "name", events.name
@@ -116,7 +116,7 @@ def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
     return {name: array_of(column.codes), texts_name: array_of_texts(texts)}
 
 
-def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> StoredTrace:
+def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> LoadedTrace:
     columns = _decode_columns(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
@@ -138,7 +138,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> St
         metadata=header["metadata"],
         notices=tuple(Notice(words, tuple(counts)) for words, counts in header["notices"]),
     )
-    return StoredTrace(trace, links)
+    return LoadedTrace(trace, links)
 
 
 def _require_equal_lengths(*columns: NDArray[Any]) -> None:

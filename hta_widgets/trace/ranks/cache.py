@@ -20,7 +20,7 @@ from hta_widgets.trace.cache.files import (
     size_limit,
     stem_of,
 )
-from hta_widgets.trace.cache.trace_file import StoredTrace, read_key, read_trace, write_trace
+from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace, write_trace
 from hta_widgets.trace.ranks.source import RankSource
 
 WORTH_KEEPING: Final = 2**20
@@ -37,7 +37,7 @@ def should_cache(source: RankSource) -> bool:
     return source.remote is not None or source.size >= WORTH_KEEPING
 
 
-def load(source: RankSource, rank: int, folder: Path | None = None) -> StoredTrace | None:
+def load(source: RankSource, rank: int, folder: Path | None = None) -> LoadedTrace | None:
     """Open a rank from the cache or another folder, if its source files are unchanged."""
     folder = folder or cache_folder()
     if folder is None or not folder.is_dir():
@@ -52,15 +52,15 @@ def load(source: RankSource, rank: int, folder: Path | None = None) -> StoredTra
 
 
 def store(
-    source: RankSource, rank: int, trace: StoredTrace, folder: Path | None = None
-) -> StoredTrace:
+    source: RankSource, rank: int, trace: LoadedTrace, folder: Path | None = None
+) -> LoadedTrace:
     """Write a rank to the cache or another folder, ignoring failures to do so.
 
     The least recently used files of the cache are removed when it is full.
 
     Returns
     -------
-    StoredTrace
+    LoadedTrace
         The trace, with its derived-column cache if the rank was written.
     """
     folder = folder or cache_folder()

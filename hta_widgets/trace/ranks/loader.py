@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.cache.files import cache_folder
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks import cache, workers
 from hta_widgets.trace.ranks.loading import load_rank
@@ -60,7 +60,7 @@ class RankLoader:
 
     def load(
         self, sources: Mapping[int, RankSource], on_read: OnRead
-    ) -> Iterator[tuple[int, StoredTrace]]:
+    ) -> Iterator[tuple[int, LoadedTrace]]:
         """Load ranks: cached ones immediately, the others in workers if that is faster."""
         waiting: dict[int, RankSource] = {}
         for rank, source in sources.items():
@@ -83,7 +83,7 @@ class RankLoader:
 
     def load_here(
         self, source: RankSource, rank: int, on_read: OnRead | None = None
-    ) -> StoredTrace:
+    ) -> LoadedTrace:
         """Load one rank in this process."""
         folder = self._worker_folder(source)
         loaded = load_rank(source, rank, on_read, folder)

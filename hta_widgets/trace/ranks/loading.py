@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.freed_memory import reuse_freed_memory
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
@@ -21,7 +21,7 @@ def load_rank(
     rank: int,
     on_read: OnRead | None = None,
     folder: Path | None = None,
-) -> StoredTrace:
+) -> LoadedTrace:
     """Load one rank with its links, using the cache.
 
     Parameters
@@ -36,21 +36,21 @@ def load_rank(
     reuse_freed_memory()
     folder = folder if folder is not None and folder.is_dir() else None
     if folder is None and not cache.should_cache(source):
-        return StoredTrace(source.load(rank, on_read), {})
+        return LoadedTrace(source.load(rank, on_read), {})
     found = cache.load(source, rank, folder)
     if found is not None:
         if on_read:
             on_read(source.size)
         return found
     source = source.fetch()
-    linked = with_links(StoredTrace(source.load(rank, on_read), {}))
+    linked = with_links(LoadedTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)
     if loaded.derived is not None:
         source.drop_copy()
     return loaded
 
 
-def with_links(loaded: StoredTrace) -> StoredTrace:
+def with_links(loaded: LoadedTrace) -> LoadedTrace:
     """Return the trace with the launch and the parent of each event."""
     if loaded.links:
         return loaded

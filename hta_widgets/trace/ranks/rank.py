@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
@@ -61,7 +61,7 @@ class Lacks(NamedTuple):
 class Rank:
     """One rank of a job: its trace, and what is derived from it once."""
 
-    def __init__(self, loaded: StoredTrace, form: Format, settings: RankSettings) -> None:
+    def __init__(self, loaded: LoadedTrace, form: Format, settings: RankSettings) -> None:
         self.trace = loaded.trace
         self.format = form
         self._links = loaded.links

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hta_widgets.trace.cache.trace_file import StoredTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.loading import load_rank, with_links
 from hta_widgets.trace.ranks.rank import Rank, RankSettings
@@ -35,7 +35,7 @@ def store_rank(task: RankTask) -> None:
     load_rank(task.source, task.rank, folder=task.folder)
 
 
-def hold_rank(task: RankTask) -> StoredTrace:
+def hold_rank(task: RankTask) -> LoadedTrace:
     """Load a rank into this process, without storing a file outside the cache."""
     source = task.source.fetch()
     held = with_links(load_rank(source, task.rank))

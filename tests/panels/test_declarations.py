@@ -52,7 +52,7 @@ def declare(**declarations):
 @pytest.mark.parametrize(
     ("declarations", "reason"),
     [
-        ({"n": Int(min=0).tag(sync=True, contol=Toggle("N"))}, r"the tag contol="),
+        ({"n": Int(min=0).tag(sync=True, knob=Toggle("N"))}, r"the tag knob="),
         ({"n": Bool().tag(sync=True, control="N")}, r"the tag control='N' is no control"),
         ({"n": Bool().tag(control=Toggle("N"))}, r".* is public and has the tag sync=True"),
         ({"_n": Bool().tag(sync=True, control=Toggle("N"))}, r".* is public"),
@@ -60,7 +60,7 @@ def declare(**declarations):
         ({"n": Toggle("N")}, r"a control is declared on a trait"),
         ({"kernels": List().tag(sync=True, control=RANK_PICKER)}, r"ranks or streams"),
         ({"_write": button("W")(lambda self: self)}, r"a button is declared on a public"),
-        ({"follows": ("kernal",)}, r"follows .*kernal"),
+        ({"follows": ("kernelz",)}, r"follows .*kernelz"),
     ],
 )
 def test_a_declaration_without_effect_is_refused_with_its_class(declarations, reason):

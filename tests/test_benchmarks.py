@@ -33,5 +33,5 @@ def test_results_that_are_saved_leave_a_commit_clean(checkout):
 def test_no_results_are_saved_of_what_is_no_commit(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--save"])
     monkeypatch.setattr(benchmarks, "revision", lambda: "commit 1234567-dirty")
-    with pytest.raises(SystemExit, match="commit first"):
+    with pytest.raises(SystemExit, match="uncommitted changes"):
         benchmarks.main()

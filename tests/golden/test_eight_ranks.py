@@ -20,7 +20,7 @@ import pytest
 
 from hta_widgets.analyses.compare import compare
 from hta_widgets.analyses.duration_tails import duration_tails
-from hta_widgets.analyses.idle_time import CATEGORIES, idle_time
+from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_overlap import launch_overlap
@@ -184,7 +184,7 @@ def test_time_by_combination_of_types(job, folder):
 
 def test_idle_time_of_each_stream(job, rank, work):
     found = {
-        stream: dict(zip(CATEGORIES, rows["idle_time_ns"].tolist(), strict=True))
+        stream: dict(zip(IDLE_CATEGORIES, rows["idle_time_ns"].tolist(), strict=True))
         for stream, rows in idle_time(job, [rank]).streams.groupby("stream", sort=False)
     }
     assert found == brute_force.idle_by_stream(work, 30_000)

@@ -1,4 +1,4 @@
-"""Files and folders that get their name only once they are complete."""
+"""Atomic writes: files and folders that get their name only once they are complete."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Final
 
 PARTIAL_NAME: Final = re.compile(r"\.[a-z0-9_]{8}\.part")
-"""Names of files and folders that are being written, or that a killed process left."""
+"""Names of files and folders that are being written, or that a killed process left behind."""
 
 _ANYONE, _OWNER = 0o666, 0o600
 
 
 @contextmanager
 def atomic_write(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """Give an empty file to write to, which replaces the target at the end.
+    """Yield an empty file to write to, which replaces the target at the end.
 
-    After an error, the target is as it was and the new file is gone.
+    After an error, the target is unchanged and the new file is removed.
 
     Parameters
     ----------
     target : Path
         In an existing folder.
     private : bool
-        Only the user can read the file, whatever the umask.
+        Make the file readable only by the user, regardless of the umask.
     """
     partial = _beside(target)
     partial.touch(_OWNER if private else _ANYONE, exist_ok=False)
@@ -40,7 +40,7 @@ def atomic_write(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Give an empty folder to write to, which becomes the target, a new folder, at the end."""
+    """Yield an empty folder to write to, which becomes the target, a new folder, at the end."""
     partial = _beside(target)
     partial.mkdir(parents=True)
     try:

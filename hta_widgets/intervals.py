@@ -1,7 +1,7 @@
 """Interval algebra on sorted int64 arrays.
 
 Every interval is half-open, ``[start, end)``, in integer nanoseconds. Zero-length intervals cover
-no time and vanish; intervals that overlap or touch are one.
+no time and are dropped; intervals that overlap or touch are merged.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FIRST, _BOTH = 0b01, 0b11
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Time that is covered: disjoint, non-touching intervals in ascending order.
+    """Covered time: disjoint, non-touching intervals in ascending order.
 
     Attributes
     ----------
     starts, ends : ndarray of int64
         Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``.
     known_sums : ndarray of int64, optional
-        `sums`, where they were added up before.
+        `sums`, if they are known already.
     """
 
     starts: Times
@@ -36,7 +36,7 @@ class Intervals:
 
     @classmethod
     def union(cls, starts: ArrayLike, ends: ArrayLike) -> Intervals:
-        """Merge any intervals, in any order, into the time they cover together.
+        """Merge intervals, in any order, into the time that they cover together.
 
         Examples
         --------
@@ -73,13 +73,13 @@ class Intervals:
         return _where(edges, covering == _BOTH)
 
     def __sub__(self, other: Intervals) -> Intervals:
-        """Time covered by this one and not by the other."""
+        """Time covered by this set but not by the other."""
         edges, covering = sweep([self, other])
         return _where(edges, covering == _FIRST)
 
     @cached_property
     def sums(self) -> Times:
-        """Covered time (ns) before each interval, and in all."""
+        """Covered time (ns) before each interval, and in total."""
         if self.known_sums is not None:
             return self.known_sums
         return np.concatenate(([0], np.cumsum(self.ends - self.starts)))
@@ -95,7 +95,7 @@ class Intervals:
         return int(self.ends[-1] - self.starts[0]) if len(self) else 0
 
     def covers(self, times: Times) -> NDArray[np.bool_]:
-        """Whether each of some times (ns) is covered."""
+        """Mask of the times (ns) that are covered."""
         opened = np.searchsorted(self.starts, times, side="right")
         closed = np.searchsorted(self.ends, times, side="right")
         return np.asarray(opened > closed)
@@ -104,7 +104,7 @@ class Intervals:
         """Covered time (ns) before each of the given times."""
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
-        # All intervals opened so far, less what of the last one comes after the time:
+        # All intervals opened so far, minus the part of the last one after the time:
         #   |----|   |------|    |---|
         #                t···             unfinished: the end of the second minus t
         opened = np.searchsorted(self.starts, times, side="right")
@@ -140,7 +140,7 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
 
 
 def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
-    """Put the edges of some sets in order.
+    """Sort the edges of several sets.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
     """
     # first   |-------|              edges      0   4   8    12
     # second      |--------|         covering    01  11   10     (bits: second, first)
-    # A start adds the bit of its set, an end takes it off; the running sum is who covers.
+    # A start adds the bit of its set, an end subtracts it; the running sum is what covers.
     runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]
     steps = [step for bit in range(len(sets)) for step in (1 << bit, -(1 << bit))]
     edges = np.concatenate(runs)
@@ -161,7 +161,7 @@ def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
 
 
 def distinct_times(*times: Times) -> Times:
-    """Different times among some, ascending."""
+    """Distinct times, ascending."""
     ascending = np.sort(np.concatenate(times))
     return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
 

@@ -1,4 +1,4 @@
-"""Write quantities the way people read them: three significant digits, the unit by size."""
+"""Write quantities for people: three significant digits, and a unit chosen by size."""
 
 from __future__ import annotations
 
@@ -81,6 +81,26 @@ def data_size(size: float) -> str:
     """
     unit, symbol = next((each for each in _DATA_UNITS if size >= each[0]), (1, "B"))
     return f"{number(size / unit)} {symbol}"
+
+
+def counted(count: float, noun: str, plural: str = "") -> str:
+    """Write how many there are of something, with the noun in the right number.
+
+    Parameters
+    ----------
+    count : float
+    noun : str
+        Name of one of them.
+    plural : str
+        Name of several, if it is not the noun with an s.
+
+    Examples
+    --------
+    >>> counted(1, "kernel"), counted(0, "kernel"), counted(1234, "launch", "launches")
+    ('1 kernel', '0 kernels', '1,234 launches')
+    """
+    text = number(count)
+    return f"{text} {noun if text == '1' else plural or f'{noun}s'}"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of a job: each analysis returns a `Result`, named tables with a finding."""
+"""Analyses of a job: each returns a `Result`, which has named tables and a finding."""
 
 from __future__ import annotations
 

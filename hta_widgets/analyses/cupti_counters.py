@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
@@ -45,7 +46,7 @@ class CuptiCounters(Result):
         One row per measured kernel, by rank, then in order of measurement: ``rank``, ``index``
         (position in the trace file), ``name`` (of the kernel), ``pid``, ``tid``, ``start_ns``
         (aligned over the ranks), ``duration_ns`` (int64 ns, both as the profiler spread them, not
-        as the kernel ran), ``index_runtime`` (position in the file of the launching call, -1 where
+        as the kernel ran), ``index_runtime`` (position in the file of the launch call, -1 where
         it is not known), ``op_stack`` (list of the operators around the launch, outermost first),
         ``top_level_op`` and ``bottom_level_op`` (its ends, None where it is empty), and one
         column per counter (float, NaN where the kernel lacks it).
@@ -62,7 +63,7 @@ class CuptiCounters(Result):
 
 @dataclass(frozen=True, eq=False)
 class _RankCounters:
-    """What one rank has."""
+    """Measured kernels and counters of one rank."""
 
     ranges: pd.DataFrame
     counters: tuple[str, ...]
@@ -74,8 +75,8 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
 
     A measured kernel (an event ``cuda_profiler_range``) belongs to the launch with its correlation
     id. Without one, the first measured kernel belongs to the first call that launches a kernel, the
-    second to the second and so on, if there are as many of either; where there are not, the kernels
-    keep their counters but get no operators, and a notice says so.
+    second to the second and so on, if there are equally many of both; if not, the kernels keep
+    their counters but get no operators, and a notice says so.
 
     Parameters
     ----------
@@ -148,8 +149,8 @@ def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
     calls = np.setdiff1d(_kernel_launches(rank), launches)
     if calls.size != without.size:
         words = (
-            f"{without.size:,} measured kernels and {calls.size:,} kernel launches cannot be paired"
-            " by their order; these kernels have no operators"
+            f"no operators for {counted(without.size, 'measured kernel')}, which cannot be matched "
+            f"by order to {counted(calls.size, 'kernel launch', 'kernel launches')}"
         )
         return launches, [words]
     return _replaced(launches, without, calls), []
@@ -236,16 +237,19 @@ def _counter_finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequen
     where = f"rank{'s' if len(ranks) > 1 else ''} {number_ranges(ranks)}"
     if table.empty:
         return (
-            f"No performance counters are in the trace of {where}: it has no events "
-            "cuda_profiler_range; record it with CUPTI's range profiler "
-            "(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))."
+            f"The trace of {where} has no performance counters (no cuda_profiler_range events). "
+            "Record it with CUPTI's range profiler: "
+            "experimental_config=_ExperimentalConfig(profiler_metrics=[...])."
         )
     operators = table[TOP].dropna()
-    measured = f"{len(table):,} kernels on {where} have {len(counters)} counters"
+    measured = (
+        f"The profiler measured {counted(len(counters), 'counter')} for "
+        f"{counted(len(table), 'kernel')} on {where}"
+    )
     if operators.empty:
-        return f"{measured}; no operator is known for any of them."
-    counted = operators.value_counts()
+        return f"{measured}; no kernel could be matched to an operator."
+    kernels = operators.value_counts()
     return (
-        f"{measured}; {len(operators):,} of them were launched by {len(counted)} top-level "
-        f"operators, most by {counted.index[0]} ({counted.iloc[0]:,})."
+        f"{measured}; {counted(len(kernels), 'top-level operator')} launched {len(operators):,} of "
+        f"these, {kernels.index[0]} the most ({kernels.iloc[0]:,})."
     )

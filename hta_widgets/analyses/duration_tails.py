@@ -1,4 +1,4 @@
-"""How much of the time the longest few events take: kernels, copies and calls of the CPU."""
+"""How much of the time the longest few events take: kernels, copies and CUDA API calls."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.duration_categories import (
-    CATEGORY_NAMES,
     Categories,
     categories_of_rank,
     categories_of_ranks,
+    category_label,
     side_of,
 )
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.analyses.shared.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import counted, duration
 from hta_widgets.quantities import percent as in_percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -38,8 +38,8 @@ _CATEGORY_COLUMNS = (
     *("share_percent", "share_of_side_percent", "not_nested_ns"),
 )
 _NESTED = (
-    "{} of {} driver calls run inside a runtime call: all shares count their time twice, "
-    "not_nested_ns does not"
+    "{} of {} driver calls ran inside a runtime call, so total_ns and all shares count their time "
+    "twice; not_nested_ns does not"
 )
 
 _ByRank = Mapping["int | str", Categories]
@@ -49,9 +49,9 @@ _ByRank = Mapping["int | str", Categories]
 class DurationTails(Result):
     """Time by category of events, and how much of it the longest events take.
 
-    In the tables, ``rank`` is ``"all"`` for the events of all the ranks together, then comes each
-    rank; ``category`` is ``kernel``, ``memcpy``, ``memset``, ``graph`` (whole graph launches),
-    ``runtime`` or ``driver``, as far as they occur.
+    In the tables, ``rank`` is ``"all"`` for the events of all the ranks together, followed by each
+    rank; ``category`` is ``kernel``, ``memcpy``, ``memset``, ``graph`` (CUDA graphs recorded as a
+    whole), ``runtime`` or ``driver``. Categories without events have no rows.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def duration_tails(
     ranks : iterable of int, optional
         All ranks when not given.
     percent : float
-        How many of the events to look at, beside 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
+        Share (%) of the events, besides 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def duration_tails(
 
 
 def events_needed(percent: float) -> int:
-    """Number of events of which a percentage is at least one event.
+    """Number of events needed for a percentage to be at least one event.
 
     Examples
     --------
@@ -145,9 +145,9 @@ def defined_tails(tails: pd.DataFrame, percent: float) -> list[Row]:
 
 
 def _tenths(percent: float) -> int:
-    """Whole tenths of a per cent, which give exact numbers of events."""
+    """Percentage in tenths, an integer, so that numbers of events are exact."""
     if not math.isfinite(percent) or not 1 <= (tenths := round(10 * percent)) <= _ALL_TENTHS:
-        msg = f"percent is {percent}; it is a percentage of events, from 0.1 to 100"
+        msg = f"percent must be between 0.1 and 100, got {percent}"
         raise ParameterError(msg)
     return tenths
 
@@ -252,21 +252,20 @@ def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
 
 def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
     if not categories:
-        return "No kernels, copies or calls of the CPU were recorded on these ranks."
+        return "No GPU operations or CUDA API calls were recorded on the selected ranks."
     share_asked = in_percent(tenths / 10)
     asked = defined_tails(tails, tenths / 10)
     if not asked:
         return (
-            f"No category has the {events_needed(tenths / 10):,} events of which {share_asked} is "
-            "at least one."
+            f"No category has the {counted(events_needed(tenths / 10), 'event')} needed for "
+            f"{share_asked} to be at least one event."
         )
     heaviest = max(asked, key=lambda row: row["share_percent"])
     durations = categories[heaviest["category"]].durations
     return (
-        f"The heaviest tail is that of the {CATEGORY_NAMES[heaviest['category']]}: the longest "
-        f"{share_asked} ({heaviest['k']:,} of {durations.count:,}) "
-        f"{'takes' if heaviest['k'] == 1 else 'take'} "
-        f"{in_percent(heaviest['share_percent'])} of their time, "
-        f"{duration(heaviest['mean_ns'])} each on average; "
-        f"the longest takes {duration(int(durations.duration_ns[0]))}."
+        f"{category_label(heaviest['category'])} have the heaviest tail: the longest {share_asked} "
+        f"({heaviest['k']:,} of {durations.count:,}) took "
+        f"{in_percent(heaviest['share_percent'])} of their total time, "
+        f"{duration(heaviest['mean_ns'])} on average and "
+        f"{duration(int(durations.duration_ns[0]))} at most."
     )

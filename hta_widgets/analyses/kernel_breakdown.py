@@ -17,7 +17,7 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -58,7 +58,7 @@ class KernelBreakdown(Result):
 
 
 class _RankKernels(NamedTuple):
-    """What no parameter changes on one rank: statistics of each kernel, and time (ns)."""
+    """Parameter-independent part of one rank: statistics of each kernel, and time (ns)."""
 
     kernels: _Columns
     time_by_combination: Times
@@ -83,10 +83,10 @@ def kernel_breakdown(
         Share of the time of each type, on each rank, that the named kernels have to reach: the
         fewest longest-running kernels that reach it are named. 1 names all.
     num_kernels : int
-        Most kernels that are named, even if `duration_ratio` is not reached. The rest is one row
-        ``others``.
+        Maximum number of kernels to name, even if `duration_ratio` is not reached. The rest is one
+        row ``others``.
     include_memory_kernels : bool
-        Include copies and fills.
+        Include copies and memsets.
 
     Returns
     -------
@@ -121,10 +121,10 @@ def kernel_breakdown(
 
 def _check(duration_ratio: float, num_kernels: int) -> None:
     if not 0 <= duration_ratio <= 1:
-        msg = f"duration_ratio is {duration_ratio}; it is a share of time between 0 and 1"
+        msg = f"duration_ratio must be between 0 and 1, got {duration_ratio}"
         raise ParameterError(msg)
     if num_kernels < 0:
-        msg = f"num_kernels is {num_kernels}; it is a number of kernels, 0 or more"
+        msg = f"num_kernels must be 0 or more, got {num_kernels}"
         raise ParameterError(msg)
 
 
@@ -221,7 +221,7 @@ def _first_of_each_type(statistics: _Columns) -> NDArray[np.int64]:
 
 
 def _time_to_reach(totals: Times, ratio: float) -> Times:
-    """Time (ns) that is the given share of each total, rounded up, without the error of floats."""
+    """The given share of each total time (ns), rounded up, in exact arithmetic."""
     share = Fraction(str(ratio))
     return np.array([math.ceil(share * total) for total in totals.tolist()], dtype=np.int64)
 
@@ -272,16 +272,16 @@ def totals_over_ranks(every_kernel: pd.DataFrame) -> dict[tuple[str, str], Kerne
 
 def _kernel_finding(types: pd.DataFrame, every_kernel: pd.DataFrame) -> str:
     if every_kernel.empty:
-        return "No kernels were recorded on these ranks."
+        return "No kernels were recorded on the selected ranks."
     by_kernel = totals_over_ranks(every_kernel)
     kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
     top = by_kernel[kernel_type, name]
     if types.empty:
-        return f"The {len(by_kernel):,} kernels recorded on these ranks all last 0 ns."
+        return f"The {counted(len(by_kernel), 'kernel')} on the selected ranks took 0 ns."
     leading = types.iloc[0]
     return (
-        f"{percent(leading['percentage'])} of the busy time is {leading['kernel_type']}; the "
-        f"kernel that takes longest, {short_name(name)} ({kernel_type}), has "
-        f"{percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))} of all kernel "
-        f"time: {duration(top.ns)} in {top.launches:,} launches."
+        f"{leading['kernel_type']} takes {percent(leading['percentage'])} of the busy time. The "
+        f"top kernel, {short_name(name)} ({kernel_type}), takes "
+        f"{percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))} of the kernel "
+        f"time: {duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}."
     )

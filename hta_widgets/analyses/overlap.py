@@ -94,8 +94,8 @@ def _communication_finding(table: pd.DataFrame) -> str:
     communicating = table[table["communication_time_ns"] > 0]
     if communicating.empty:
         return (
-            "No communication kernel was recognised on these ranks; if there are some, name them: "
-            "kernel_rules={'COMMUNICATION': ['part of the name']}."
+            "No communication kernels were recognised on the selected ranks. If there are any, add "
+            "a rule: kernel_rules={'COMMUNICATION': ['part_of_the_name']}."
         )
     total_ns = communicating["communication_time_ns"].sum()
     exposed_ns = communicating["exposed_communication_ns"].sum()
@@ -107,6 +107,6 @@ def _communication_finding(table: pd.DataFrame) -> str:
         return f"On rank {communicating['rank'].iloc[0]}, {overall}."
     most = communicating.iloc[communicating["exposed_communication_ns"].argmax()]
     return (
-        f"Over {len(communicating)} GPUs, {overall}; most of it on rank {int(most['rank'])}: "
-        f"{duration(most['exposed_communication_ns'])}."
+        f"Across {len(communicating)} GPUs, {overall}; rank {int(most['rank'])} has the most "
+        f"({duration(most['exposed_communication_ns'])})."
     )

@@ -14,7 +14,7 @@ class Result:
     finding : str
         One sentence that says what the numbers mean for this job.
     notices : tuple of str
-        What was dropped, left out or not matched on the ranks looked at.
+        What was dropped, left out or not matched on the analysed ranks.
     """
 
     finding: str

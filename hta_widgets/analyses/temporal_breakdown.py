@@ -17,7 +17,7 @@ from hta_widgets.trace.ranks.rank import Rank
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TemporalBreakdown(Result):
-    """Time of each GPU by what it does.
+    """Time of each GPU by activity.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class TemporalBreakdown(Result):
         work), ``kernel_time_ns`` (first start to last end of GPU work), ``idle_time_ns`` (of it,
         with no work running), ``compute_time_ns`` (with at least one COMPUTATION kernel running),
         ``non_compute_time_ns`` (the rest: only communication, copies or other work), all int64 ns;
-        ``operations`` (number of kernels, copies, fills).
+        ``operations`` (number of kernels, copies and memsets).
     """
 
     ranks: pd.DataFrame
@@ -82,7 +82,7 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
 def _time_finding(table: pd.DataFrame) -> str:
     working = table[table["kernel_time_ns"] > 0]
     if working.empty:
-        return "No GPU work was recorded on these ranks."
+        return "No GPU work was recorded on the selected ranks."
     idle = 100 * working["idle_time_ns"] / working["kernel_time_ns"]
     total_ns, idle_ns = working["kernel_time_ns"].sum(), working["idle_time_ns"].sum()
     compute_share = 100 * (working["compute_time_ns"].sum() / total_ns)
@@ -94,6 +94,6 @@ def _time_finding(table: pd.DataFrame) -> str:
         return f"The GPU of rank {working['rank'].iloc[0]} is {overall}."
     most, least = working["rank"].iloc[idle.argmax()], working["rank"].iloc[idle.argmin()]
     return (
-        f"The {len(working)} GPUs are {overall}; idle time runs from {percent(idle.min())} "
+        f"The {len(working)} GPUs are {overall}; the idle share ranges from {percent(idle.min())} "
         f"(rank {least}) to {percent(idle.max())} (rank {most})."
     )

@@ -1,1 +1,1 @@
-"""Write traces: copies of the originals with something added."""
+"""Write copies of traces with events added."""

@@ -1,4 +1,4 @@
-"""Copy a trace file and add events to it, without ever holding it as a whole."""
+"""Copy a trace file and add events to it, streaming it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except ImportError:  # isal has no wheel for some platforms; the standard librar
     import gzip
 
 BETWEEN = b",\n"
-"""Stands between two added events."""
+"""Separator of added events."""
 
 _COMPRESSION_LEVEL = 3
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -41,10 +41,10 @@ def path_beside(source: Path, suffix: str) -> Path:
     Raises
     ------
     ParameterError
-        If the suffix is empty or holds more than a part of a name.
+        If the suffix is empty or is not part of a file name.
     """
     if not suffix or suffix != os.path.basename(suffix):  # noqa: PTH119
-        msg = f"the suffix {suffix!r} does not give a new file name; choose one like '_new'"
+        msg = f"output_suffix {suffix!r} does not give a new file name; use one such as '_new'"
         raise ParameterError(msg)
     ending = next((each for each in _LONGEST_FIRST if source.name.endswith(each)), "")
     return source.with_name(f"{source.name.removesuffix(ending)}{suffix}{ending}")
@@ -53,9 +53,9 @@ def path_beside(source: Path, suffix: str) -> Path:
 def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
     """Write a copy of a trace, with the same compression, that has more events.
 
-    The copy appears when it is whole. Its bytes are those of the source but for the mark before
-    the events (see `trace.derived`) and the added events after the last one. A file that ends in
-    the middle is closed after its last whole event.
+    The copy is written atomically. Its bytes are those of the source, except for the mark before
+    the events (see `trace.loaders.kineto.mark`) and the events added after the last one. A
+    truncated file is closed after its last complete event.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def closing(text: EventText) -> bytes:
-    """What ends the file; the bare-array form has become the object form."""
+    """End of the file; the bare-array form has become the object form."""
     bare = text.head.lstrip(_WHITE).startswith(b"[")
     return b"\n]}\n" if bare or text.truncated else b"]" + text.tail
 
 
 @contextmanager
 def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
-    """Open a file that replaces the target at the end, gzipped if another one is."""
+    """Open a file that replaces the target at the end, compressed if the original is."""
     with compressed_like.open("rb") as file:
         compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     with (

@@ -1,4 +1,4 @@
-"""Write kernel sequences into a copy of the trace, where a trace viewer's search finds them."""
+"""Mark kernel sequences in a copy of the trace, where the search of a trace viewer finds them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hta_widgets.trace.remote.urls import PathLike
 
 PREFIX = "overlaid_"
 PATTERNS = "Patterns"
-"""Argument that marked events have; the word to search for in a trace viewer."""
+"""Argument of marked events; the word to search for in a trace viewer."""
 
 NAMES_KEY = "hta_widgets_names"
-"""Where the names stand that numbers replace, in a trace without a span of the profiler."""
+"""Key of the names that numbers replace, in a trace without a span of the profiler."""
 
 LONGEST_PATTERN = 2_000
-"""Characters of a pattern that are written into each of its events."""
+"""Maximum number of characters of a pattern in each of its events."""
 
 _WITHOUT_DURATION = (Kind.COUNTER, Kind.INSTANT)
 _COMPLETE = b'"X"'
@@ -53,7 +53,7 @@ def write_overlaid_trace(
     The operator, all calls inside it and the GPU work that they launch get an argument
     ``Patterns: {pattern: count}``; a pattern longer than 2,000 characters is cut in the middle.
     The copy has the compression of the original, which is never overwritten. `open_trace` leaves
-    it out where a folder holds originals.
+    copies out of a folder that has originals.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def write_overlaid_trace(
     top_k : int
         Number of patterns, the most frequent first.
     compress_other_kernels : bool
-        Keep the copy small: all other complete events lose their arguments, and a number stands
-        for their name. The event of the profiler itself has the list of numbers and names as its
-        arguments; without such an event it stands under the key ``hta_widgets_names`` at the end.
+        Keep the copy small: all other complete events lose their arguments, and numbers replace
+        their names. The event of the profiler itself lists numbers and names as its arguments;
+        without such an event, the list is under the key ``hta_widgets_names`` at the end.
 
     Returns
     -------
@@ -77,10 +77,10 @@ def write_overlaid_trace(
     Raises
     ------
     ParameterError
-        If the folder is none that can be written to, `top_k` is less than 1, there is no pattern,
-        or the copy would replace a trace of this job.
+        If the folder is not writable, `top_k` is less than 1, there are no patterns, or the copy
+        would replace a trace of this job.
     TraceFormatError
-        If the trace of the rank is no Kineto trace.
+        If the trace of the rank is not a Kineto trace.
     """
     source = job.sources[result.rank].kineto_file
     target = existing_folder(output_dir) / f"{PREFIX}{source.name}"
@@ -98,33 +98,33 @@ def existing_folder(output_dir: PathLike) -> Path:
     Raises
     ------
     ParameterError
-        If it does not exist or cannot be written to.
+        If it does not exist or is not writable.
     """
     folder = Path(output_dir).expanduser()
     if not os.fspath(output_dir) or not folder.is_dir():
         state = "is a file" if folder.is_file() else "does not exist"
-        msg = f"output_dir {os.fspath(output_dir)!r} {state}; give a folder that exists"
+        msg = f"output_dir {os.fspath(output_dir)!r} {state}; give an existing folder"
         raise ParameterError(msg)
     if not os.access(folder, os.W_OK | os.X_OK):
-        msg = f"output_dir {folder} cannot be written to; give another folder"
+        msg = f"output_dir {folder} is not writable; give another folder"
         raise ParameterError(msg)
     return folder
 
 
 def _check(job: Job, result: KernelSequences, target: Path, top_k: int) -> None:
     if top_k < 1:
-        msg = f"top_k is {top_k}; it is a number of patterns, 1 or more"
+        msg = f"top_k must be 1 or more, got {top_k}"
         raise ParameterError(msg)
     if result.patterns.empty:
-        msg = f"there is no pattern to overlay: {result.finding}"
+        msg = f"there is no pattern to mark: {result.finding}"
         raise ParameterError(msg)
     if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
-        msg = f"{target} is a trace of this job and is not overwritten; give another output_dir"
+        msg = f"{target} is a trace of this job and is never overwritten; give another output_dir"
         raise ParameterError(msg)
 
 
 class _Overlay:
-    """What becomes of each event.
+    """Rewrites each event: marked, compressed or unchanged.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ class _Overlay:
     by_index : ndarray of int64
         Pattern of each event by its position in the file, -1 for none.
     numbers : mapping of str to int, optional
-        Number that stands for the name of each event without a pattern; they keep name and
-        arguments when not given.
+        Number that replaces the name of each event without a pattern; without it, these events
+        keep name and arguments.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class _Overlay:
             event["name"] = self._number(bytes(event["name"]), numbers)
 
     def _number(self, name: bytes, numbers: Mapping[str, int]) -> msgspec.Raw:
-        """JSON of the number of a name, or of the name itself where it has none."""
+        """JSON of the number of a name, or of the name itself if it has none."""
         if name not in self._seen_names:
             number = numbers.get(_text(name))
             self._seen_names[name] = msgspec.Raw(name if number is None else b'"%d"' % number)
@@ -208,7 +208,7 @@ class _Overlay:
         return is_span and _PROFILER in _text(bytes(event.get("name", b'""')))
 
     def _closed(self, ending: bytes) -> bytes:
-        """End of the file, with the names where no event has them."""
+        """End of the file, with the names unless an event has them."""
         if self._numbers is None or self._names_said:
             return b"\n" + ending
         names = b'],\n"%s": %s' % (NAMES_KEY.encode(), _encode(_by_number(self._numbers)))
@@ -216,7 +216,7 @@ class _Overlay:
 
 
 def _numbers(events: Events, belongs: NDArray[np.int64]) -> dict[str, int]:
-    """Number the names of all events with a duration that are in no pattern."""
+    """Number the names of all events that have a duration but no pattern."""
     others = (belongs == NO_PATTERN) & ~np.isin(events.kind, _WITHOUT_DURATION)
     codes = np.unique(events.name.codes[others]).tolist()
     return {events.name.values[code]: code for code in codes}
@@ -227,12 +227,12 @@ def _by_number(numbers: Mapping[str, int]) -> dict[str, str]:
 
 
 def _with(args: msgspec.Raw | None, key: str, value: msgspec.Raw) -> msgspec.Raw:
-    """Arguments with one more."""
+    """Add an argument."""
     known: Any = msgspec.json.decode(args or b"{}", type=Fields | None)
     return msgspec.Raw(_encode({**(known or {}), key: value}))
 
 
 def _text(value: bytes) -> str:
-    """Text of a JSON string; of anything else, as it is written."""
+    """Text of a JSON string; any other JSON unchanged."""
     decoded = msgspec.json.decode(value)
     return decoded if isinstance(decoded, str) else value.decode()

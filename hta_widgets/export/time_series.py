@@ -1,4 +1,4 @@
-"""Which time series can be written into a trace, and how the copies are called."""
+"""Time series that can be written into a trace, and the suffix of the copies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT_SUFFIX = "_with_counters"
 
 
 class TimeSeriesTypes(Flag):
-    """What can be written into a trace."""
+    """Time series that can be written into a trace."""
 
     QUEUE_LENGTH = auto()
     MEMCPY_BANDWIDTH = auto()

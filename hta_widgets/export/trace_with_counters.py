@@ -39,13 +39,13 @@ def write_traces_with_counters(
     ranks: Iterable[int] | None = None,
     output_suffix: str = DEFAULT_SUFFIX,
 ) -> list[Path]:
-    """Write a copy of each rank's trace with counter tracks, beside the trace.
+    """Write a copy of each rank's trace with counter tracks, next to the trace.
 
-    Copies of traces that were given by URL are written into the current folder.
+    Copies of traces from a URL are written into the current folder.
 
-    The copy has the compression of the original, and everything in it unchanged. A rank without
-    anything to count gets no copy; the log says so. `open_trace` leaves the copies in a folder out
-    where there are originals.
+    The copy has the compression of the original, whose contents are unchanged. A rank without
+    counters gets no copy; the log says so. `open_trace` leaves copies out of a folder that has
+    originals.
 
     Parameters
     ----------
@@ -67,9 +67,10 @@ def write_traces_with_counters(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If the suffix is no part of a file name, or a file of that name exists that is no such copy.
+        If the suffix is not part of a file name, or a file of that name exists that is not such a
+        copy.
     TraceFormatError
-        If the trace of a rank is no Kineto trace.
+        If the trace of a rank is not a Kineto trace.
     """
     chosen = job.select_ranks(ranks)
     wanted = time_series or TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
@@ -90,7 +91,7 @@ def _target(job: Job, rank: int, suffix: str) -> Path:
     target = path_beside(beside, suffix or DEFAULT_SUFFIX)
     if target.exists() and not _is_copy(target):
         msg = (
-            f"{target} exists, was not written by hta_widgets and is not overwritten; "
+            f"{target} exists and was not written by hta_widgets, so it is not overwritten; "
             "give another output_suffix"
         )
         raise ParameterError(msg)
@@ -113,7 +114,7 @@ def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
     if TimeSeriesTypes.MEMCPY_BANDWIDTH in wanted:
         series.append((memory_bandwidth(job, [rank]).changes[rank], _bandwidth_events))
     if not any(len(changes) for changes, _ in series):
-        _log.warning("rank %d has nothing to count; no file is written for it", rank)
+        _log.warning("rank %d has no counters; no file is written for it", rank)
         return False
     shift_ns = job.origin_ns - base_ns(job.rank(rank).trace.metadata)
     events = (piece for changes, as_text in series for piece in _pieces(changes, shift_ns, as_text))
@@ -123,7 +124,7 @@ def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
 
 
 def _pieces(changes: pd.DataFrame, shift_ns: int, as_text: _AsText) -> Iterator[bytes]:
-    """JSON of the changes, with times on the clock of the file."""
+    """JSON of the changes, with times on the clock of the file, in pieces."""
     for first in range(0, len(changes), _EVENTS_AT_A_TIME):
         part = changes.iloc[first : first + _EVENTS_AT_A_TIME]
         times = [exact_microseconds(ns + shift_ns) for ns in part["time_ns"].tolist()]

@@ -1,1 +1,1 @@
-"""Result to plotly figure. Nothing here shows anything."""
+"""Figures of results; nothing here displays them."""

@@ -1,4 +1,4 @@
-"""Figures of two jobs: kernels that changed most, times side by side, the longest events."""
+"""Figures of the comparison: largest changes of kernels, times side by side, the longest events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import duration, number, percent, time_unit
 
 FIRST_COLOR, SECOND_COLOR = "#5E3C99", "#E66101"
-"""Of the jobs: an end each of ColorBrewer's PuOr, told apart by colour-blind readers."""
+"""Colours of the jobs: the ends of ColorBrewer's PuOr, distinct for colour-blind readers."""
 
 SORT_COLUMNS: Final = {
     "total": "delta_total_ns",
@@ -36,7 +36,7 @@ SORT_COLUMNS: Final = {
 
 _CHANGE_OF = {"total": "total time", "mean": "mean duration", "count": "launches"}
 _TIME_NAMES = {
-    "span": "First to last GPU work",
+    "span": "First to last GPU operation",
     "busy": "Busy",
     "idle": "Idle",
     "compute": "Compute",
@@ -72,7 +72,7 @@ def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
 def kernel_changes(
     result: Compare, *, num_kernels: int = 10, sort_by: str = "total", selected: str = ""
 ) -> Drawing:
-    """Draw the kernels that changed most: less in the second job to the left, more to the right.
+    """Draw the largest changes of kernels: less in the second job to the left, more to the right.
 
     A click selects the kernel of the first job.
 
@@ -80,7 +80,7 @@ def kernel_changes(
     ----------
     result : Compare
     num_kernels : int
-        Largest number of bars.
+        Maximum number of bars.
     sort_by : {"total", "mean", "count"}
         The change that is drawn.
     selected : str
@@ -121,13 +121,13 @@ def kernel_changes(
         barmode="overlay",
         height=height_for_rows(len(table)),
         showlegend=True,
-        xaxis=axis(f"Change of {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
+        xaxis=axis(f"Change in {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
         yaxis=names_axis(plot_names([row["kernel"] for row in rows])),
     )
 
 
 def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
-    """Fade all but the selected kernel, also where it is not among them."""
+    """Fade all but the selected kernel, even if it is not among them."""
     if not selected:
         return {}
     points = [place for place, name in enumerate(names) if name == selected]
@@ -211,7 +211,7 @@ def tails(result: Compare) -> Drawing:
             range=[-0.5, max(len(categories), 1) - 0.5],
             showgrid=False,
         ),
-        yaxis=axis("Mean of the longest, first ÷ second", type="log", dtick="D2"),
+        yaxis=axis("Mean of longest events, first ÷ second", type="log", dtick="D2"),
     )
 
 

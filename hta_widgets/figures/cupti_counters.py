@@ -8,10 +8,10 @@ from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.figures.base.text import plot_name, plot_text
-from hta_widgets.quantities import number
+from hta_widgets.quantities import counted, number
 
 BARS_AT_MOST = 30
-WITHOUT = "no operator"
+WITHOUT = "(no operator)"
 
 
 def counter_by_operator(
@@ -41,7 +41,7 @@ def counter_by_operator(
         marker={"color": NEUTRAL},
         hovertext=[
             f"{plot_text(name)}<br>"
-            f"sum {number(total)}, mean {number(mean)} over {kernels:,} kernels"
+            f"sum {number(total)}, mean {number(mean)} over {counted(kernels, 'kernel')}"
             for name, total, mean, kernels in zip(
                 names, table["sum"], table["mean"], table["kernels"], strict=True
             )

@@ -19,7 +19,7 @@ from hta_widgets.figures.base.style import (
     height_for_rows,
     names_axis,
 )
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import counted, duration, percent
 
 _GPU = TYPE_COLORS["COMPUTATION"]
 _MEMORY = TYPE_COLORS["MEMORY"]
@@ -31,7 +31,7 @@ _LOOKS = {
     "runtime": (NEUTRAL, "solid"),
     "driver": (NEUTRAL, "dot"),
 }
-"""Colour and dash of each category: what it is decides the colour."""
+"""Colour and dash of each category."""
 
 _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
 
@@ -50,7 +50,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     ----------
     result : DurationTails
     side : {"", "device", "host"}
-        Only the categories of one side, as shares of its time; of all time when empty.
+        Only the categories of one side, as shares of its time; all as shares of both when empty.
     """
     rows = _of_side(result, side)
     share = [row["share_of_side_percent" if side else "share_percent"] for row in rows]
@@ -69,7 +69,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
         [bar],
         height=height_for_rows(len(rows)),
         showlegend=False,
-        xaxis=axis(f"Share of {f'{side} time' if side else 'all time'} (%)", rangemode="tozero"),
+        xaxis=axis(f"Share of {side or 'host and device'} time (%)", rangemode="tozero"),
         yaxis=names_axis([_label(row, side) for row in rows]),
     )
 
@@ -106,7 +106,7 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
 
 
 def _of_side(result: DurationTails, side: str) -> list[Row]:
-    """Categories of all the ranks together."""
+    """Categories of a side, over all the ranks."""
     together = [row for row in records(result.categories) if row["rank"] == ALL_RANKS]
     return [row for row in together if not side or row["side"] == side]
 
@@ -130,7 +130,7 @@ def _share_hover(row: Row) -> str:
     return (
         f"{category_label(row['category'])}: {row['count']:,}, {duration(row['total_ns'])}<br>"
         f"{percent(row['share_of_side_percent'])} of {row['side']} time, "
-        f"{percent(row['share_percent'])} of all time<br>"
+        f"{percent(row['share_percent'])} of host and device time<br>"
         f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, mean {duration(row['mean_ns'])}"
     )
 
@@ -145,7 +145,7 @@ def _line(curve: _Curve, category: str) -> Trace:
         mode="lines",
         line={"color": color, "dash": dash, "width": 2},
         hovertemplate=(
-            f"{name}<br>The longest %{{x:.3~g}} %: %{{y:.3~g}} % of the time<extra></extra>"
+            f"{name}<br>Longest %{{x:.3~g}} %: %{{y:.3~g}} % of the time<extra></extra>"
         ),
     )
 
@@ -153,9 +153,9 @@ def _line(curve: _Curve, category: str) -> Trace:
 def _mark(tail: Row, category: str) -> Trace:
     name, (color, _) = category_label(category), _LOOKS[category]
     text = (
-        f"{name}<br>The longest {percent(tail['percent'])}, {tail['k']:,} of them: "
-        f"{percent(tail['share_percent'])} of the time<br>mean {duration(tail['mean_ns'])}, at "
-        f"least {duration(tail['threshold_ns'])}"
+        f"{name}<br>Longest {percent(tail['percent'])} ({counted(tail['k'], 'event')}): "
+        f"{percent(tail['share_percent'])} of the time<br>mean {duration(tail['mean_ns'])}, "
+        f"shortest {duration(tail['threshold_ns'])}"
     )
     return trace(
         "scatter",

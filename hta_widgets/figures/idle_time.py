@@ -22,7 +22,7 @@ from hta_widgets.figures.base.style import IDLE, axis, drawing, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
-"""Streams with a bar of their own; the rest, least idle, share one."""
+"""Streams with their own bars; the others, the least idle, share one."""
 
 _SERIES = (
     BarPart("host_wait", "Host wait", "#D55E00"),
@@ -61,7 +61,7 @@ def idle_time_of_streams(
 ) -> Drawing:
     """Draw the causes of each stream's idle time, one horizontal bar per stream.
 
-    Of more than `STREAMS_AT_MOST` streams the least idle ones share the last bar.
+    If there are more than `STREAMS_AT_MOST` streams, the least idle ones share the last bar.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _by_cause(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
 
 
 def _most_idle(columns: dict[str, NDArray[Any]]) -> list[Row]:
-    """Fold the least idle of too many streams into a last row; ``folded`` says how many."""
+    """Fold the least idle of too many streams into a last row; ``folded`` is their number."""
     by_time = np.argsort(-columns[_WHOLE], kind="stable")
     own = by_time.size if by_time.size <= STREAMS_AT_MOST else STREAMS_AT_MOST - 1
     kept, rest = np.sort(by_time[:own]), by_time[own:]
@@ -154,7 +154,7 @@ def _labels(rows: list[Row]) -> list[str]:
 
     def label(row: Row) -> str:
         if row["folded"]:
-            return f"{row['folded']:,} others"
+            return f"{row['folded']:,} other streams"
         parts = [f"Rank {row['rank']}"] if several_ranks else []
         parts += [f"GPU {row['device']}"] if several_devices else []
         return " · ".join([*parts, f"stream {row['stream']}"])
@@ -171,6 +171,6 @@ def _hover(row: Row, label: str, cause: BarPart) -> str:
     middle = row[f"{cause.column} median"]
     text = (
         f"{where}<br>{cause.name}: {duration(part)}, {percent(100 * part / whole)} of "
-        f"{duration(whole)} idle time<br>Intervals: {intervals:,}"
+        f"{duration(whole)} idle time<br>Idle intervals: {intervals:,}"
     )
     return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"

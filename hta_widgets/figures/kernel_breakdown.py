@@ -1,4 +1,4 @@
-"""Figures of the kernel breakdown: types, top kernels, one kernel over the ranks."""
+"""Figures of the kernel breakdown: types, top kernels, one kernel across the ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hta_widgets.figures.base.style import (
     type_color,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
-from hta_widgets.quantities import duration, percent, time_unit
+from hta_widgets.quantities import counted, duration, percent, time_unit
 
 SELECT_KERNEL = {"select": "kernel"}
 PIES_AT_MOST = 4
@@ -92,7 +92,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         [bar],
         height=height_for_rows(len(rows)),
         showlegend=False,
-        xaxis=axis(f"Time over ranks ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
         yaxis=names_axis(plot_names([_label(row) for row in rows])),
     )
 
@@ -114,7 +114,7 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
 def kernel_durations(
     result: KernelBreakdown, name: str, *, selected: Collection[int] = ()
 ) -> Drawing:
-    """Draw the mean duration of one kernel's launches on each rank, from shortest to longest."""
+    """Draw the duration of one kernel on each rank: the mean, with a range from min to max."""
     every = result.every_kernel
     table = every[every["name"] == name].sort_values("rank").assign(device=-1)
     unit = time_unit(float(table["max_ns"].max()) if len(table) else 0)
@@ -135,7 +135,7 @@ def kernel_durations(
         meta=SELECT_RANKS,
         hovertext=[
             f"Rank {row['rank']}<br>mean {duration(row['mean_ns'])}, from "
-            f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {row['count']:,} launches"
+            f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {_launches(row)}"
             for row in records(table)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
@@ -146,14 +146,14 @@ def kernel_durations(
         showlegend=False,
         bargap=rank_gap(table),
         xaxis=rank_axis(table),
-        yaxis=axis(f"Mean duration, min to max ({unit.symbol})", rangemode="tozero"),
+        yaxis=axis(f"Duration: mean, min and max ({unit.symbol})", rangemode="tozero"),
     )
 
 
 def _over_ranks(result: KernelBreakdown, kernel_type: str) -> list[Row]:
-    """Sum the kernels over ranks, longest first; those that no rank names are last, by type.
+    """Sum the kernels over ranks, longest first; kernels not named on any rank come last, by type.
 
-    ``folded`` is how many kernels a row named ``others`` stands for.
+    ``folded`` is the number of kernels that a row named ``others`` stands for.
     """
     columns = (result.kernels[name].tolist() for name in ("kernel_type", "name", "folded"))
     named = {(each, name) for each, name, folded in zip(*columns, strict=True) if not folded}
@@ -176,12 +176,16 @@ def _color(row: Row) -> str:
 def _label(row: Row) -> str:
     if not row["folded"]:
         return str(row["name"])
-    return f"{row['folded']:,} others ({str(row['kernel_type']).lower()})"
+    return f"{counted(row['folded'], 'other')} ({str(row['kernel_type']).lower()})"
 
 
 def _kernel_hover(row: Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
-    return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {row['count']:,} launches"
+    return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {_launches(row)}"
+
+
+def _launches(row: Row) -> str:
+    return counted(row["count"], "launch", "launches")
 
 
 def _pie(

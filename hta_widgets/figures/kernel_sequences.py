@@ -10,7 +10,7 @@ from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.names.shorten import cut_in_the_middle, sequence_words
-from hta_widgets.quantities import duration, time_unit
+from hta_widgets.quantities import counted, duration, time_unit
 
 AXIS_WIDTH = 72
 WORDS_AT_MOST = 4
@@ -26,7 +26,7 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
     ----------
     result : KernelSequences
     top_k : int
-        Largest number of sequences.
+        Maximum number of sequences.
     as_time : bool
         GPU time instead of the number of occurrences.
     """
@@ -58,7 +58,7 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
 
 
 def readable_patterns(result: KernelSequences) -> pd.DataFrame:
-    """Patterns as a table to read.
+    """Patterns as a readable table.
 
     Returns
     -------
@@ -80,5 +80,6 @@ def _hover(names: tuple[str, ...], count: int, gpu_ns: int, cpu_ns: int) -> str:
     shown = [plot_text(cut_in_the_middle(name, _HOVER_WIDTH)) for name in names[:_HOVER_KERNELS]]
     if len(names) > _HOVER_KERNELS:
         shown.append(f"… {len(names) - _HOVER_KERNELS:,} more")
-    numbers = f"{count:,} times, {duration(gpu_ns)} GPU time, {duration(cpu_ns)} CPU time"
+    occurrences = counted(count, "occurrence")
+    numbers = f"{occurrences}, {duration(gpu_ns)} GPU time, {duration(cpu_ns)} CPU time"
     return "<br>".join([numbers, *shown])

@@ -1,4 +1,4 @@
-"""Figures of the launch overlap: hidden launch time of each rank, and time by launching call."""
+"""Figures of the launch overlap: hidden launch time of each rank, kernel time by launch API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hta_widgets.figures.base.style import (
     names_axis,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
-from hta_widgets.quantities import duration, percent, time_unit
+from hta_widgets.quantities import counted, duration, percent, time_unit
 
 _SERIES = (
     BarPart("hidden_ns", "Hidden behind kernels", OVERLAPPED),
@@ -59,7 +59,7 @@ def hidden_launch_time(
 
 
 def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw how many of each rank's launches are made before an earlier kernel has ended."""
+    """Draw the share of each rank's launches that start before an earlier kernel has ended."""
     table = result.ranks.assign(device=-1)
     bar = trace(
         "bar",
@@ -85,13 +85,13 @@ def _launches_hover(row: Row) -> str:
     if not row["launches"]:
         return f"Rank {row['rank']}: no launches"
     return (
-        f"Rank {row['rank']}<br>{row['overlapping']:,} of {row['launches']:,} launches "
-        f"({percent(row['overlapping_percent'])})"
+        f"Rank {row['rank']}<br>{row['overlapping']:,} of "
+        f"{counted(row['launches'], 'launch', 'launches')} ({percent(row['overlapping_percent'])})"
     )
 
 
 def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Drawing:
-    """Draw the time of the kernels that each call launches, summed over ranks, longest first."""
+    """Draw the time of the kernels that each API launches, summed over ranks, longest first."""
     names = ("launch_api", "launches", "kernels", "kernel_time_ns")
     sums: dict[str, NDArray[np.int64]] = {}
     for api, *numbers in zip(*(result.launch_apis[name].tolist() for name in names), strict=True):
@@ -107,13 +107,14 @@ def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Dra
         orientation="h",
         marker={"color": NEUTRAL},
         hovertext=[
-            f"{hover_name(api)}<br>{sums[api][0]:,} launches of {sums[api][1]:,} kernels, "
-            f"{duration(sums[api][2])} ({percent(each)} of the kernel time)"
+            f"{hover_name(api)}<br>{counted(sums[api][0], 'call')}, "
+            f"{counted(sums[api][1], 'kernel')}, {duration(sums[api][2])} "
+            f"({percent(each)} of the kernel time)"
             for api, each in zip(apis, share.tolist(), strict=True)
         ],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    title = "Share of launched kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
+    title = "Share of kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
     return drawing(
         [bar],
         height=height_for_rows(len(apis)),

@@ -1,4 +1,4 @@
-"""Figures of the launch statistics: three histograms, and what each launching API launches."""
+"""Figures of the launch statistics: three histograms, and operations by launch API."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class _Words(NamedTuple):
 
 _WORDS = {
     SHORT_KERNELS: _Words(
-        "Duration of the call, up to {}",
+        "Launch call duration, up to {}",
         "Operations",
-        "No operation is shorter than its call, of those up to {}",
+        "No operation is shorter than its launch call<br>(calls up to {})",
     ),
     RUNTIME_OUTLIERS: _Words(
-        "Duration of the call, above {}", "Calls", "No call lasts longer than {}"
+        "Launch call duration, above {}", "Calls", "No launch call is longer than {}"
     ),
     LAUNCH_DELAY_OUTLIERS: _Words(
-        "Launch delay, above {}", "Operations", "No operation starts more than {} after its launch"
+        "Launch delay, above {}", "Operations", "No launch delay is longer than {}"
     ),
 }
 
@@ -161,6 +161,6 @@ def _bar_of_type(
 
 
 def _note(text: str) -> dict[str, object]:
-    """Words in the middle of an empty figure."""
+    """Text in the middle of an empty figure."""
     middle = {"x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
     return {"text": text, "showarrow": False, **middle}

@@ -22,7 +22,7 @@ COLOR = TYPE_COLORS["MEMORY"]
 
 
 def bandwidth_lines(result: MemoryBandwidth) -> list[StepLine]:
-    """Make the line of each kind of transfer, which no choice of one and no window changes."""
+    """Make the line of each kind of transfer, independent of what is shown."""
     table = result.transfers
     rank, changes = table["rank"].to_numpy(), 2 * table["operations"].to_numpy()
     of_line = (
@@ -35,7 +35,7 @@ def bandwidth_lines(result: MemoryBandwidth) -> list[StepLine]:
 
 
 def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: str) -> StepLines:
-    """Choose among `bandwidth_lines` those of one kind of transfer, or of all, that are drawn."""
+    """Choose the `bandwidth_lines` to draw: those of one kind of transfer, or of all."""
     wanted = [name in {"", each} for each in result.transfers["name"].tolist()]
     return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
 
@@ -49,10 +49,10 @@ def memory_bandwidth(
     ----------
     result : MemoryBandwidth
     name : str
-        Kind of transfer to draw, such as ``Memcpy HtoD``; all when it is empty. Of more than
-        `STRIPS_AT_MOST` lines those with most transfers are drawn.
+        Kind of transfer to draw, such as ``Memcpy HtoD``; all when empty. At most `STRIPS_AT_MOST`
+        lines are drawn, those with the most transfers.
     window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when it is empty.
+        Start and end (µs since the job's origin) of what is shown; all when empty.
     """
     lines = lines_of_transfer(bandwidth_lines(result), result, name)
     return step_lines(lines, window_us=window_us)
@@ -66,7 +66,7 @@ def _line(result: MemoryBandwidth, label: str, rank: int, first: int, count: int
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
-    """Kind of transfer of each row, with the rank where there are several."""
+    """Kind of transfer of each row, with the rank if there are several."""
     rows = list(zip(table["rank"].tolist(), table["name"].tolist(), strict=True))
     several = len({rank for rank, _ in rows}) > 1
     return [(f"Rank {rank} · " if several else "") + f"{name} (GB/s)" for rank, name in rows]

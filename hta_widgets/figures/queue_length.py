@@ -22,7 +22,7 @@ COLOR = TYPE_COLORS["COMPUTATION"]
 
 
 def queue_lines(result: QueueLength) -> list[StepLine]:
-    """Make the line of each stream, which no choice of streams and no window changes."""
+    """Make the line of each stream, independent of what is shown."""
     table = result.streams
     rank, count = (table[name].to_numpy() for name in ("rank", "count"))
     of_line = (_labels(table), rank.tolist(), first_changes(rank, count).tolist(), count.tolist())
@@ -32,7 +32,7 @@ def queue_lines(result: QueueLength) -> list[StepLine]:
 def lines_of_streams(
     lines: Sequence[StepLine], result: QueueLength, streams: Collection[int]
 ) -> StepLines:
-    """Choose among `queue_lines` those of some streams, or of all, that are drawn."""
+    """Choose the `queue_lines` to draw: those of some streams, or of all."""
     wanted = [not streams or each in streams for each in result.streams["stream"].tolist()]
     return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
 
@@ -49,10 +49,10 @@ def queue_length(
     ----------
     result : QueueLength
     streams : collection of int
-        Ids of the streams to draw; all when it is empty. Of more than `STRIPS_AT_MOST` those with
-        most operations are drawn.
+        Ids of the streams to draw; all when empty. At most `STRIPS_AT_MOST` are drawn, those with
+        the most operations.
     window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when it is empty.
+        Start and end (µs since the job's origin) of what is shown; all when empty.
     """
     lines = lines_of_streams(queue_lines(result), result, streams)
     return step_lines(lines, window_us=window_us)
@@ -66,7 +66,7 @@ def _line(result: QueueLength, label: str, rank: int, first: int, count: int) ->
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
-    """Stream of each row, with rank and device where there are several."""
+    """Stream of each row, with rank and device if there are several."""
     rows = list(zip(*(table[key].tolist() for key in ("rank", "device", "stream")), strict=True))
     devices: dict[int, set[int]] = {}
     for rank, device, _ in rows:

@@ -1,4 +1,4 @@
-"""Figures of the overlap by rank: a column per activity, and what goes on over time."""
+"""Figures of the overlap by rank: a column per activity, and activity over time."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from hta_widgets.figures.base.style import axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8
-"""Lanes that are drawn as strips; of more, there is an image of all."""
+"""Most lanes that are drawn as strips; more are drawn as images."""
 
 _MARK_COLOR = "#D55E00"
 _MARKS = {"higher": "triangle-up", "lower": "triangle-down"}
 _LEAST_RANGE = 0.05
-"""Differences below this share of the time are not blown up to the whole colour scale."""
+"""Smallest range of a colour scale, as a share of the time, so that noise looks like noise."""
 _THICKNESS = 0.8
 
 
 def time_by_lane(
     result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw a column of cells for each activity, each on its own scale; mark what stands out.
+    """Draw a column of cells for each activity, each on its own scale; mark the outliers.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
         Ranks to emphasise; none means all.
     """
     drawn, time = DrawnLanes.of(result.lanes), _SliceTimes.of(result.slices)
-    # One byte for each cell: no eye sees less than 1 % in a colour.
+    # One byte for each cell: differences in colour below 1 % are invisible.
     shares = np.rint(_slice_shares(result)).astype(np.uint8)
     traces = [
         drawn.heatmap(
@@ -93,7 +93,7 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
             zmin=0,
             zmax=100,
             showscale=False,
-            hovertemplate=f"Rank %{{y}}<br>{pane.name}: %{{z}} % of the slice<br>{time.hover}",
+            hovertemplate=f"Rank %{{y}}<br>{pane.name}: %{{z}} % of the time slice<br>{time.hover}",
         )
         for pane in PANES
     ]
@@ -101,9 +101,9 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
 
 
 def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw a strip for each lane: what each slice of its time goes to, stacked.
+    """Draw a strip for each lane: a stacked bar of the activities in each time slice.
 
-    Of more than `STRIPS_AT_MOST` lanes the first of the selected ranks are drawn.
+    If there are more than `STRIPS_AT_MOST` lanes, the first of the selected ranks are drawn.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def _strip_bars(
         customdata=objects(whose)[row],
         meta=SELECT_RANKS,
         hovertext=np.round(share, 1).astype(str),
-        hovertemplate=f"Rank %{{customdata[1]}}<br>{pane.name}: %{{hovertext}} % of the slice<br>"
-        + time.hover,
+        hovertemplate=f"Rank %{{customdata[1]}}<br>{pane.name}: %{{hovertext}} % of the time slice"
+        f"<br>{time.hover}",
     )
 
 
@@ -222,7 +222,7 @@ def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
 
 
 def _symbols(outliers: pd.DataFrame, drawn: DrawnLanes) -> dict[str, dict[str, str]]:
-    """Mark of each lane that stands out, by column: filled if it does, open if it may."""
+    """Mark of each outlier, by column: filled, or open for a possible one."""
     found = outliers[(outliers["verdict"] != "").to_numpy()]
     words = (found[name].tolist() for name in ("column", "direction", "verdict"))
     keys = zip(*(found[key].tolist() for key in LANE_KEYS), strict=True)

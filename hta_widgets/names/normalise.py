@@ -1,4 +1,4 @@
-"""Recognise one kernel under the different names that profilers give it.
+"""Match kernels across profilers, which spell their names differently.
 
 A name passes through four stages; each removes something that profilers write differently:
 

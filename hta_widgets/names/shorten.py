@@ -33,7 +33,7 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
-    """Cache the results of a function for some thousand names, except for very long names."""
+    """Cache the results of a function for a few thousand names, except for very long ones."""
     known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
 
     @wraps(of_name)
@@ -177,7 +177,7 @@ def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
 
 
 def _plain(names: Sequence[str]) -> list[str]:
-    """Drop arguments and namespaces as far as the names stay different."""
+    """Drop arguments and namespaces while the names stay different."""
     whole = [name.removeprefix("void ") for name in names]
     bare = [_without_arguments(name) for name in whole]
     for texts in ([_NAMESPACE.sub("", name) for name in bare], bare):
@@ -187,7 +187,7 @@ def _plain(names: Sequence[str]) -> list[str]:
 
 
 def _forks(texts: Sequence[str]) -> list[list[int]]:
-    """Find the positions at which each text parts from some of the others.
+    """Find the positions at which each text diverges from some of the others.
 
     In sorted order, two texts share the shortest of the beginnings that neighbours between them
     share, so running minima from each text outwards give all its forks::
@@ -250,7 +250,7 @@ def _grown(texts: Sequence[str], parts: Sequence[_Ranges], width: int) -> list[s
 def _most_that_fits(
     texts: Sequence[str], parts: Sequence[_Ranges], width: int, most: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return how many characters of the head, and behind each part, fit into the width.
+    """Return how many characters of the head, and after each part, fit into the width.
 
     First the head grows to the end of the first word, then the text behind the parts, then the
     head again.
@@ -278,7 +278,7 @@ def _cut_out(text: str, parts: _Ranges, head: int, follow: int) -> str:
 
 
 def _numbered(names: Iterable[str], width: int, taken: set[str]) -> dict[str, str]:
-    """Return short forms with a number behind all but the first."""
+    """Return short forms with a number after all but the first."""
     numbered = {}
     for name in list(names)[1:]:
         candidates = (_with_number(short_name(name, width), place, width) for place in count(2))

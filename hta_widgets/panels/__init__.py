@@ -1,4 +1,4 @@
-"""Parameters as traits, an analysis and its figures: one widget for each analysis."""
+"""One widget for each analysis: its parameters as traits, its result and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panel of two jobs side by side."""
+"""Panel of the comparison."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class CompareParameters(WidgetParameters, total=False):
 
 
 class ComparePanel(Panel[Compare]):
-    """What differs between two jobs, in any formats: all ranks of the one and of the other.
+    """Comparison of two jobs, in any formats, over all ranks of each.
 
-    Times are means per rank. The selected ranks of either job do not matter here; a click on a
-    kernel selects it in the first job.
+    Times are means per rank, independent of the selected ranks. A click on a kernel selects it in
+    the first job.
 
     Parameters
     ----------
     first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to compare; changes are those from the first to the second.
     num_kernels : int
-        At most this many kernels are drawn.
+        Maximum number of kernels to draw.
     sort_by : {"total", "mean", "count"}
-        The change that is drawn, and by whose size the kernels are sorted.
+        The change that is drawn, largest first.
     per_step : bool
-        Divide by the number of ProfilerSteps; by default where the jobs' numbers differ.
+        Divide by the number of ProfilerSteps; by default if the jobs have different numbers.
     listed : {"kernels", "only_in_one", "tails", "times"}
-        What the table lists.
+        Contents of the table.
     **parameters
         `selection`, by default that of the first job, `job_notices` and `layout`, as for every
         `Panel`.
@@ -66,7 +66,7 @@ class ComparePanel(Panel[Compare]):
     any_number_of_ranks = True
     follows = ("kernel",)
 
-    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
     sort_by = LabelledEnum[SortBy](
         {"total": "Total time", "mean": "Mean duration", "count": "Launches"}
     ).tag(sync=True, control=Choice("Change in"))
@@ -90,7 +90,7 @@ class ComparePanel(Panel[Compare]):
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters: ranks of one job are not those of the other."""
+        """Names of the parameters, without `ranks`: those of the jobs may differ."""
         return tuple(name for name in super().parameters() if name != "ranks")
 
     def analyse(self, ranks: list[int]) -> Compare:  # noqa: ARG002
@@ -100,7 +100,7 @@ class ComparePanel(Panel[Compare]):
         return self._compared[self.per_step]
 
     def draw(self, result: Compare) -> dict[str, Drawing]:
-        """Draw the kernels that changed, the times and the longest events."""
+        """Draw the changes of kernels, the times and the longest events."""
         if self.per_step not in self._drawn:
             self._drawn[self.per_step] = _whole_jobs(result)
         return self._changes(result) | self._drawn[self.per_step]
@@ -113,8 +113,8 @@ class ComparePanel(Panel[Compare]):
         return by_change(result.kernels, SORT_COLUMNS[self.sort_by])
 
     def nothing_to_show(self, result: Compare) -> str | None:
-        """Explain the absence of GPU work in both jobs."""
-        return None if result.recorded["span_ns"].any() else "No GPU work in either job."
+        """Explain an empty panel: neither job has GPU work."""
+        return None if result.recorded["span_ns"].any() else "Neither job has any GPU work."
 
     def __repr__(self) -> str:
         """Both jobs, and the parameters."""
@@ -132,14 +132,14 @@ class ComparePanel(Panel[Compare]):
             sort_by=self.sort_by,
             selected=self.selection.kernel,
         )
-        return {"Kernels that changed most": figure}
+        return {"Kernels with the largest change": figure}
 
     def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}
 
 
 def _whole_jobs(result: Compare) -> dict[str, Drawing]:
-    """Figures that do not depend on the kernels chosen."""
+    """Figures that do not depend on the chosen kernels."""
     drawn = {"Times": times(result)}
     if result.tails["ratio_first_to_second"].notna().any():
         drawn["Longest events"] = tails(result)

@@ -43,14 +43,14 @@ class CuptiCountersParameters(PanelParameters, total=False):
 
 
 class CuptiCountersPanel(Panel[CuptiCounters]):
-    """What CUPTI's counters measured, by the operator that launched the kernel.
+    """CUPTI performance counters, by the operator that launched the kernel.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     counter : str
-        Name of the counter shown; by default the first that is not always 0.
+        Counter to show; by default the first that is not always 0.
     level : {"top_level_op", "bottom_level_op"}
         The outermost or the innermost operator around each launch.
     statistic : {"sum", "mean"}
@@ -80,7 +80,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether the job was recorded with counters, which few are."""
+        """Whether the job was recorded with performance counters."""
         return bool(cupti_counters(job).counters)
 
     def analyse(self, ranks: list[int]) -> CuptiCounters:
@@ -101,9 +101,9 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
         return table.drop(columns="level")
 
     def nothing_to_show(self, result: CuptiCounters) -> str | None:
-        """Explain the absence of counters, or of this counter."""
+        """Explain an empty panel: no counters, or not the selected one."""
         if result.ranges.empty:
             return result.finding
         if self.counter in result.counters:
             return None
-        return f"No kernel on these ranks has the counter {self.counter!r}."
+        return f"No kernel on the selected ranks has the counter {self.counter!r}."

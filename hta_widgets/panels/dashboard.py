@@ -26,6 +26,7 @@ from hta_widgets.panels.overlap import OverlapPanel
 from hta_widgets.panels.queue_length import QueueLengthPanel
 from hta_widgets.panels.rank_overlap import RankOverlapPanel
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
+from hta_widgets.quantities import counted
 from hta_widgets.trace.opening.open import as_job
 
 PANELS: dict[str, type[Panel[Any]]] = {
@@ -44,7 +45,7 @@ PANELS: dict[str, type[Panel[Any]]] = {
 }
 
 COLUMNS = "repeat(auto-fit, minmax(min(100%, max(520px, 40%)), 1fr))"
-"""One column or two: of three, one would stay empty beside the two panels that are not wide."""
+"""One column or two; a third would stay empty beside the two panels that are not wide."""
 
 
 class JobPanel(Panel[Result]):
@@ -54,13 +55,12 @@ class JobPanel(Panel[Result]):
 
     def analyse(self, ranks: list[int]) -> Result:
         """Count the ranks of the job."""
-        count = len(self.job.ranks)
-        noun = "rank" if count == 1 else "ranks"
-        finding = f"{count} {noun}: {number_ranges(self.job.ranks)}."
-        return Result(finding=finding, notices=self.job.notices_for(ranks or self.job.ranks))
+        every = self.job.ranks
+        finding = f"{counted(len(every), 'rank')}: {number_ranges(every)}."
+        return Result(finding=finding, notices=self.job.notices_for(ranks or every))
 
     def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing: the job has no figure of its own."""
+        """Draw nothing: the job has no figure."""
         return {}
 
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
@@ -74,7 +74,7 @@ class JobPanel(Panel[Result]):
 
 
 class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Every panel that a job has something for, sharing one selection.
+    """All panels that apply to a job, sharing one selection.
 
     Parameters
     ----------

@@ -34,31 +34,31 @@ class DurationTailsParameters(PanelParameters, total=False):
 
 
 class DurationTailsPanel(Panel[DurationTails]):
-    """How much of the time the longest few kernels, copies and calls take.
+    """How much of the time the longest few kernels, copies and API calls take.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     percent : float
-        Share of the events to look at (0.1 to 50 %), beside 1, 5 and 10 %.
+        Share of the events (0.1 to 50 %), besides 1, 5 and 10 %.
     side : {"all", "device", "host"}
         Events of the device, of the host, or both.
     listed : {"tails", "categories"}
-        What the table lists.
+        Contents of the table.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
-    title = "Longest events"
+    title = "Duration tails"
     wide = True
     needs = (Recorded.KERNELS,)
 
     percent = Float(1.0, min=0.1, max=50).tag(
-        sync=True, control=Slider("Longest", step=0.1, unit="%", log=True)
+        sync=True, control=Slider("Longest events", step=0.1, unit="%", log=True)
     )
-    side = LabelledEnum[Side]({"all": "All", "device": "Device", "host": "Host"}).tag(
-        sync=True, control=Choice("Events")
+    side = LabelledEnum[Side]({"all": "Both", "device": "Device", "host": "Host"}).tag(
+        sync=True, control=Choice("Side")
     )
     listed = LabelledEnum[Listed]({"tails": "Tails", "categories": "Categories"}).tag(
         sync=True, control=Choice("Table")
@@ -79,7 +79,7 @@ class DurationTailsPanel(Panel[DurationTails]):
         }
 
     def tabulate(self, result: DurationTails) -> pd.DataFrame:
-        """List the tails or categories of the side; of all ranks together, too, if several."""
+        """List the tails or categories of the side; if there are several ranks, with their sums."""
         table: pd.DataFrame = getattr(result, self.listed)
         several = len(self.job.select_ranks(self.ranks)) > 1
         rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)
@@ -90,11 +90,13 @@ class DurationTailsPanel(Panel[DurationTails]):
         return table[np.array(wanted, dtype=bool)]
 
     def nothing_to_show(self, result: DurationTails) -> str | None:
-        """Explain the absence of events, or of events of this side."""
+        """Explain an empty panel: no events, or none on the selected side."""
         sides = set(result.categories["side"])
         if not sides:
-            return "No kernels, copies or calls of the CPU to look at."
-        return None if not self._side or self._side in sides else f"No events of the {self._side}."
+            return result.finding
+        if self._side and self._side not in sides:
+            return f"No {self._side} events on the selected ranks."
+        return None
 
     @property
     def _side(self) -> str:

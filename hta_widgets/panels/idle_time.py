@@ -39,11 +39,11 @@ class IdleTimePanel(Panel[IdleTime]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     streams : list of int
-        Streams shown; an empty list means all. GPUs always count all their streams.
+        Streams to show; an empty list means all. GPUs always count all their streams.
     level : {"stream", "device"}
-        Streams, or GPUs with no stream busy.
+        Idle time of each stream, or of each GPU (no stream is busy).
     consecutive_kernel_delay : float
-        Shorter intervals (µs) for which the host is not late are kernel wait.
+        Shorter intervals (µs) for which the host is not late count as kernel wait.
     visualize_pctg : bool
         Show shares of the idle time instead of time.
     **parameters
@@ -90,7 +90,7 @@ class IdleTimePanel(Panel[IdleTime]):
         return result.streams if self.level == "stream" else result.devices
 
     def nothing_to_show(self, result: IdleTime) -> str | None:
-        """Explain the absence of GPU work, or of work on these streams."""
+        """Explain an empty panel: no GPU work, or none on the selected streams."""
         if result.devices.empty:
-            return "No GPU work that could be idle."
-        return "No work on these streams." if self.tabulate(result).empty else None
+            return result.finding
+        return "No GPU work on the selected streams." if self.tabulate(result).empty else None

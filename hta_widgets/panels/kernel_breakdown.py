@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float, Int
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY"]
 ChartType: TypeAlias = Literal["bars", "pies"]
 
+MEMORY_LABEL: Final = "Copies and memsets"
+
 
 class KernelBreakdownParameters(PanelParameters, total=False):
     """Parameters of `KernelBreakdownPanel`."""
@@ -50,13 +52,13 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     num_kernels : int
-        At most this many kernels of each type are named.
+        Maximum number of kernels to name for each type.
     duration_ratio : float
-        Share (0 to 1) of the time of each type that the named kernels have to reach.
+        Share (0 to 1) of the time of each type that the named kernels cover.
     kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY"}
-        Type of the kernels shown.
+        Type of kernels to show.
     include_memory_kernels : bool
-        Include copies and fills.
+        Include copies and memsets.
     view : {"bars", "pies"}
         Bars over all ranks, or a pie for each of up to four ranks.
     **parameters
@@ -69,9 +71,9 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 
-    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
     duration_ratio = Float(0.8, min=0, max=1).tag(
-        sync=True, control=Slider("Share of time", step=0.01)
+        sync=True, control=Slider("Time covered", step=0.01)
     )
     kernel_type = LabelledEnum[KernelType](
         {
@@ -81,7 +83,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             "MEMORY": "Memory",
         }
     ).tag(sync=True, control=Choice("Type"))
-    include_memory_kernels = Bool(True).tag(sync=True, control=Toggle("Memory kernels"))
+    include_memory_kernels = Bool(True).tag(sync=True, control=Toggle(MEMORY_LABEL))
     view = LabelledEnum[ChartType]({"bars": "Bars", "pies": "Pies"}).tag(
         sync=True, control=Choice("View")
     )
@@ -112,13 +114,13 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return table[table["kernel_type"] == self._type] if self._type else table
 
     def nothing_to_show(self, result: KernelBreakdown) -> str | None:
-        """Explain the absence of kernels of this type."""
+        """Explain an empty panel: no kernels of the selected type."""
         types = result.every_kernel["kernel_type"]
         if (types == self._type).any() if self._type else len(types):
             return None
         if self._type == "MEMORY" and not self.include_memory_kernels:
-            return "Memory kernels are left out; include them to see them."
-        return f"No {self._type} kernels on these ranks." if self._type else "No kernels."
+            return f"{MEMORY_LABEL} are hidden; tick “{MEMORY_LABEL}” to show them."
+        return f"No {f'{self._type} kernels' if self._type else 'kernels'} on the selected ranks."
 
     @property
     def _type(self) -> str:
@@ -140,5 +142,5 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         if not kernel or kernel not in result.every_kernel["name"].tolist():
             return {}
         shown = self.of_all_ranks(result)
-        name = f"Launches of {short_name(kernel)} on each rank"
+        name = f"Duration of {short_name(kernel)} on each rank"
         return {name: kernel_durations(shown, kernel, selected=self.ranks)}

@@ -23,7 +23,7 @@ from hta_widgets.panels.base.declarations import button
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.protocol import Option
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.remote.urls import PathLike
@@ -36,11 +36,11 @@ LABEL_WIDTH = 72
 
 
 def operator_options(job: Job) -> list[Option]:
-    """Operators and modules of the first rank, those with most GPU time under them first."""
+    """Operators and modules of the first rank, those that launch the most GPU time first."""
     table = operators_to_offer(job).head(MAX_OPERATORS)
     names = distinct_names(table["name"].tolist(), LABEL_WIDTH)
     return [
-        (label, name, f"{duration(gpu_ns)}, {calls:,} {'call' if calls == 1 else 'calls'}")
+        (label, name, f"{duration(gpu_ns)}, {counted(calls, 'call')}")
         for label, name, gpu_ns, calls in zip(
             names, table["name"], table["gpu_time_ns"], table["occurrences"], strict=True
         )
@@ -58,7 +58,7 @@ class KernelSequencesParameters(PanelParameters, total=False):
 
 
 class KernelSequencesPanel(Panel[KernelSequences]):
-    """Which sequences of kernels an operator launches, and how often, on the first rank selected.
+    """Sequences of kernels that an operator launches, and how often, on the first selected rank.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     min_pattern_len : int
         Occurrences that launch fewer GPU operations are left out.
     top_k : int
-        Number of sequences shown and overlaid, the most frequent first.
+        Number of sequences to show and to mark, the most frequent first.
     as_time : bool
         Show GPU time instead of the number of occurrences.
     whole_name : bool
-        `operator_name` is the whole name; otherwise a part of it, as in HTA.
+        Match the whole name; otherwise part of it, as in HTA.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
@@ -87,11 +87,11 @@ class KernelSequencesPanel(Panel[KernelSequences]):
         sync=True, control=Search("Operator", operator_options, free_text=True)
     )
     min_pattern_len = Int(3, min=1).tag(sync=True, control=Slider("Minimum kernels", max=20))
-    top_k = Int(5, min=1).tag(sync=True, control=Slider("Sequences", max=50))
+    top_k = Int(5, min=1).tag(sync=True, control=Slider("Top sequences", max=50))
     as_time = Bool(False).tag(
         sync=True, control=Choice("Show", {False: "Occurrences", True: "GPU time"})
     )
-    whole_name = Bool(True).tag(sync=True, control=Toggle("Whole name"))
+    whole_name = Bool(True).tag(sync=True, control=Toggle("Match whole name"))
 
     def __init__(self, source: Source, **parameters: Unpack[KernelSequencesParameters]) -> None:
         super().__init__(source, **parameters)
@@ -100,7 +100,7 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     def _suggested_operator(self) -> str:
         return suggested_operator(self.job)
 
-    @button("Write overlay")
+    @button("Write marked trace")
     def write_overlay(
         self, output_dir: PathLike = ".", *, compress_other_kernels: bool = True
     ) -> Path:
@@ -136,5 +136,5 @@ class KernelSequencesPanel(Panel[KernelSequences]):
         return readable_patterns(result)
 
     def nothing_to_show(self, result: KernelSequences) -> str | None:
-        """Explain the absence of sequences."""
+        """Explain an empty panel: no sequences."""
         return result.finding if result.patterns.empty else None

@@ -34,7 +34,7 @@ class LaunchOverlapParameters(PanelParameters, total=False):
 
 
 class LaunchOverlapPanel(Panel[LaunchOverlap]):
-    """Launches made before an earlier kernel has ended, and how much launch time that hides.
+    """Launches that start before an earlier kernel has ended, and the launch time that this hides.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     as_percent : bool
         Show shares of the launch time and of the kernel time instead of times.
     listed : {"threads", "launch_apis", "apis_by_kernel"}
-        What the table lists.
+        Contents of the table.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
@@ -67,22 +67,22 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
         return self._memo.get(key, lambda: launch_overlap(self.job, chosen), chosen)
 
     def draw(self, result: LaunchOverlap) -> dict[str, Drawing]:
-        """Draw hidden time and overlapping launches of each rank, and time by launching call."""
+        """Draw hidden time and overlapping launches of each rank, and kernel time by launch API."""
         shown = self.of_all_ranks(result)
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {
             "Launch time of each rank": hidden,
-            "Launches made before an earlier kernel has ended": overlapping_launches(
+            "Launches that start before an earlier kernel has ended": overlapping_launches(
                 shown, selected=self.ranks
             ),
-            "Kernel time by launching call": kernel_time_by_api(result, as_percent=self.as_percent),
+            "Kernel time by launch API": kernel_time_by_api(result, as_percent=self.as_percent),
         }
 
     def tabulate(self, result: LaunchOverlap) -> pd.DataFrame:
-        """List threads, launching calls, or the calls that launch each kernel."""
+        """List threads, launch APIs, or the APIs that launch each kernel."""
         table: pd.DataFrame = getattr(result, self.listed)
         return table
 
     def nothing_to_show(self, result: LaunchOverlap) -> str | None:
-        """Explain the absence of launches."""
-        return None if result.ranks["launches"].any() else "No launches of kernels to look at."
+        """Explain an empty panel: no launches."""
+        return None if result.ranks["launches"].any() else result.finding

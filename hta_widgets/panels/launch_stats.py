@@ -38,7 +38,7 @@ class LaunchStatsParameters(PanelParameters, total=False):
 
 
 class LaunchStatsPanel(Panel[LaunchStats]):
-    """What it costs to launch GPU work, and which launches are the worst.
+    """Cost of launching GPU work, and the slowest launches.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     launch_delay_cutoff : float
         Delays longer than this (µs) are outliers.
     include_memory_events : bool
-        Include copies and fills.
+        Include copies and memsets.
     worst_by : {"launch_delay", "cpu_duration"}
-        What makes a launch one of the worst, which the table lists.
+        How the slowest launches, which the table lists, are ranked.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
-    title = "Kernel launches"
+    title = "Launch statistics"
     wide = True
     needs = (Recorded.KERNELS,)
 
@@ -66,10 +66,10 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     launch_delay_cutoff = Float(100, min=0).tag(
         sync=True, control=Slider("Delays longer than", unit="µs", max=2000)
     )
-    include_memory_events = Bool(True).tag(sync=True, control=Toggle("Memory operations"))
+    include_memory_events = Bool(True).tag(sync=True, control=Toggle("Copies and memsets"))
     worst_by = LabelledEnum[WorstBy](
         {"launch_delay": "Launch delay", "cpu_duration": "Call duration"}
-    ).tag(sync=True, control=Choice("Sort by"))
+    ).tag(sync=True, control=Choice("Slowest by"))
 
     def __init__(self, source: Source, **parameters: Unpack[LaunchStatsParameters]) -> None:
         super().__init__(source, **parameters)
@@ -86,18 +86,18 @@ class LaunchStatsPanel(Panel[LaunchStats]):
         )
 
     def draw(self, result: LaunchStats) -> dict[str, Drawing]:
-        """Draw the three histograms, and what each API launches."""
+        """Draw the three histograms, and the operations by launch API."""
         return {
-            "Operations shorter than their call": launch_histogram(result, SHORT_KERNELS),
-            "Long calls": launch_histogram(result, RUNTIME_OUTLIERS),
+            "Operations shorter than their launch call": launch_histogram(result, SHORT_KERNELS),
+            "Long launch calls": launch_histogram(result, RUNTIME_OUTLIERS),
             "Long launch delays": launch_histogram(result, LAUNCH_DELAY_OUTLIERS),
-            "Operations by launching call": launches_by_api(result),
+            "Operations by launch API": launches_by_api(result),
         }
 
     def tabulate(self, result: LaunchStats) -> pd.DataFrame:
-        """List the worst launches."""
+        """List the slowest launches."""
         return result.worst
 
     def nothing_to_show(self, result: LaunchStats) -> str | None:
-        """Explain the absence of launches."""
-        return None if result.ranks["operations"].any() else "No launches of GPU work to look at."
+        """Explain an empty panel: no launches."""
+        return None if result.ranks["operations"].any() else result.finding

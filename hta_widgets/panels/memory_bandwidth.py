@@ -25,7 +25,7 @@ ALL = "all"
 
 
 def transfers_of(job: Job) -> dict[str, str]:
-    """Kinds of transfers that any rank of a job has."""
+    """Kinds of transfers that occur in a job."""
     names = sorted(set(memory_bandwidth(job).transfers["name"]))
     return {ALL: "All", **{name: name for name in names}}
 
@@ -37,14 +37,14 @@ class MemoryBandwidthParameters(TimeSeriesParameters, total=False):
 
 
 class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
-    """Bandwidth of copies and fills over time.
+    """Bandwidth of copies and memsets over time.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     transfer : str
-        Kind of transfer shown, such as ``"Memcpy HtoD"``; ``"all"`` of them by default.
+        Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default.
     window_us : list of float
         Start and end of the time shown, in µs since the job's origin; an empty list means all.
     **parameters
@@ -61,7 +61,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
         super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> MemoryBandwidth:
-        """Add up what runs on the ranks."""
+        """Add up the transfers of the ranks."""
         chosen = tuple(ranks)
         return self._memo.get("result", lambda: memory_bandwidth(self.job, chosen), chosen)
 
@@ -69,7 +69,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
         """Draw a step line for each kind of transfer."""
         lines = self._memo.get("lines", partial(bandwidth_lines, result), result)
         drawn = lines_of_transfer(lines, result, self._name)
-        return {"Bandwidth of copies and fills": step_lines(drawn, window_us=self.window_us)}
+        return {"Bandwidth of copies and memsets": step_lines(drawn, window_us=self.window_us)}
 
     def tabulate(self, result: MemoryBandwidth) -> pd.DataFrame:
         """List the kinds of transfers."""
@@ -77,10 +77,10 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
         return table[table["name"] == self._name] if self._name else table
 
     def nothing_to_show(self, result: MemoryBandwidth) -> str | None:
-        """Explain the absence of transfers, or of transfers of this kind."""
+        """Explain an empty panel: no transfers, or none of the selected kind."""
         if result.transfers.empty:
             return result.finding
-        return f"No {self._name} on these ranks." if self.tabulate(result).empty else None
+        return f"No {self._name} on the selected ranks." if self.tabulate(result).empty else None
 
     @property
     def _name(self) -> str:

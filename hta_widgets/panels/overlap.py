@@ -1,4 +1,4 @@
-"""Panel of the overlap of communication and computation."""
+"""Panel of the communication–computation overlap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OverlapPanel(Panel[Overlap]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
-    title = "Communication overlap"
+    title = "Communication–computation overlap"
     any_number_of_ranks = True
 
     as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
@@ -53,13 +53,13 @@ class OverlapPanel(Panel[Overlap]):
         """Draw a stacked bar for each GPU."""
         shown = self.of_all_ranks(result)
         figure = draw_overlap(shown, selected=self.ranks, as_percent=self.as_percent)
-        return {"Communication of each GPU": figure}
+        return {"Communication time of each GPU": figure}
 
     def tabulate(self, result: Overlap) -> pd.DataFrame:
         """List the GPUs."""
         return result.ranks
 
     def nothing_to_show(self, result: Overlap) -> str | None:
-        """Explain the absence of communication."""
+        """Explain an empty panel: no communication."""
         communicates = result.ranks["communication_time_ns"].any()
-        return None if communicates else "No communication to overlap."
+        return None if communicates else result.finding

@@ -28,14 +28,14 @@ class QueueLengthParameters(TimeSeriesParameters, total=False):
 
 
 class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
-    """How many operations wait on each stream: launched, but not yet begun.
+    """How many operations wait on each stream: launched but not yet started.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     streams : list of int
-        Streams shown; an empty list means all.
+        Streams to show; an empty list means all.
     window_us : list of float
         Start and end of the time shown, in µs since the job's origin; an empty list means all.
     **parameters
@@ -52,7 +52,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
         super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> QueueLength:
-        """Count what waits on the ranks."""
+        """Count the waiting operations of the ranks."""
         chosen = tuple(ranks)
         return self._memo.get("result", lambda: queue_length(self.job, chosen), chosen)
 
@@ -61,7 +61,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
         lines = self._memo.get("lines", partial(queue_lines, result), result)
         drawn = lines_of_streams(lines, result, self.streams)
         figure = step_lines(drawn, window_us=self.window_us)
-        return {"Operations launched and not yet begun": figure}
+        return {"Operations launched but not yet started": figure}
 
     def tabulate(self, result: QueueLength) -> pd.DataFrame:
         """List the streams."""
@@ -69,7 +69,9 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
         return table[table["stream"].isin(self.streams)] if self.streams else table
 
     def nothing_to_show(self, result: QueueLength) -> str | None:
-        """Explain the absence of launches, or of launches on these streams."""
+        """Explain an empty panel: no launched operations, or none on the selected streams."""
         if result.streams.empty:
             return result.finding
-        return "No operations on these streams." if self.tabulate(result).empty else None
+        if self.tabulate(result).empty:
+            return "No launched operations on the selected streams."
+        return None

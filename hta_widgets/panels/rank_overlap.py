@@ -10,6 +10,7 @@ import pandas as pd
 from traitlets import Bool, Int
 
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
+from hta_widgets.analyses.rank_overlap.finding import NOUNS
 from hta_widgets.analyses.rank_overlap.lanes import STREAM, Lanes
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.rank_overlap import (
@@ -42,22 +43,22 @@ class RankOverlapParameters(PanelParameters, total=False):
 
 
 class RankOverlapPanel(Panel[RankOverlap]):
-    """Computation, communication, both or neither: each rank beside the others, and over time.
+    """Computation, communication, both or neither: compared across ranks, and over time.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     by : {"rank", "device", "stream"}
-        Compare ranks, or keep their devices or streams apart.
+        What to compare.
     as_percent : bool
         Show shares of each span instead of time.
     slices : int
-        Number of slices of time, up to 200.
+        Number of time slices, up to 200.
     common_window : bool
         Count the time before a late start and after an early end as empty.
     listed : {"times", "outliers"}
-        What the data table holds: the times of all, or who stands out by which rule.
+        Contents of the table: the times of all, or the outliers by each rule.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
@@ -66,12 +67,12 @@ class RankOverlapPanel(Panel[RankOverlap]):
     wide = True
     any_number_of_ranks = True
 
-    by = LabelledEnum[By]({"rank": "Ranks", "device": "Devices", "stream": "Streams"}).tag(
+    by = LabelledEnum[By]({"rank": "Ranks", "device": "GPUs", "stream": "Streams"}).tag(
         sync=True, control=Choice("Compare")
     )
     as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
     slices = Int(30, min=1, max=200).tag(sync=True, control=Slider("Time slices"))
-    common_window = Bool(False).tag(sync=True, control=Toggle("Same window for all"))
+    common_window = Bool(False).tag(sync=True, control=Toggle("Common window"))
     listed = LabelledEnum[Listed]({"times": "Times", "outliers": "Outliers"}).tag(
         sync=True, control=Choice("Table")
     )
@@ -91,25 +92,26 @@ class RankOverlapPanel(Panel[RankOverlap]):
         )
 
     def draw(self, result: RankOverlap) -> dict[str, Drawing]:
-        """Draw the time of each lane, and how it goes over time."""
+        """Draw the time of each lane, and its activity over time."""
         shown = self.of_all_ranks(result)
         chosen = self.ranks if self.linked else []
-        name = f"Time by {self.by} (▲ higher, ▼ lower than the others)"
+        noun = NOUNS[self.by]
+        name = f"Time by {noun} (▲ above, ▼ below the median; open: possible outlier)"
         columns = partial(time_by_lane, shown, selected=chosen, as_percent=self.as_percent)
         basis = (shown.lanes, shown.outliers, tuple(chosen), self.as_percent)
         figures = {name: self._memo.get("time by lane", columns, *basis)}
         many = len(shown.lanes) > STRIPS_AT_MOST
         if many:
-            name = f"Share of each slice of time, by {self.by} (pale 0 %, full colour 100 %)"
+            name = f"Share of each time slice, by {noun} (pale 0 %, full colour 100 %)"
             figures[name] = images_over_time(shown, selected=chosen)
         if chosen or not many:
-            figures["What each slice of time goes to"] = strips_over_time(shown, selected=chosen)
+            figures["Activity in each time slice"] = strips_over_time(shown, selected=chosen)
         return figures
 
     def tabulate(self, result: RankOverlap) -> pd.DataFrame:
-        """List the lanes, or each column's outliers among them, the most distant first.
+        """List the lanes, or the outliers of each column, the strongest first.
 
-        Outliers are found among all ranks, also while some are selected.
+        Outliers are found among all ranks, even if some are selected.
         """
         if self.listed == "times":
             return result.lanes
@@ -118,5 +120,5 @@ class RankOverlapPanel(Panel[RankOverlap]):
         return found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
 
     def nothing_to_show(self, result: RankOverlap) -> str | None:
-        """Explain the absence of kernels."""
+        """Explain an empty panel: no kernels."""
         return None if result.lanes["kernels"].any() else result.finding

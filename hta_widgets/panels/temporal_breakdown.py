@@ -53,12 +53,12 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
         """Draw a stacked bar for each GPU."""
         shown = self.of_all_ranks(result)
         figure = draw_gpu_time(shown, selected=self.ranks, as_percent=self.as_percent)
-        return {"Time of each GPU": figure}
+        return {"GPU time by activity": figure}
 
     def tabulate(self, result: TemporalBreakdown) -> pd.DataFrame:
         """List the GPUs."""
         return result.ranks
 
     def nothing_to_show(self, result: TemporalBreakdown) -> str | None:
-        """Explain the absence of GPU work."""
-        return None if result.ranks["kernel_time_ns"].any() else "No GPU work to break down."
+        """Explain an empty panel: no GPU work."""
+        return None if result.ranks["kernel_time_ns"].any() else result.finding

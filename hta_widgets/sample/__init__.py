@@ -2,7 +2,7 @@
 
 `write_sample` simulates a vision transformer trained with data parallelism on H100 GPUs and
 writes one PyTorch-profiler trace per rank, as Kineto does. What there is to find (numbers for
-the default arguments; ``docs/sample-job.md`` says where to see each of them):
+the default arguments; ``docs/sample-job.md`` explains where to see each of them):
 
 A straggler
     Every kernel of the last rank takes 25 % longer (`STRAGGLER_SLOWDOWN`); the other ranks wait
@@ -12,7 +12,7 @@ A starved data loader
     the GPUs idle.
 Exposed communication
     The all-reduce of the last bucket starts when backward has ended: its 2 ms
-    (`transfer_ns`) are hidden behind nothing, not even on the straggler.
+    (`transfer_ns`) are not overlapped by anything, not even on the straggler.
 Launch-bound optimizer
     AdamW is not fused: hundreds of kernels of about 2 us each, whose launch calls
     take about 5 us.

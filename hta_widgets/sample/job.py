@@ -41,17 +41,17 @@ def write_sample(
     Parameters
     ----------
     folder
-        Where to write ``rank-0.json.gz``, ``rank-1.json.gz``, ...; made if it does not exist.
+        Where to write ``rank-0.json.gz``, ``rank-1.json.gz``, ...; created if it does not exist.
         Sample files of an earlier call are replaced; any other file is left alone.
     ranks
         Number of GPUs.
     steps
         Number of training steps (``ProfilerStep#N``).
     events
-        About how many entries of ``traceEvents`` each rank gets. The network has as many layers
-        as that takes, and at least two, which is the default.
+        Approximate number of entries of ``traceEvents`` per rank, which sets the number of layers
+        of the network; at least two, the default.
     seed
-        Start of the random variation of all durations.
+        Seed of the random variation of all durations.
     progress
         Show a progress bar.
 
@@ -63,13 +63,13 @@ def write_sample(
     Raises
     ------
     ParameterError
-        If an argument is out of its range.
+        If an argument is outside its range.
     HtaWidgetsError
         If a file of that name exists that `write_sample` did not write.
     """
     for name, value in (("ranks", ranks), ("steps", steps), ("events", events)):
         if value is not None and value < 1:
-            msg = f"{name}={value} is not possible; it must be at least 1"
+            msg = f"{name} must be 1 or more, got {value}"
             raise ParameterError(msg)
     folder = Path(folder)
     _make_room(folder, ranks)
@@ -139,7 +139,7 @@ def _footer(process: Process) -> str:
 
 
 def _make_room(folder: Path, ranks: int) -> None:
-    """Remove the sample files that are there; refuse if one of these names is someone else's."""
+    """Remove older sample files; refuse if another file has one of the names."""
     folder.mkdir(parents=True, exist_ok=True)
     ours = [path for path in folder.glob("rank-*.json.gz") if is_sample_file(path)]
     for path in (folder / _file_name(rank) for rank in range(ranks)):

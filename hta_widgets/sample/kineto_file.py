@@ -33,13 +33,13 @@ _DEVICE = """
 
 
 Row: TypeAlias = tuple[int, int]
-"""Where an event is drawn: process and thread, or device and stream."""
+"""Row in a trace viewer: process and thread, or device and stream."""
 Span: TypeAlias = tuple[int, int]
 """Start and end in ns."""
 
 
 class EventSink(Protocol):
-    """Where the simulation puts the text of its events; ``entries`` is how many it holds."""
+    """Receives the text of the simulated events; ``entries`` is the number of events in it."""
 
     def cpu(self, text: str, entries: int) -> None:
         """Take operators and annotations."""
@@ -80,7 +80,7 @@ class KinetoFile:
     @classmethod
     @contextmanager
     def writing(cls, path: Path, header: str) -> Iterator[KinetoFile]:
-        """Give a trace to write and `finish`, which then appears at the path."""
+        """Yield a trace to write and `finish`; it then appears at the path."""
         with (
             atomic_write(path) as partial,
             partial.open("wb") as file,
@@ -113,7 +113,7 @@ class KinetoFile:
 
 
 def is_sample_file(path: Path) -> bool:
-    """Whether `header` began this file."""
+    """Whether a file starts with what `header` writes."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return MARKER in file.read(8_192)

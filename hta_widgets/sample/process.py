@@ -90,7 +90,7 @@ class Process:
         return self.pid + 600
 
     def spend(self, duration_ns: int) -> None:
-        """Let CPU time pass, give or take a tenth."""
+        """Let CPU time pass, varied by up to 10 %."""
         self.now_ns += self._varied(duration_ns)
 
     def wait(self, duration_ns: int) -> None:
@@ -191,7 +191,7 @@ class Process:
         self._cover(stream, span_ns)
 
     def order_streams(self, first: int, then: int) -> None:
-        """Make a stream wait for what another one holds now (record and wait for an event)."""
+        """Make a stream wait for the work now on another one (record and wait for an event)."""
         self.call("cudaEventRecord")
         self.call("cudaStreamWaitEvent")
         self.stream_end_ns[then] = max(self.stream_end_ns[then], self.stream_end_ns[first])

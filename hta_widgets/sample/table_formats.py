@@ -28,21 +28,22 @@ CUPTI_FILES: Final = {
     "gpu_memset": Kind.MEMSET,
 }
 SEGMENTS: Final = ("Empty", "Compute", "Communicate", "Overlap")
-"""By what runs: bit 0 is computation, bit 1 communication."""
+"""Indexed by what runs: bit 0 is computation, bit 1 communication."""
 
 _CALLS = (Kind.RUNTIME, Kind.DRIVER)
 
 
 def write_cupti_tables(job: Job, folder: PathLike) -> list[Path]:
-    """Write the kernels, copies, fills and calls of each rank as a folder of CSV files.
+    """Write the kernels, copies, memsets and calls of each rank as a folder of CSV files.
 
     Parameters
     ----------
     job : Job
     folder : path
-        Made; gets a folder ``rank0``, ``rank1``, ... per rank, with ``conc_kernel.csv``,
-        ``cuda_runtime.csv``, ``cuda_driver.csv``, ``gpu_memcpy.csv`` and ``gpu_memset.csv``: times
-        in µs since the Unix epoch, exact to the ns, as `open_trace` reads them.
+        A new folder, which gets a folder ``rank0``, ``rank1``, ... per rank with
+        ``conc_kernel.csv``, ``cuda_runtime.csv``, ``cuda_driver.csv``, ``gpu_memcpy.csv`` and
+        ``gpu_memset.csv``: times in µs since the Unix epoch, exact to the ns, as `open_trace`
+        reads them.
 
     Returns
     -------
@@ -72,8 +73,8 @@ def write_overlap_recipe(job: Job, folder: PathLike) -> Path:
     ----------
     job : Job
     folder : path
-        Made; gets ``files.parquet`` and a ``type_rank0.parquet`` per rank, times in ns since the
-        job's origin, ranks aligned.
+        A new folder, which gets ``files.parquet`` and a ``type_rank0.parquet`` per rank, times in
+        ns since the job's origin, ranks aligned.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def write_overlap_recipe(job: Job, folder: PathLike) -> Path:
 def _new_folder(folder: PathLike) -> AbstractContextManager[Path]:
     target = Path(folder)
     if target.exists():
-        msg = f"{target} exists and is not overwritten; give a new folder"
+        msg = f"{target} exists and is never overwritten; give a new folder"
         raise ParameterError(msg)
     return atomic_folder(target)
 

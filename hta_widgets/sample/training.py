@@ -56,12 +56,12 @@ class SampleJob:
 
 
 def is_starved(step: int) -> bool:
-    """Whether the data loader is late in a step; steps count from 0."""
+    """Whether the data loader is late in a step, counted from 0."""
     return step % STARVED_EVERY == STARVED_EVERY - 1
 
 
 def transfer_ns(elements: int, ranks: int) -> int:
-    """Return how long a ring all-reduce of gradients takes once all ranks are there, in ns."""
+    """Return the time (ns) of a ring all-reduce of gradients once all ranks have arrived."""
     moved_bytes = 2 * (ranks - 1) * elements * BFLOAT16_BYTES // ranks
     return COLLECTIVE_LATENCY_NS + moved_bytes // NETWORK_BYTES_PER_NS
 

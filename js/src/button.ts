@@ -1,4 +1,4 @@
-// A button that has the panel do something in Python, one thing at a time.
+// A button that runs a method of the panel in Python, one at a time.
 import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
 import { listen } from "./models";

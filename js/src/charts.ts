@@ -30,12 +30,12 @@ export class Charts {
       const plotly = await this.#plotly;
       if (figures !== this.#latest || this.#signal.aborted) return;
       this.#keepOnly(figures);
-      // All in place before the first is drawn: its width depends on how many share the row.
+      // Place all before drawing the first: its width depends on how many share the row.
       const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
       await Promise.all(placed.map(({ figure, chart }) => chart.show(figure, placed.length > 1)));
     } catch (error) {
       this.#keepOnly([]);
-      this.element.textContent = `The chart cannot be drawn (${error}). The data table has its numbers.`;
+      this.element.textContent = `The chart could not be drawn (${error}). Its numbers are in the data table.`;
     }
   }
 

@@ -1,4 +1,4 @@
-// What the panel hands to each of its controls.
+// What the panel passes to each of its controls.
 import type { Model } from "./models";
 import type { PanelState, SelectionState } from "./types";
 

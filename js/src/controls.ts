@@ -1,4 +1,4 @@
-// The row of controls. Each follows its trait whoever changes it: the user, Python or jslink.
+// The row of controls. Each follows its trait, which the user, Python or jslink may change.
 import { actionButton } from "./button";
 import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
@@ -154,7 +154,7 @@ function picker({ name, label: words, noun, options }: PickerSpec, context: Cont
   return row("picker", label, picker.button, picker.popover);
 }
 
-/** The element of one control; hidden where there is nothing to choose. */
+/** The element of one control; hidden if there is nothing to choose. */
 export function control(spec: ControlSpec, context: ControlContext): HTMLElement {
   const element = build(spec, context);
   element.hidden = "options" in spec && spec.options.length < 2 && !("free_text" in spec && spec.free_text);

@@ -1,4 +1,4 @@
-// Elements are made here, and text from traces reaches the page only as text.
+// Creates elements; text from traces reaches the page only as text.
 
 type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
   Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children">

@@ -74,7 +74,7 @@ export class Chart {
   }
 
   async draw(): Promise<void> {
-    // An unseen tab has no width; the observer calls when it gets one.
+    // A hidden tab has no width; the observer calls when it gets one.
     this.#width = this.element.clientWidth;
     this.#drawn = this.#width === 0 ? "" : JSON.stringify(this.#figure);
     if (!this.#drawn) return;
@@ -99,7 +99,7 @@ export class Chart {
   }
 
   #checkTypes(): void {
-    // plotly draws a trace type that is not in its bundle as a scatter, without a word.
+    // plotly silently draws a trace type that is not in its bundle as a scatter.
     this.#figure.data.forEach(({ type = "scatter" }, index) => {
       if (this.#node._fullData?.[index]?.type !== type) throw new Error(`this build of plotly.js has no ${type} trace`);
     });

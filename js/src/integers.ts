@@ -1,6 +1,6 @@
 // Sets of ranks or streams in words, as a filter, and under clicks. An empty list means all of them.
 
-/** Say compactly which integers are chosen; the noun says of what. */
+/** Describe the chosen integers compactly; the noun is what they number. */
 export function describe(chosen: readonly number[], all: readonly number[], noun: string): string {
   if (chosen.length === 0 || chosen.length === all.length) {
     if (all.length === 1) return `${noun} ${all[0]}`;
@@ -25,7 +25,7 @@ function span(text: string): [number, number] {
   return [Number(low), high === "" ? Number.POSITIVE_INFINITY : Number(high)];
 }
 
-/** What is selected after a click on an item: it alone, or nothing; `add` adds it or takes it away. */
+/** Selection after a click on an item: it alone, or nothing; `add` adds or removes it. */
 export function afterClick<T>(chosen: readonly T[], item: T, add: boolean): T[] {
   const rest = chosen.filter((other) => other !== item);
   const was = rest.length < chosen.length;

@@ -1,4 +1,4 @@
-// The front end that every panel carries: it takes the rest from the assets model of the kernel.
+// The front end that is sent with every panel; it gets the rest from the assets model of the kernel.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import { resolve } from "./models";

@@ -5,7 +5,7 @@ import type { PanelState, View } from "./types";
 // biome-ignore lint/suspicious/noExplicitAny: AnyModel is invariant in its state, so only `any` stands for every model
 export type Model<State extends Record<string, unknown> = any> = AnyModel<State>;
 
-/** What a panel shows, which travels as text. */
+/** Everything that a panel shows, sent as text. */
 export function viewOf(model: Model<PanelState>): View {
   return JSON.parse(model.get("_view"));
 }

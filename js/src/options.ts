@@ -1,4 +1,4 @@
-// The list of a combobox: the options that match what was typed, one of them active.
+// The list of a combobox: the options that match the typed text, one of them active.
 import { make } from "./dom";
 import type { Option } from "./types";
 
@@ -39,17 +39,17 @@ export class Options {
     this.element.setAttribute("aria-label", label);
   }
 
-  /** Show options, one of them active; returns words for what is not shown. */
+  /** Show options, one of them active; returns a message on those that are not shown. */
   fill(options: readonly Option[], active: number): string {
     this.#items = options.slice(0, SHOWN_AT_MOST).map((option, place) => item(option, `${this.element.id}-${place}`));
     this.element.replaceChildren(...this.#items.map(({ element }) => element));
     this.#activate(active);
     const left = options.length - this.#items.length;
-    if (options.length === 0) return "Nothing found";
-    return left > 0 ? `${left.toLocaleString("en")} more: type to find them` : "";
+    if (options.length === 0) return "No matches";
+    return left > 0 ? `${left.toLocaleString("en")} more; type to search` : "";
   }
 
-  /** Make another one active; steps of one go round. */
+  /** Make another one active; steps of one wrap around. */
   move(step: number): void {
     const count = this.#items.length;
     const next = this.#active + step;

@@ -1,4 +1,4 @@
-// What every panel shows: words, a row of controls, charts and a table, all from one `_view`.
+// Contents of every panel: text, a row of controls, charts and a table, all from one `_view`.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import { Charts } from "./charts";
@@ -19,7 +19,7 @@ import { GONE, Words } from "./words";
 document.getElementById("hta-style")?.remove();
 document.head.append(make("style", { id: "hta-style", textContent: css }));
 
-/** Tell Python whether the panel is in sight: unseen panels are not recomputed. */
+/** Send Python whether the panel is visible: hidden panels are not recomputed. */
 function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
   let inSight = true;
   const tell = () => {
@@ -35,7 +35,7 @@ function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: A
     { rootMargin: "200px" },
   );
   observer.observe(root);
-  // A second view of the panel has gone out of sight while this one is still seen.
+  // A second view of the panel was hidden while this one is still visible.
   listen(model, "change:_visible", () => inSight && tell(), signal);
   const leave = () => {
     observer.disconnect();

@@ -1,4 +1,4 @@
-// Picks integers, such as ranks: a button that says what is chosen, and a popover with a tick for each.
+// Picks integers, such as ranks: a button that shows the choice, and a popover with check boxes.
 import { keepKeys, make } from "./dom";
 import { describe, filter } from "./integers";
 import { float } from "./popover";
@@ -43,7 +43,7 @@ function arrowKeys(list: HTMLElement, ticks: Tick[], signal: AbortSignal): void 
 }
 
 function search(ticks: Tick[], noun: string, signal: AbortSignal, pick: (chosen: number[]) => void): HTMLInputElement {
-  const input = keepKeys(make("input", { type: "search", placeholder: "3, 8-15: Enter picks them" }));
+  const input = keepKeys(make("input", { type: "search", placeholder: "e.g. 3, 8-15, then Enter" }));
   input.setAttribute("aria-label", `Filter ${noun}s`);
   const all = ticks.map(({ value }) => value);
   const narrow = () => {
@@ -67,7 +67,7 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
 
   const check = (chosen: readonly number[]) => {
     for (const { value, input } of ticks) input.checked = chosen.includes(value);
-    hint.textContent = chosen.length === 0 ? `tick at least one ${noun}` : "";
+    hint.textContent = chosen.length === 0 ? `select at least one ${noun}` : "";
   };
   const picker: Picker = {
     button: open,

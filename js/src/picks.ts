@@ -1,5 +1,5 @@
-// What a click or a key on a chart means: `meta.select` names the field, `customdata[i][0]` the item
-// of point i; of a heatmap, that of row i.
+// Selections by a click or a key on a chart: `meta.select` names the field, `customdata[i][0]` the
+// item of point i (of a heatmap, of row i).
 
 import { afterClick } from "./integers";
 import type { Model } from "./models";
@@ -37,7 +37,7 @@ export function focusablePoints(figure: Figure): Point[] {
   return [...found.values()];
 }
 
-/** The new value of the field of the selection that a pick touches. */
+/** The new value of the field that a pick changes. */
 export function selected(selection: Model<SelectionState>, { field, item }: Pick, add: boolean): unknown {
   const current = selection.get(field);
   if (Array.isArray(current)) return afterClick(current, item, add);

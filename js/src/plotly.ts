@@ -20,7 +20,7 @@ export interface PlotlyNode extends HTMLElement {
   _fullLayout?: { xaxis?: { range: [number, number] } };
 }
 
-/** The functions of plotly.js that are called. */
+/** The functions of plotly.js that the panels call. */
 export interface Plotly {
   react(node: HTMLElement, data: unknown[], layout: unknown, config: unknown): Promise<unknown>;
   relayout(node: HTMLElement, changes: Record<string, unknown>): Promise<unknown>;

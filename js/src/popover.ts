@@ -1,4 +1,4 @@
-// Popovers stay beside what opened them, and go when the page scrolls.
+// Popovers stay next to the element that opened them, and close when the page scrolls.
 
 function place(popover: HTMLElement, anchor: HTMLElement): void {
   const { left, top, bottom } = anchor.getBoundingClientRect();
@@ -8,7 +8,7 @@ function place(popover: HTMLElement, anchor: HTMLElement): void {
   popover.style.top = `${below ? bottom + 4 : top - height - 4}px`;
 }
 
-/** Keep a popover beside its anchor; the function returned does so after the popover has changed. */
+/** Keep a popover next to its anchor; call the returned function after the popover has changed. */
 export function float(popover: HTMLElement, anchor: HTMLElement, signal: AbortSignal): () => void {
   const opened = () => popover.matches(":popover-open");
   const follow = () => opened() && place(popover, anchor);

@@ -1,4 +1,4 @@
-// A combobox: a field that narrows a long list down, worked with the keyboard or the mouse.
+// A combobox: a field that filters a long list, for keyboard and mouse.
 import { keepKeys, make } from "./dom";
 import { matches, Options } from "./options";
 import { float } from "./popover";

@@ -1,4 +1,4 @@
-// One recompute in flight, the newest values win, and silence is noticed.
+// One request in flight, the newest values win, and a timeout reports a kernel that does not answer.
 import { listen, type Model, viewOf } from "./models";
 import type { PanelState } from "./types";
 
@@ -23,7 +23,7 @@ export class Requests {
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
   }
 
-  /** Give values to the panel's model, or to another one (the selection), and ask for a new view. */
+  /** Set values of the panel's model, or of another one (the selection), and request a new view. */
   send(values: Values, target: Model = this.#model, timeout = this.#timeout): void {
     this.#longest = Math.max(this.#longest, timeout);
     this.#pending.set(target, { ...this.#pending.get(target), ...values });

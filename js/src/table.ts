@@ -1,4 +1,4 @@
-// The folded data table: built when it is opened, and kept up to date while it is open.
+// The collapsible data table: built when it is opened, and kept up to date while it is open.
 import { keepKeys, make } from "./dom";
 import type { Table } from "./types";
 

@@ -1,4 +1,4 @@
-// The notebook's theme, read from the page and followed while it changes.
+// The notebook's theme, read from the page and followed when it changes.
 
 type Attributes = Pick<DOMStringMap, string>;
 
@@ -11,7 +11,7 @@ function declared(body: HTMLElement): boolean | undefined {
   return undefined;
 }
 
-/** Relative luminance (0 to 1) of a CSS `rgb()` colour; undefined where it is see-through. */
+/** Relative luminance (0 to 1) of a CSS `rgb()` colour; undefined if it is transparent. */
 export function luminance(colour: string): number | undefined {
   const [red = 0, green = 0, blue = 0, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
   if (!colour.startsWith("rgb") || alpha < 0.5) return undefined;
@@ -26,7 +26,7 @@ function behind(start: HTMLElement): number | undefined {
   return undefined;
 }
 
-/** Whether an element stands on a dark page. */
+/** Whether an element is on a dark background. */
 export function isDark(element: HTMLElement): boolean {
   const stated = declared(document.body);
   if (stated !== undefined) return stated;

@@ -1,4 +1,4 @@
-// What travels between hta_widgets/panels and the front end; panels/base/protocol.py has the same types in Python.
+// Messages between hta_widgets/panels and the front end; panels/base/protocol.py has the same types in Python.
 // A test compares the two.
 
 export interface TraceMeta {
@@ -104,7 +104,7 @@ export interface PickerSpec extends Named {
 
 export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
 
-/** What a button asks of Python: a new number each time. */
+/** Request of a button, with a new number each time. */
 export interface Action {
   name?: string;
   number?: number;

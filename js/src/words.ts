@@ -1,11 +1,11 @@
-// Everything of a panel that is text: title, state, finding, error, emptiness, notices.
+// All text of a panel: title, status, finding, error, empty state, notices.
 import { keepKeys, make } from "./dom";
 import type { Progress } from "./sync";
 import type { Answer, View } from "./types";
 
 const BUSY_DELAY = 200;
-const SILENT = "No answer from the kernel: showing the last result";
-export const GONE = "The kernel has gone: showing the last result. Run the cell again.";
+const SILENT = "The kernel is not responding; showing the last result.";
+export const GONE = "The kernel has stopped; showing the last result. Run the cell again.";
 
 function notices(texts: readonly string[]): (Node | string)[] {
   if (texts.length < 2) return [...texts];
@@ -21,7 +21,7 @@ export class Words {
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
-  #told: Answer = {}; // shown while nothing else is to be said; a failure only until the next request
+  #told: Answer = {}; // shown while there is no other status; a failure only until the next request
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(root: HTMLElement, title: string, prefix: string, signal: AbortSignal) {
@@ -50,13 +50,13 @@ export class Words {
     if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), BUSY_DELAY);
   }
 
-  /** What takes long shows: not each step, since whatever the charts inherit restyles all of them. */
+  /** Show "Computing…", only for slow steps: the class restyles all charts. */
   #computing(shown: boolean): void {
     this.#root.classList.toggle("hta-computing", shown);
     if (shown) this.say("Computing…");
   }
 
-  /** Tell how an action went. */
+  /** Show the outcome of an action. */
   tell(answer: Answer): void {
     this.#told = answer;
     this.status.classList.toggle("hta-failure", answer.failed ?? false);

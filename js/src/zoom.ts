@@ -1,5 +1,5 @@
 // Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the stretch of x that the parameter
-// holds; an empty list means all of it. Python draws each stretch anew, so that a zoom shows more.
+// holds; an empty list means all of it. Python redraws each stretch, so that a zoom shows more detail.
 import { keepKeys, make } from "./dom";
 import type { Plotly, PlotlyNode } from "./plotly";
 import type { Figure, Layout } from "./types";
@@ -17,7 +17,7 @@ export interface Zooming {
 const HINT = "Drag to zoom in, double-click to zoom out";
 const DIGITS = 4;
 
-/** A stretch without more digits than anybody can see. */
+/** A stretch rounded to the digits that are visible. */
 function rounded([start, end]: Stretch): Stretch {
   const digits = Math.min(Math.max(Math.ceil(DIGITS - Math.log10(end - start)), 0), 12);
   return [Number(start.toFixed(digits)), Number(end.toFixed(digits))];
@@ -67,13 +67,13 @@ export class Zoom {
     this.#whole.addEventListener("click", () => this.#set([]), { signal });
   }
 
-  /** Follow what the user does on the chart, once it is drawn. */
+  /** Follow the user's zooms of the chart, once it is drawn. */
   follow(): void {
     this.#node.on("plotly_relayout", (event) => this.#set(asked(event)));
     this.#node.on("plotly_doubleclick", () => this.#set([]));
   }
 
-  /** Take over a figure; tells whether it can be zoomed. */
+  /** Take over a figure; returns whether it can be zoomed. */
   show({ layout }: Figure): boolean {
     this.#parameter = layout.meta?.zoom;
     this.element.hidden = !this.#parameter;
@@ -81,14 +81,14 @@ export class Zoom {
     return Boolean(this.#parameter);
   }
 
-  /** The layout to draw: the user has zoomed on where a newer figure is on its way. */
+  /** The layout to draw: if a newer figure is on its way, the user has zoomed on. */
   layout(layout: Layout): Layout {
     const range = this.#node._fullLayout?.xaxis?.range;
     if (!this.#parameter || !range || !this.#zooming.waits()) return layout;
     return { ...layout, xaxis: { ...layout.xaxis, range: [...range] } };
   }
 
-  /** Do what a key asks for; tells whether it asked for anything. */
+  /** Handle a key; returns whether it has a meaning. */
   key(key: string): boolean {
     const range = this.#node._fullLayout?.xaxis?.range;
     const next = this.#parameter && range ? afterKey(key, range) : null;

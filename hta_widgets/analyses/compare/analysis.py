@@ -1,4 +1,4 @@
-"""What differs between two jobs: kernels, times, and the longest events."""
+"""Comparison of two jobs: kernels, times, and the longest events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hta_widgets.analyses.compare.times import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import duration, number, percent
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
@@ -33,29 +33,29 @@ _ALIKE_PERCENT = 0.05
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compare(Result):
-    """Two jobs side by side; every delta is that of the second to the first.
+    """Two jobs side by side; every delta is the second minus the first.
 
     Counts and times are means per rank or sums over the ranks, of the whole recording or per
-    ProfilerStep, as asked for. Sums over the whole recording are int64, all others float.
+    ProfilerStep. Sums over the whole recording are int64, all others float.
 
     Attributes
     ----------
     kernels : DataFrame
-        One row per kernel (`normalised_kernel_name` tells which names are of one), largest change
-        of the total time first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or
-        ``second``), ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing where
-        the job lacks the kernel), ``count_first``, ``count_second``, ``total_first_ns``,
-        ``total_second_ns`` (0 where it lacks the kernel), ``mean_first_ns``, ``mean_second_ns``
-        (per launch; NaN there), ``delta_count``, ``delta_total_ns``, ``delta_mean_ns``,
-        ``ratio_mean`` (second ÷ first). Without rows where one of the formats holds no kernels.
+        One row per kernel, matched by `normalised_kernel_name`, largest change of the total time
+        first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or ``second``),
+        ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing where the job lacks
+        the kernel), ``count_first``, ``count_second``, ``total_first_ns``, ``total_second_ns`` (0
+        where it lacks the kernel), ``mean_first_ns``, ``mean_second_ns`` (per launch; NaN there),
+        ``delta_count``, ``delta_total_ns``, ``delta_mean_ns``, ``ratio_mean`` (second ÷ first). No
+        rows if one of the formats has no kernels.
     only_in_one : DataFrame
-        Of these, the ones that one job lacks, by job and longest first: ``in``, ``kernel``,
+        The kernels that one job lacks, by job and longest first: ``in``, ``kernel``,
         ``kernel_type``, ``count``, ``total_ns``, ``share_percent`` (of the time of all kernels and
         copies of the job that has it).
     tails : DataFrame
         One row per category (kernel, memcpy, memset, graph, runtime, driver) and percentage:
         ``category``, ``percent``, ``count_first``, ``count_second`` (events of all the ranks),
-        ``k_first``, ``k_second`` (how many of the longest the percentage is, rounded down),
+        ``k_first``, ``k_second`` (number of the longest events, rounded down),
         ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_first_to_second``
         (first ÷ second; NaN where either ``k`` is 0).
     times : DataFrame
@@ -68,9 +68,9 @@ class Compare(Result):
         One row per job: ``job``, ``ranks``, ``steps`` (ProfilerSteps per rank), ``span_ns`` (per
         rank).
     first, second : str
-        What the jobs are called.
+        Names of the jobs.
     unit : str
-        What counts and times are of, such as ``per rank and ProfilerStep``.
+        What counts and times refer to, such as ``per rank and ProfilerStep``; empty for sums.
     """
 
     kernels: pd.DataFrame
@@ -99,9 +99,9 @@ def compare(
     ranks : iterable of int, optional
         Ranks of both jobs; all ranks of each when not given.
     per : {"rank", "job"}
-        Means over the ranks, which compares jobs of any size, or sums over them.
+        Means over the ranks, to compare jobs of any size, or sums over them.
     per_step : bool
-        Divide by the number of ProfilerSteps, which compares recordings of any length.
+        Divide by the number of ProfilerSteps, to compare recordings of any length.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def compare(
     UnknownRankError
         If a job lacks a rank.
     ParameterError
-        If `per` is something else, or `per_step` is asked for and a rank has no ProfilerStep.
+        If `per` has another value, or `per_step` is set and a rank has no ProfilerStep.
     """
     sides = _sides(first, second, ranks)
     _check(sides, per, per_step=per_step)
@@ -173,8 +173,8 @@ class _Side:
         amount = (
             f"{_number_of(recorded.ranks, 'rank')} with "
             f"{_number_of(recorded.steps / recorded.ranks, 'ProfilerStep')} and "
-            f"{duration(recorded.times_ns['span'] / recorded.ranks)} from first to last GPU work"
-            f"{' each' if recorded.ranks > 1 else ''}"
+            f"{duration(recorded.times_ns['span'] / recorded.ranks)} from the first to the last "
+            f"GPU operation{' each' if recorded.ranks > 1 else ''}"
         )
         said = (amount, *self.job.notices_for(self.ranks), *self.lacks_kernels)
         return [f"{self.name}: {notice}" for notice in said]
@@ -184,7 +184,7 @@ _Sides: TypeAlias = tuple[_Side, _Side]
 
 
 def _number_of(count: float, noun: str) -> str:
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}" if count else f"no {noun}s"
+    return counted(count, noun) if count else f"no {noun}s"
 
 
 def _sides(first: Job, second: Job, ranks: Iterable[int] | None) -> _Sides:
@@ -197,7 +197,7 @@ def _sides(first: Job, second: Job, ranks: Iterable[int] | None) -> _Sides:
 
 
 def job_names(first: Job, second: Job) -> tuple[str, str]:
-    """Names of two jobs that tell them apart.
+    """Names of two jobs, made different if they are equal.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def job_names(first: Job, second: Job) -> tuple[str, str]:
 
 
 def steps_differ(first: Job, second: Job) -> bool:
-    """Whether the ranks of both jobs have ProfilerSteps, and unequal numbers of them."""
+    """Whether all ranks of both jobs have ProfilerSteps, but different numbers of them."""
     steps = [recording(job, job.ranks) for job in (first, second)]
     per_rank = {each.steps / each.ranks for each in steps}
     return all(each.all_have_steps for each in steps) and len(per_rank) > 1
@@ -219,19 +219,19 @@ def steps_differ(first: Job, second: Job) -> bool:
 
 def _check(sides: _Sides, per: str, *, per_step: bool) -> None:
     if per not in PER:
-        msg = f"per is {per!r}; it is one of {', '.join(map(repr, PER))}"
+        msg = f"per must be one of {', '.join(map(repr, PER))}, got {per!r}"
         raise ParameterError(msg)
     without = [side.name for side in sides if not side.recording.all_have_steps]
     if per_step and without:
         msg = (
-            f"per_step needs ProfilerSteps on all ranks of both jobs; {' and '.join(without)} "
-            "lacks them: compare with per_step=False"
+            "per_step=True needs ProfilerSteps on every rank of both jobs, but some are missing in "
+            f"{' and '.join(without)}; use per_step=False"
         )
         raise ParameterError(msg)
 
 
 def _shares(sides: _Sides, per: str, *, per_step: bool) -> tuple[float, float] | None:
-    """What the sums of each job are divided by, None where sums are wanted."""
+    """Divisor of the sums of each job; None if sums are wanted."""
     if per == "job" and not per_step:
         return None
     first, second = (
@@ -248,7 +248,7 @@ def _kernels(sides: _Sides, shares: tuple[float, float] | None) -> pd.DataFrame:
 
 
 def _unit(sides: _Sides, per: str, *, per_step: bool) -> str:
-    """What counts and times are of, empty where that goes without saying."""
+    """What counts and times refer to; empty for sums, and for means over a single rank."""
     several = any(len(side.ranks) > 1 for side in sides)
     parts = ["rank"] * (per == "rank" and several) + ["ProfilerStep"] * per_step
     return f"per {' and '.join(parts)}" if parts else ""
@@ -258,7 +258,7 @@ def _comparison_notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
     steps = {side.recording.steps / side.recording.ranks for side in sides}
     have_steps = all(side.recording.all_have_steps for side in sides)
     advice = (
-        "the jobs have unequal numbers of ProfilerSteps: per_step=True compares them step by step"
+        "the jobs have different numbers of ProfilerSteps; per_step=True compares them per step"
     )
     said = [notice for side in sides for notice in side.notices()]
     return (*([advice] if len(steps) > 1 and have_steps and not per_step else []), *said)
@@ -271,7 +271,7 @@ def _comparison_finding(
     first_ns, second_ns = float(span["first_ns"].iloc[0]), float(span["second_ns"].iloc[0])
     idle = [side.name for side, ns in zip(sides, (first_ns, second_ns), strict=True) if not ns]
     if idle:
-        return f"No GPU work was recorded in {' and '.join(idle)}: there is nothing to compare."
+        return f"There is no GPU work in {' and '.join(idle)}, so there is nothing to compare."
     change = 100 * (second_ns / first_ns - 1)
     takes = f"takes {percent(abs(change))} {'longer' if change > 0 else 'less time'} than"
     if abs(change) < _ALIKE_PERCENT:
@@ -279,19 +279,20 @@ def _comparison_finding(
     per = f" {unit}" if unit else ""
     return (
         f"{sides[1].name} {takes} {sides[0].name}: {duration(second_ns)} instead of "
-        f"{duration(first_ns)}{per} from first to last GPU work{_largest_changes(kernels)}."
+        f"{duration(first_ns)}{per}, from the first to the last GPU operation."
+        f"{_largest_changes(kernels)}"
     )
 
 
 def _largest_changes(kernels: pd.DataFrame) -> str:
-    """Name the kernels that cost and save most."""
+    """Sentence on the kernels with the largest increase and decrease; empty without changes."""
     changes = kernels["delta_total_ns"]
     more, less = kernels[changes > 0], kernels[changes < 0]
     said = []
     if len(more):
         row = more.iloc[0]
-        said.append(f"{short_name(row['kernel'])} adds most, {duration(row['delta_total_ns'])}")
+        said.append(f"increase: {short_name(row['kernel'])} (+{duration(row['delta_total_ns'])})")
     if len(less):
         row = less.iloc[0]
-        said.append(f"{short_name(row['kernel'])} saves most, {duration(-row['delta_total_ns'])}")
-    return f"; of the kernels, {', and '.join(said)}" if said else ""
+        said.append(f"decrease: {short_name(row['kernel'])} (−{duration(-row['delta_total_ns'])})")
+    return f" Largest {'; largest '.join(said)}." if said else ""

@@ -1,4 +1,4 @@
-"""Kernels of two jobs beside each other, whatever their profilers call them."""
+"""Kernels of two jobs side by side, matched across the spellings of profilers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def compared_kernels(
     Parameters
     ----------
     first, second : DataFrame
-        As `kernel_totals` gives them.
+        From `kernel_totals`.
     shares : tuple of float, optional
-        What counts and totals of each job are divided by; without it they stay whole numbers.
+        Divisors of the counts and totals of each job; without them these stay integers.
 
     Returns
     -------
@@ -73,14 +73,14 @@ def compared_kernels(
 
 
 def by_change(kernels: pd.DataFrame, column: str = "delta_total_ns") -> pd.DataFrame:
-    """Order kernels by the size of a change, largest first; those without one come last."""
+    """Sort kernels by the size of a change, largest first; those without one come last."""
     size = kernels[column].abs()
     order = kernels.assign(size=size).sort_values(["size", "kernel"], ascending=[False, True])
     return kernels.loc[order.index].reset_index(drop=True)
 
 
 def only_in_one(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Kernels that only one of the jobs has.
+    """Kernels that occur in only one of the jobs.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Indexed by the normalised name: ``name`` (where profilers or builds give a kernel several,
-        the one with most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
+        Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several, the
+        one with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
     """
     return job.remember(_totals, ranks)
 
@@ -142,7 +142,7 @@ def _named_work(rank: Rank) -> list[_Named]:
 
 
 def _mangled_names(events: Events) -> dict[int, str]:
-    """Mangled name for the code of a name, where the trace holds one that can be read."""
+    """Mangled name for the code of a name, if the trace has one that can be demangled."""
     side = events.side.get("mangled")
     column = side.columns["mangled"] if side else None
     if side is None or not isinstance(column, TextColumn):

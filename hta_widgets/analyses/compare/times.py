@@ -1,4 +1,4 @@
-"""Times of two jobs beside each other, and how much each of the jobs recorded."""
+"""Times of two jobs side by side, and how much each job recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMES = {
     "overlap": "communication",
     "exposed_communication": "communication",
 }
-"""Times that are compared, each with the one that it is a percentage of."""
+"""Times that are compared, each with the time that it is a percentage of."""
 
 TIME_COLUMNS = (
     *("time", "first_ns", "second_ns", "delta_ns"),
@@ -51,7 +51,7 @@ class Recording:
     ----------
     ranks : int
     steps : int
-        ProfilerSteps that take part in the analyses, summed over the ranks.
+        ProfilerSteps that are analysed, summed over the ranks.
     all_have_steps : bool
         Every rank has a ProfilerStep.
     times_ns : mapping of str to int
@@ -64,7 +64,7 @@ class Recording:
     times_ns: Mapping[str, int]
 
     def share(self, *, per_rank: bool, per_step: bool) -> float:
-        """What sums over the ranks are divided by to get means."""
+        """Divisor that turns sums over the ranks into means."""
         ranks = self.ranks if per_rank else 1
         return ranks * self.steps / self.ranks if per_step else ranks
 
@@ -83,7 +83,7 @@ def compared_times(
     ----------
     first, second : Recording
     shares : tuple of float, optional
-        What the times of each job are divided by; without it they stay whole numbers.
+        Divisors of the times of each job; without them the times stay integers.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def compared_tails(
     ----------
     first, second : Job
     ranks : tuple of two tuples of int
-        The ranks of each job, whose events are taken together.
+        Ranks of each job, whose events are combined.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def _number_of_steps(rank: Rank) -> int:
 
 
 def _tail(category: DurationCategory | None, percent: int, side: str) -> dict[str, float]:
-    """Number of events, how many of the longest ones a percentage is, and their mean (ns)."""
+    """Number of events, number of the longest ones for a percentage, and their mean (ns)."""
     count = category.durations.count if category else 0
     k = count * percent // 100
     mean_ns = np.nan

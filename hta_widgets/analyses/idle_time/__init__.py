@@ -1,4 +1,4 @@
-"""Why GPUs and their streams are idle: the host is late, kernels follow each other, or other."""
+"""Why GPUs and their streams are idle: the host is late, back-to-back kernels, or other."""
 
 from hta_widgets.analyses.idle_time.analysis import (
     IDLE_CATEGORIES,

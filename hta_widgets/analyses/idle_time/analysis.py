@@ -1,4 +1,4 @@
-"""Why GPUs and their streams are idle: the host is late, kernels follow each other, or other."""
+"""Why GPUs and their streams are idle: the host is late, back-to-back kernels, or other."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hta_widgets.trace.ranks.rank import Rank
 IDLE_CATEGORIES = ("host_wait", "kernel_wait", "other")
 _QUARTILES = {"q25_ns": 0.25, "median_ns": 0.5, "q75_ns": 0.75}
 _UNKNOWN_LAUNCHES = (
-    "{} of {} idle intervals of streams end with an operation whose launch is not in the trace; "
-    "they count as kernel_wait or other by length, never as host_wait"
+    "no launch in the trace for the operation that ends {} of {} idle intervals on streams; they "
+    "are classified by length as kernel_wait or other, never as host_wait"
 )
 _NO_NUMBER = float("nan")
 _IN_CACHE = 2**13
@@ -64,10 +64,10 @@ def idle_time(
     """Break down idle time by its cause.
 
     An idle interval lies between the end of all earlier operations (of the stream, or of the
-    device) and the start of the next. Its cause is ``host_wait`` when the call that launches the
-    next operation begins only in the interval; else ``kernel_wait`` when the interval is shorter
-    than `consecutive_kernel_delay`; else ``other``. Where the launch is not in the trace, nothing
-    shows that the host was late: the length decides.
+    device) and the start of the next one. Its cause is ``host_wait`` if the call that launches the
+    next operation begins after the interval does; else ``kernel_wait`` if the interval is shorter
+    than `consecutive_kernel_delay`; else ``other``. If the launch is not in the trace, there is no
+    evidence that the host was late, and the length decides.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def idle_time(
     streams : iterable of int, optional
         Only these streams; all when not given. Devices always count all their streams.
     consecutive_kernel_delay : float
-        Time (µs) that may pass between two operations that wait for nothing.
+        Longest time (µs) between two operations that still counts as ``kernel_wait``.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def stream_idle_time(
     streams: Iterable[int] | None = None,
     consecutive_kernel_delay: float = 30,
 ) -> pd.DataFrame:
-    """Break down as `idle_time` does, without the devices: `IdleTime.streams`."""
+    """`IdleTime.streams` alone, without the devices."""
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     by_rank = job.reduce(_idle_rows_of_streams, job.select_ranks(ranks), delay_ns)
     return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
@@ -247,18 +247,18 @@ def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
 
 def _idle_finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[int]) -> str:
     if devices.empty:
-        return "No GPU work was recorded on these ranks."
+        return "No GPU work was recorded on the selected ranks."
     if streams.empty:
-        return f"No rank has work on stream {', '.join(map(str, sorted(wanted)))}."
+        noun = "stream" if len(wanted) == 1 else "streams"
+        return f"No selected rank has GPU work on {noun} {', '.join(map(str, sorted(wanted)))}."
     by_cause = devices["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)).sum(axis=0)
     span_ns = int(devices["span_ns"].to_numpy()[:: len(IDLE_CATEGORIES)].sum())
     idle_ns, gpus = int(by_cause.sum()), len(devices) // len(IDLE_CATEGORIES)
     who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
     if not idle_ns:
-        return f"{who} never idle in {duration(span_ns)}."
+        return f"{who} never idle over {duration(span_ns)}."
     host, kernel, other = (percent(100 * cause_ns / idle_ns) for cause_ns in by_cause.tolist())
     return (
         f"{who} idle {percent(100 * idle_ns / span_ns)} of the time ({duration(idle_ns)} of "
-        f"{duration(span_ns)}): {host} of it because the host was late, {kernel} between "
-        f"consecutive kernels, {other} for other causes."
+        f"{duration(span_ns)}): {host} host wait, {kernel} kernel wait, {other} other."
     )

@@ -1,4 +1,4 @@
-"""Idle intervals of streams and devices, in the order that any breakdown by cause needs."""
+"""Idle intervals of streams and devices, sorted so that each cause is one run of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gaps:
     Attributes
     ----------
     device, stream : ndarray of int64
-        Of each group; `NO_STREAM` where groups are devices.
+        Of each group; `NO_STREAM` if groups are devices.
     span_ns : ndarray of int64
         First start to last end of each group.
     edges : ndarray of int64
@@ -62,7 +62,7 @@ class Gaps:
 
 
 def stream_gaps(rank: Rank) -> Gaps:
-    """Idle intervals of each stream; streams of a device by first place in the trace."""
+    """Idle intervals of each stream; the streams of a device in order of occurrence in the file."""
     return Gaps(**rank.derive(_stream_gaps))
 
 

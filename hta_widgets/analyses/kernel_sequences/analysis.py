@@ -17,7 +17,7 @@ from hta_widgets.analyses.kernel_sequences.pattern_ids import Rows, runs
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import sequence_words
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -36,7 +36,7 @@ class KernelSequences(Result):
     ----------
     rank : int
     operator_name : str
-        As it was asked for.
+        As given.
     patterns : DataFrame
         One row per sequence, most frequent first, then by pattern: ``pattern`` (name of the
         operator, then of each GPU operation in order of its start on the GPU, joined by ``|``),
@@ -74,9 +74,9 @@ def kernel_sequences(
 ) -> KernelSequences:
     """Find the sequences of GPU operations that an operator launches.
 
-    An occurrence is a call of the CPU (operator, annotation, Python function or runtime call) with
-    a fitting name that is not inside another one. All work that it, or any call inside it,
-    launches on whatever stream belongs to it.
+    An occurrence is a CPU call (operator, annotation, Python function or runtime call) with a
+    matching name that is not nested in another one. All work that it, or any call inside it,
+    launches belongs to it, on any stream.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ def kernel_sequences(
     rank : int, optional
         The first rank when not given.
     operator_name : str
-        A part of the operator's name, upper and lower case as it is written.
+        Name of the operator or part of it, case-sensitive.
     min_pattern_len : int
         Occurrences with fewer GPU operations are left out.
     whole_name : bool
-        `operator_name` is the whole name: ``aten::add`` does not stand for ``aten::addmm``.
+        Match the whole name: ``aten::add`` does not match ``aten::addmm``.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def kernel_sequences(
 
 
 def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
-    """Number of the pattern, one of the first `top_k`, that each event of the rank belongs to.
+    """Map each event of the rank to one of the `top_k` most frequent patterns.
 
     Returns
     -------
@@ -150,17 +150,17 @@ def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
 
 def _check(operator_name: str, min_pattern_len: int) -> None:
     if not operator_name:
-        msg = "operator_name is empty; give an operator's name or a part of it: 'aten::linear'"
+        msg = "operator_name is empty; give an operator's name or part of it, such as 'aten::mm'"
         raise ParameterError(msg)
     if min_pattern_len < 0:
-        msg = f"min_pattern_len is {min_pattern_len}; it is a number of kernels, 0 or more"
+        msg = f"min_pattern_len must be 0 or more, got {min_pattern_len}"
         raise ParameterError(msg)
 
 
 def _counted(
     rank: Rank, operator_name: str, *, whole_name: bool
 ) -> tuple[list[str], Patterns, Occurrences]:
-    """Find the outermost calls of that name: how they are named in full, and what they launch."""
+    """Find the outermost calls of that name: their full names, and what they launch."""
     calls = rank.remember(LaunchingCalls.of)
     names = calls.work.names
     codes = [
@@ -179,8 +179,8 @@ def _pattern_notices(
     notices = []
     if short:
         notices.append(
-            f"{short:,} of {found:,} occurrences launch fewer than {min_pattern_len} GPU "
-            "operations and are left out"
+            f"sequences of fewer than {counted(min_pattern_len, 'GPU operation')} are left out "
+            f"({short:,} of {counted(found, 'occurrence')})"
         )
     if len(names) > 1:
         said = ", ".join(names[:_NAMES_SAID]) + (", …" if len(names) > _NAMES_SAID else "")
@@ -196,26 +196,25 @@ def _sequence_finding(
 ) -> str:
     name, rank, least = asked
     if not found:
-        return f"No call on rank {rank} is named {name}{_similar(calls, name)}."
-    occurrences = f"{found:,} occurrence{'s' if found > 1 else ''} of {name} on rank {rank}"
-    different = patterns.count.size
-    if not different:
-        return f"None of the {occurrences} launches {least} GPU operations or more."
-    verb = "launch" if found > 1 else "launches"
-    noun = "sequence" if different == 1 else "different sequences"
+        return f"No call on rank {rank} matches {name}{_similar(calls, name)}."
+    occurrences = f"{counted(found, 'occurrence')} of {name} on rank {rank}"
+    if not patterns.count.size:
+        fewest = counted(least, "GPU operation")
+        return f"The {occurrences} launched no sequence of at least {fewest}."
+    sequences = counted(patterns.count.size, "sequence", "different sequences")
     often = "once" if patterns.count[0] == 1 else f"{patterns.count[0]:,} times"
     return (
-        f"The {occurrences} {verb} {different:,} {noun}; the most frequent, "
+        f"The {occurrences} launched {sequences}; the most frequent one, "
         f"{sequence_words(patterns.sequences[0], 3)}, occurs {often} and takes "
-        f"{duration(patterns.gpu_time_ns[0])} of GPU time, "
+        f"{duration(patterns.gpu_time_ns[0])} of GPU time and "
         f"{duration(patterns.cpu_time_ns[0])} of CPU time."
     )
 
 
 def _similar(calls: LaunchingCalls, name: str) -> str:
-    """Names of calls that may have been meant."""
+    """Names of calls that may be meant."""
     codes = np.unique(calls.names).tolist()
     names = [calls.work.names[code] for code in codes]
     alike = [each for each in names if name.lower() in each.lower()]
     alike = alike or get_close_matches(name, names[:_SIMILAR_AMONG], cutoff=_ALIKE)
-    return f"; there is {', '.join(alike[:_NAMES_SAID])}" if alike else ""
+    return f"; similar names: {', '.join(alike[:_NAMES_SAID])}" if alike else ""

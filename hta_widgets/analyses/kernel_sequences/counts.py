@@ -1,4 +1,4 @@
-"""Calls of an operator, counted by the sequence of GPU work that each launches."""
+"""Occurrences of an operator, counted by the sequence of GPU work that each launches."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def counted_sequences(calls: LaunchingCalls, places: Rows) -> tuple[Patterns, Oc
 
 
 def _first_of_each(ids: Rows) -> Rows:
-    """Position of the first of each number; all from 0 on are there."""
+    """First position of each number; the numbers are 0 to n − 1, all present."""
     first = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
     first[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal ones the last assigned
     return first
@@ -146,7 +146,7 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
 
 
 def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
-    """Operations of one call after the other, each in order of start on the GPU."""
+    """Operations of each call in order of start on the GPU, concatenated."""
     if counts.max(initial=0) <= 1:
         return begin[counts > 0]
     operations = runs(begin, counts)

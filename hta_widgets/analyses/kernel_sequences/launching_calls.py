@@ -1,4 +1,4 @@
-"""The calls of one rank with the GPU work launched inside them: any call is looked up at once."""
+"""The calls of one rank with the GPU work launched inside them, indexed for fast look-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hta_widgets.trace.ranks.rank import Rank
 SEVERAL_KERNELS = (3, 30)
 USUAL_OPERATOR = "aten::linear"
 MODULE = "nn.Module: "
-"""How the names of those Python frames begin that are calls of a module."""
+"""Prefix of the names of Python frames that are calls of a module."""
 
 Rows = NDArray[np.int64]
 
@@ -150,7 +150,7 @@ def _call_tree(rank: Rank) -> Columns:
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
-    """List everything that launches GPU work and has a name worth asking for.
+    """List the operators, annotations and functions that launch GPU work.
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ def suggested_operator(job: Job, rank: int | None = None) -> str:
     """Name of an operator whose kernel sequences are worth a look.
 
     The operator with the longest GPU time of those that occur repeatedly and launch several, but
-    not very many, kernels each time. Where there is none, an annotation or module for which that
-    holds, or at least the number of kernels.
+    not very many, kernels each time. If there is none, an annotation or module of which that is
+    true, or at least of the number of kernels.
     """
     table = operators_to_offer(job, rank)
     per_occurrence = table["kernels"] / table["occurrences"]

@@ -1,4 +1,4 @@
-"""Equal sequences get equal numbers, exactly and without comparing them one by one."""
+"""Number sequences so that equal ones share a number, without comparing them one by one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hta_widgets.trace.model.events import Codes
 Rows = NDArray[np.int64]
 
 _SMALL_WORDS = 4
-"""Words less than this many times their number are counted instead of sorted."""
+"""Words are counted instead of sorted if the largest is below this many times their number."""
 
 
 def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
-    """Give equal patterns equal numbers from 0 on."""
+    """Number patterns from 0 so that equal patterns share a number."""
     launches = counts > 0
     ids = np.zeros(counts.size, dtype=np.int64)
     ids[launches] = _sequence_ids(kernels, counts[launches]) + (not launches.all())
@@ -23,7 +23,7 @@ def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
 
 
 def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
-    """Give equal sequences, laid out one after the other, equal numbers from 0 on.
+    """Number concatenated sequences from 0 so that equal ones share a number.
 
     Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
     no slower for one long sequence than for many short ones.
@@ -43,7 +43,7 @@ def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
 
 
 def _renamed(words: Rows) -> Rows:
-    """Number words by size, from 0 on.
+    """Number words from 0, in ascending order.
 
     Small ones are not sorted but counted: 3.6 ms instead of 40 for 1 M words.
     """
@@ -56,6 +56,6 @@ def _renamed(words: Rows) -> Rows:
 
 
 def runs(first: Rows, counts: Rows) -> Rows:
-    """Positions ``first[i], first[i] + 1, ...``, ``counts[i]`` of them, one run after the other."""
+    """Concatenated ranges: ``counts[i]`` positions starting at ``first[i]``."""
     before = np.cumsum(counts) - counts
     return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))

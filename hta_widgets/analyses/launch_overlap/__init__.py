@@ -1,4 +1,4 @@
-"""Launches made before an earlier kernel has ended: how much of the launch time that hides."""
+"""Launches that start before an earlier kernel has ended, and the launch time that this hides."""
 
 from hta_widgets.analyses.launch_overlap.analysis import LaunchOverlap, launch_overlap
 

@@ -1,4 +1,4 @@
-"""Launches made before an earlier kernel has ended: how much of the launch time that hides."""
+"""Launches that start before an earlier kernel has ended, and the launch time that this hides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
 from hta_widgets.analyses.result import Result
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Codes
@@ -21,17 +21,16 @@ from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
 _WITHOUT_LAUNCH = (
-    "{} of {} kernels have no launch in the trace: they hide launch time, but no launch API counts "
-    "them"
+    "no launch in the trace for {} of {} kernels; they hide launch time but belong to no launch API"
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LaunchOverlap(Result):
-    """Launches of kernels, those made before an earlier kernel has ended, and their APIs.
+    """Launches of kernels, those that start before an earlier kernel has ended, and their APIs.
 
-    A launch is a call that launches kernels or a graph; one that launches only copies or fills is
-    none. It overlaps where a kernel of an earlier launch ends after it starts.
+    A launch is a call that launches kernels or a graph, not one that launches only copies or
+    memsets. It overlaps if a kernel of an earlier launch ends after it starts.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class LaunchOverlap(Result):
         One row per process and thread with launches, ascending: ``rank``, ``pid``, ``tid``, then as
         in `ranks` up to ``exposed_ns``; for ``overlapping``, earlier launches are the thread's own.
     launch_apis : DataFrame
-        One row per rank and launching call, longest kernel time first: ``rank``, ``launch_api``
+        One row per rank and launch API, longest kernel time first: ``rank``, ``launch_api``
         (name without version), ``launches``, ``kernels``, ``kernel_time_ns`` (sum of their
         durations, int64 ns), ``mean_launch_delay_ns`` (from the end of the call to the start of the
         kernel, float ns; over the kernels that start after the call returns; NaN for none),
@@ -62,7 +61,7 @@ class LaunchOverlap(Result):
 
 
 class _RankLaunches(NamedTuple):
-    """Tables of one rank, and what its row of `ranks` holds beside the sums over its threads."""
+    """Tables of one rank, and what its row of `ranks` has besides sums over its threads."""
 
     threads: pd.DataFrame
     launch_apis: pd.DataFrame
@@ -73,7 +72,7 @@ class _RankLaunches(NamedTuple):
 
 
 def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverlap:
-    """Find the launches made before an earlier kernel has ended, and what launches the kernels.
+    """Find the launches that start before an earlier kernel has ended, and what launches kernels.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def _summary(chosen: Sequence[int], each: Sequence[_RankLaunches]) -> pd.DataFra
 
 
 def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
-    """Add what follows from the other columns."""
+    """Add the columns that follow from the others."""
     launches = table["launches"]
     share = 100 * table["overlapping"] / launches.where(launches > 0)
     table.insert(list(table.columns).index("call_time_ns"), "overlapping_percent", share)
@@ -190,7 +189,7 @@ def _kernels(launches: KernelLaunches) -> pd.DataFrame:
 def _texts(
     codes: Codes, values: Sequence[str], write: Callable[[str], str] = str
 ) -> pd.Categorical:
-    """Names in words, each distinct one written once."""
+    """Texts of name codes; each distinct name is written once."""
     number, names = pd.factorize(codes)
     texts = [write(values[code]) for code in names.tolist()]
     distinct = sorted(set(texts))
@@ -220,7 +219,7 @@ def _apis_by_kernel(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_words(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Write categories as texts."""
+    """Turn categories into texts."""
     return table.assign(**{name: table[name].tolist() for name in columns})
 
 
@@ -249,20 +248,20 @@ def _launch_overlap_finding(summary: pd.DataFrame) -> str:
     total = summary.sum()
     launches = int(total["launches"])
     if not launches:
-        return "No launch of a kernel was recorded on these ranks."
+        return "No kernel launches were recorded on the selected ranks."
     where = f"rank {summary['rank'].iloc[0]}" if len(summary) == 1 else f"{len(summary)} ranks"
     call_ns, exposed_ns = int(total["call_time_ns"]), int(total["exposed_ns"])
-    made = (
-        f"On {where}, {percent(100 * int(total['overlapping']) / launches)} of {launches:,} "
-        "launches are made before an earlier kernel has ended"
+    overlapping = (
+        f"On {where}, {percent(100 * int(total['overlapping']) / launches)} of "
+        f"{counted(launches, 'launch', 'launches')} started before an earlier kernel had ended"
     )
     if not call_ns:
-        return f"{made}."
+        return f"{overlapping}."
     exposed = (
-        f"{made}; {percent(100 * exposed_ns / call_ns)} of the launch time passes with no kernel "
-        f"running ({duration(exposed_ns)} of {duration(call_ns)})"
+        f"{overlapping}; {percent(100 * exposed_ns / call_ns)} of the launch time was exposed, "
+        f"with no kernel running ({duration(exposed_ns)} of {duration(call_ns)})"
     )
     most = summary.iloc[summary["exposed_ns"].argmax()]
     if len(summary) == 1 or not exposed_ns:
         return f"{exposed}."
-    return f"{exposed}; most of it on rank {int(most['rank'])}: {duration(most['exposed_ns'])}."
+    return f"{exposed}, most of it on rank {int(most['rank'])} ({duration(most['exposed_ns'])})."

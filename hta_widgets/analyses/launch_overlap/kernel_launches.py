@@ -1,4 +1,4 @@
-"""Launches of kernels, and the kernels that each launches."""
+"""Launches of kernels, and the kernels of each launch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class KernelLaunches:
-    """Calls of one rank that launch kernels or graphs; copies and fills do not count.
+    """Calls of one rank that launch kernels or graphs; copies and memsets do not count.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class KernelLaunches:
         return grouped(self.events.pid[self.calls], self.events.tid[self.calls]).parts
 
     def overlapping(self, own: Rows) -> int:
-        """Number of some launches made before a kernel of an earlier one of them has ended."""
+        """Number of those launches that start before a kernel of an earlier one has ended."""
         reached = np.maximum.accumulate(self.last_end_ns[own])
         return int((reached[:-1] > self.events.start_ns[self.calls[own]][1:]).sum())
 
@@ -97,6 +97,6 @@ class KernelLaunches:
         return Intervals.union(self.events.start_ns[rows], self.events.end_ns[rows])
 
     def hidden_ns(self, calls: Intervals) -> int:
-        """How much of some time any kernel of the rank runs."""
+        """Time (ns) of these intervals in which any kernel of the rank runs."""
         covered = self.busy.covered_until
         return int((covered(calls.ends) - covered(calls.starts)).sum())

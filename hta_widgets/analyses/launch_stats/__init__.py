@@ -1,4 +1,4 @@
-"""What it costs to launch GPU work: duration of the calls, and delay until the work starts."""
+"""Cost of launching GPU work: duration of the calls, and delay until the work starts."""
 
 from hta_widgets.analyses.launch_stats.analysis import (
     DISTRIBUTIONS,

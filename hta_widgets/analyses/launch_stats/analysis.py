@@ -1,4 +1,4 @@
-"""What it costs to launch GPU work: duration of the calls, and delay until the work starts."""
+"""Cost of launching GPU work: duration of the calls, and delay until the work starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hta_widgets.analyses.shared.cutoffs import cutoff_ns
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -30,7 +30,7 @@ LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
 DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
 _BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
 _WITHOUT_LAUNCH = (
-    "{} GPU operations whose launch is not in the trace are in none of the launch statistics"
+    "no launch in the trace for {} of {} GPU operations; they are left out of the launch statistics"
 )
 
 
@@ -42,13 +42,13 @@ class LaunchStats(Result):
     ----------
     ranks : DataFrame
         One row per rank: ``rank``, ``calls``, ``operations`` (launched by them), ``without_launch``
-        (operations whose launch is not in the trace, in no other number here),
+        (operations whose launch is not in the trace; not included in any other number),
         ``started_before_return`` (operations that start before the call returns),
-        ``short_kernels`` (operations shorter than their call, which is within the cutoff),
+        ``short_kernels`` (operations shorter than their launch call, for calls up to the cutoff),
         ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (operations
         that wait longer than the cutoff), ``median_launch_delay_ns`` (float ns; NaN for none).
     apis : DataFrame
-        One row per rank and launching API, most operations first: ``rank``, ``launch_api``,
+        One row per rank and launch API, most operations first: ``rank``, ``launch_api``,
         ``calls``, ``operations``, ``mean_cpu_duration_ns`` (float ns), ``max_cpu_duration_ns``
         (int64 ns), ``median_launch_delay_ns`` (float ns).
     launched : DataFrame
@@ -64,7 +64,7 @@ class LaunchStats(Result):
         ``cpu_duration_ns``, ``gpu_duration_ns``, ``launch_delay_ns``, ``started_before_return``,
         ``correlation``.
     runtime_cutoff_ns, launch_delay_cutoff_ns : int
-        What the outliers are beyond.
+        Cutoffs of the outliers.
     """
 
     ranks: pd.DataFrame
@@ -92,7 +92,7 @@ _Summary = dict[str, Any]
 
 
 class _RankLaunchStats(NamedTuple):
-    """Launches of one rank: `beyond` has the times of each distribution, shortest first."""
+    """Launches of one rank; `beyond` has the times of each distribution, shortest first."""
 
     work: LaunchedWork
     beyond: dict[str, Times]
@@ -124,11 +124,11 @@ def launch_stats(
     launch_delay_cutoff : float
         Delays longer than this (µs) are outliers.
     include_memory_events : bool
-        Include copies and fills.
+        Include copies and memsets.
     worst_by : {"launch_delay", "cpu_duration"}
-        What makes a call one of the worst.
+        How `worst` is ranked.
     num_worst : int
-        Calls listed as the worst.
+        Number of calls in `worst`.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def launch_stats(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If a cutoff or `num_worst` is negative or `worst_by` is none of the two.
+        If a cutoff or `num_worst` is negative, or `worst_by` is neither of the two.
     """
     runtime_ns = cutoff_ns("runtime_cutoff", runtime_cutoff)
     delay_ns = cutoff_ns("launch_delay_cutoff", launch_delay_cutoff)
@@ -190,10 +190,10 @@ def _launch_stats_of_rank(
 
 def _check(worst_by: str, num_worst: int) -> None:
     if worst_by not in WORST_BY:
-        msg = f"worst_by is {worst_by!r}; it is one of {', '.join(WORST_BY)}"
+        msg = f"worst_by must be one of {', '.join(map(repr, WORST_BY))}, got {worst_by!r}"
         raise ParameterError(msg)
     if num_worst < 0:
-        msg = f"num_worst is {num_worst}; it is a number of calls, 0 or more"
+        msg = f"num_worst must be 0 or more, got {num_worst}"
         raise ParameterError(msg)
 
 
@@ -256,7 +256,7 @@ def _by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.Da
 
 
 def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Make a table of APIs by name and the rank in front, most operations first."""
+    """Table of APIs by name, with the rank in front, most operations first."""
     apis = [names[code] for code in columns["launch_api"].tolist()]
     ranks = np.full(len(apis), rank, dtype=np.int64)
     table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
@@ -286,7 +286,7 @@ def _distributions(
 
 
 def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
-    """The worst calls of all ranks, from the worst of each rank."""
+    """The worst calls of all ranks, given the worst of each rank."""
     table = pd.concat(of_ranks, ignore_index=True)
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)
@@ -306,9 +306,9 @@ def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bo
 
 def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
     notices = {
-        each["rank"]: [Notice(_WITHOUT_LAUNCH, (each["without_launch"],))]
+        each["rank"]: [Notice(_WITHOUT_LAUNCH, (without, without + each["operations"]))]
         for each in summary
-        if each["without_launch"]
+        if (without := each["without_launch"])
     }
     return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
 
@@ -317,12 +317,11 @@ def _launch_stats_finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns
     summed = ("operations", "calls", *DISTRIBUTIONS)
     operations, calls, short, long, late = (sum(each[name] for each in summary) for name in summed)
     if not operations:
-        return "No launch of GPU work was recorded on these ranks."
+        return "No launches of GPU work were recorded on the selected ranks."
     where = f"rank {summary[0]['rank']}" if len(summary) == 1 else f"{len(summary)} ranks"
     return (
-        f"On {where}, {calls:,} calls launch {operations:,} operations; "
-        f"{short:,} ({percent(100 * short / operations)}) of these are shorter than their call, "
-        f"{late:,} ({percent(100 * late / operations)}) start more than "
-        f"{duration(delay_ns)} after it; {long:,} "
-        f"{'call lasts' if long == 1 else 'calls last'} longer than {duration(runtime_ns)}."
+        f"On {where}, {counted(calls, 'call')} launched {counted(operations, 'operation')}: "
+        f"{short:,} ({percent(100 * short / operations)}) shorter than the launch call, "
+        f"{late:,} ({percent(100 * late / operations)}) with a launch delay above "
+        f"{duration(delay_ns)}. {counted(long, 'call')} took longer than {duration(runtime_ns)}."
     )

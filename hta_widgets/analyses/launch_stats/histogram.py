@@ -1,4 +1,4 @@
-"""Histograms of times that are sorted already, so that their cost does not grow with the events."""
+"""Histograms of sorted times, whose cost does not grow with the number of events."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def histogram(
     lowest : int
         Lower edge of the first bin.
     bins_at_most : int
-        The bins are as narrow as this allows, among widths of 1, 2 or 5 times a power of ten: whole
-        µs then fall evenly into the bins.
+        Maximum number of bins. Their width is the smallest that this allows of 1, 2 or 5 times a
+        power of ten, so that whole µs fall evenly into the bins.
 
     Returns
     -------

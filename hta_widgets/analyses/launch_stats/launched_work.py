@@ -1,4 +1,4 @@
-"""GPU operations with the calls that launch them, sorted so that any cutoff costs little."""
+"""GPU operations with the calls that launch them, sorted so that cutoffs are cheap to change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Launching calls of one rank, in the order of the file.
+    """Launch calls of one rank, in the order of the file.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LaunchedWork:
     signed_delay_ns : ndarray of int64
         From the end of the call to the start of the operation.
     without_launch : int
-        Operations left out since their launch is not in the trace.
+        Operations left out because their launch is not in the trace.
     """
 
     events: Events
@@ -78,7 +78,7 @@ class LaunchedWork:
     without_launch: int
 
     def without_memory_events(self, operations: int) -> LaunchedWork:
-        """Leave out copies and fills, given the number of other operations in the trace."""
+        """Leave out copies and memsets, given the number of other operations in the trace."""
         kept = np.flatnonzero(self.kernel_type != KernelType.MEMORY)
         columns = {name: getattr(self, name)[kept] for name in _COLUMNS}
         return replace(self, without_launch=operations - kept.size, **columns)
@@ -95,7 +95,7 @@ class LaunchedWork:
 
     @cached_property
     def started_before_return(self) -> NDArray[np.bool_]:
-        """Whether each operation starts before its call returns."""
+        """Mask of the operations that start before their launch call returns."""
         return np.asarray(self.signed_delay_ns < 0)
 
     @cached_property
@@ -126,7 +126,7 @@ class LaunchedWork:
         return np.sort(self.cpu_duration_ns[self.gpu_duration_ns < self.cpu_duration_ns])
 
     def worst_calls(self, worst_by: str, number: int) -> NDArray[np.int64]:
-        """Positions of the calls with the longest delay or duration, that one first."""
+        """Positions of the calls with the longest delay or duration, longest first."""
         of_operations = self.cpu_duration_ns if worst_by == CPU_DURATION else self.launch_delay_ns
         times = of_operations[self.calls.first]
         worst = np.arange(times.size)
@@ -175,7 +175,7 @@ class LaunchedWork:
 
 
 def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
-    """Pair operations with their launches, which no cutoff changes."""
+    """Pair operations with their launches, independent of the cutoffs."""
     include = bool(include_memory_events)
     return rank.remember(_launched_work, include)
 

@@ -1,4 +1,4 @@
-"""Bandwidth of copies and fills over time, by kind of transfer."""
+"""Bandwidth of copies and memsets over time, by kind of transfer."""
 
 from hta_widgets.analyses.memory_bandwidth.analysis import (
     UNIT,

@@ -1,4 +1,4 @@
-"""Bandwidth of copies and fills over time, by kind of transfer."""
+"""Bandwidth of copies and memsets over time, by kind of transfer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hta_widgets.analyses.shared.step_statistics import (
     statistics_per_change,
 )
 from hta_widgets.intervals import Intervals
-from hta_widgets.quantities import data_size, duration, number, percent
+from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -33,6 +33,9 @@ from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
 UNIT = "_gb_per_s"
+_UNKNOWN_BANDWIDTH = (
+    "no bandwidth or size recorded for {} of {} copies and memsets; they count as 0 GB/s"
+)
 SPEEDS = tuple(f"{name}{UNIT}" for name in (*PER_CHANGE[1:], *OVER_TIME))
 _TRANSFERS = {
     "rank": np.int64,
@@ -45,18 +48,18 @@ _TRANSFERS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MemoryBandwidth(Result):
-    """Bandwidth of copies and fills; what kernels read and write themselves is not in it.
+    """Bandwidth of copies and memsets; reads and writes by kernels are not included.
 
     Attributes
     ----------
     changes : mapping of rank to DataFrame
         One row per start and per end of a transfer, by ``name`` (e.g. ``Memcpy HtoD``, ``Memset``)
         and ``time_ns`` (int64 ns since the job's origin, ranks aligned): ``bandwidth_gb_per_s``
-        from then on, the sum over all streams and devices, exactly 0 where nothing runs;
+        from then on, the sum over all streams and devices, exactly 0 when nothing runs;
         ``active`` (transfers of known bandwidth running); ``pid`` of the transfer.
     transfers : DataFrame
         One row per ``rank`` and ``name``: ``operations``; of them ``without_bandwidth``;
-        ``bytes`` (of those that say); ``busy_ns`` (at least one running); ``count``,
+        ``bytes`` (of those with a size); ``busy_ns`` (at least one running); ``count``,
         ``mean_gb_per_s``, ``std_…``, ``min_…``, ``q25_…``, ``median_…``, ``q75_…``, ``max_…`` over
         the changes to more than 0, as in HTA; and ``mean_over_time_gb_per_s`` etc., weighted by how
         long each bandwidth above 0 holds.
@@ -67,7 +70,7 @@ class MemoryBandwidth(Result):
 
 
 class _RankBandwidth(NamedTuple):
-    """What no parameter changes on one rank."""
+    """Parameter-independent part of the analysis of one rank."""
 
     changes: pd.DataFrame
     rows: list[dict[str, object]]
@@ -75,11 +78,11 @@ class _RankBandwidth(NamedTuple):
 
 
 def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
-    """Add up the bandwidth of the copies and fills that run at a time.
+    """Add up the bandwidth of the copies and memsets that run at the same time.
 
-    A transfer has the bandwidth that the trace states, and where it states none, 0 or no number,
-    its bytes divided by its duration. One without bytes as well adds nothing. Where a transfer
-    starts as another ends, the end comes first.
+    A transfer has the bandwidth that the trace records. If it records none, 0 or text, bytes
+    divided by duration takes its place; without bytes, the transfer counts as 0 GB/s. If a transfer
+    starts when another ends, the end comes first.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
 
 
 def transfer_statistics(job: Job, ranks: Iterable[int] | None = None) -> pd.DataFrame:
-    """Add up as `memory_bandwidth` does, for nothing but `MemoryBandwidth.transfers`."""
+    """`MemoryBandwidth.transfers` alone."""
     return _table(_rows_of(job, rank) for rank in job.select_ranks(ranks))
 
 
@@ -145,8 +148,7 @@ def _rows(rank: Rank, offset_ns: int) -> list[dict[str, object]]:
 
 def _unknown_bandwidth_notices(transfers: Transfers) -> tuple[Notice, ...]:
     unknown = int((transfers.gb_per_s == 0).sum())
-    words = "{} of {} copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
-    return (Notice(words, (unknown, transfers.gb_per_s.size)),) if unknown else ()
+    return (Notice(_UNKNOWN_BANDWIDTH, (unknown, transfers.gb_per_s.size)),) if unknown else ()
 
 
 def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[str, object]:
@@ -172,15 +174,16 @@ def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[s
 
 def _bandwidth_finding(transfers: pd.DataFrame) -> str:
     if transfers.empty:
-        return "No copies or fills were recorded on these ranks."
-    moved, operations = int(transfers["bytes"].sum()), int(transfers["operations"].sum())
+        return "No copies or memsets were recorded on the selected ranks."
+    moved = int(transfers["bytes"].sum())
+    operations = counted(int(transfers["operations"].sum()), "copy or memset", "copies and memsets")
     if not moved:
-        return f"{operations:,} copies and fills ran; the trace does not say how much they moved."
+        return f"The trace does not record the size of the {operations}."
     by_name = transfers.groupby("name")[["bytes", "busy_ns"]].sum().sort_values("bytes")
     most, size, busy_ns = by_name.index[-1], by_name["bytes"].iloc[-1], by_name["busy_ns"].iloc[-1]
     highest = transfers.loc[transfers["name"] == most, "max_gb_per_s"].max()
     return (
-        f"{operations:,} copies and fills moved {data_size(moved)}, {percent(100 * size / moved)} "
-        f"of it as {most}: {duration(busy_ns)} at {number(size / busy_ns)} GB/s on average, "
-        f"at most {number(highest)} GB/s."
+        f"{operations} moved {data_size(moved)}, {percent(100 * size / moved)} of it as {most}, "
+        f"which was active for {duration(busy_ns)} at {number(size / busy_ns)} GB/s on average and "
+        f"{number(highest)} GB/s at most."
     )

@@ -1,4 +1,4 @@
-"""Copies and fills, and when the bandwidth that they use together changes."""
+"""Copies and memsets, and the changes of the bandwidth that they use together."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 SHORTEST_NS = 1000
-"""Duration (ns) that transfers recorded with a duration of 0 get, as in HTA."""
+"""Duration (ns) of transfers that are recorded with a duration of 0, as in HTA."""
 
 UNKNOWN_COPY = "Memcpy Unknown"
-FILL = "Memset"
-_FILL_NAME = re.compile(r"^(hip|cuda)?Memset|fill_?buffer", re.IGNORECASE)
+MEMSET = "Memset"
+_MEMSET_NAME = re.compile(r"^(hip|cuda)?Memset|fill_?buffer", re.IGNORECASE)
 _COPY_NAME = re.compile(r"^(?:hip|cuda)?Memcpy\s*([A-Z]to[A-Z])")
 _COPY_IN_WORDS = re.compile(r"^Copy(Host|Device)To(Host|Device)")
 
 
 class Transfers(NamedTuple):
-    """Copies and fills of one rank, ascending by start.
+    """Copies and memsets of one rank, ascending by start.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Transfers(NamedTuple):
     duration_ns : ndarray of int64
         As recorded, and `SHORTEST_NS` where that is 0.
     transferred : ndarray of int64
-        Bytes; 0 where the trace does not say.
+        Bytes; 0 if unknown.
     gb_per_s : ndarray of float64
-        0 where it is not known.
+        0 if unknown.
     """
 
     work: GpuWork
@@ -55,12 +55,12 @@ class Transfers(NamedTuple):
 
 
 def transfers_of(rank: Rank) -> Transfers:
-    """Copies and fills of one rank, which no parameter touches."""
+    """Copies and memsets of one rank."""
     return rank.remember(_transfers)
 
 
 def bandwidth_changes(job: Job, rank: int) -> Columns:
-    """Columns of `MemoryBandwidth.changes` of one rank, untouched by parameters; not to be written.
+    """Columns of `MemoryBandwidth.changes` of one rank: shared and read-only.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def bandwidth_changes(job: Job, rank: int) -> Columns:
 
 
 def aligned_bandwidth(rank: Rank, offset_ns: int) -> Columns:
-    """Columns of the changes of a rank, with a time (ns) added to its own times."""
+    """Columns of the changes of a rank, its times shifted by an offset (ns)."""
     return rank.remember(_changes, offset_ns)
 
 
@@ -94,8 +94,8 @@ def transfer_name(name: str) -> str:
     >>> transfer_name("__amd_rocclr_fillBufferAligned"), transfer_name("__amd_rocclr_copyBuffer")
     ('Memset', 'Memcpy Unknown')
     """
-    if _FILL_NAME.search(name):
-        return FILL
+    if _MEMSET_NAME.search(name):
+        return MEMSET
     if found := _COPY_NAME.match(name):
         return f"Memcpy {found[1]}"
     if found := _COPY_IN_WORDS.match(name):
@@ -120,7 +120,7 @@ def _transfers(rank: Rank) -> Transfers:
 def _recorded(
     events: Events, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Bytes (0 when unknown) and bandwidth (GB/s, NaN when unknown) that the trace states."""
+    """Bytes (0 if unknown) and bandwidth (GB/s, NaN if unknown) that the trace records."""
     transferred = np.zeros(rows.size, dtype=np.int64)
     stated = np.full(rows.size, np.nan)
     recorded = events.side.get("transfers")
@@ -157,7 +157,7 @@ def _changes(rank: Rank, offset_ns: int) -> Columns:
 def _sums_while_active(
     steps: NDArray[np.float64], active: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Running sum that begins anew, at exactly 0, whenever nothing is active."""
+    """Running sum that is reset to exactly 0 whenever nothing is active."""
     total = np.cumsum(steps)
     idle = np.maximum.accumulate(np.where(active == 0, np.arange(active.size), -1))
     residue = np.where(idle < 0, 0, total[idle])

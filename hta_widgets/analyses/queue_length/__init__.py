@@ -1,4 +1,4 @@
-"""How many operations wait on each stream: launched, but not yet begun."""
+"""How many operations wait on each stream: launched but not yet started."""
 
 from hta_widgets.analyses.queue_length.analysis import FULL_LENGTH, QueueLength, queue_length
 

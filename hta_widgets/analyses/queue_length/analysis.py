@@ -1,4 +1,4 @@
-"""How many operations wait on each stream: launched, but not yet begun."""
+"""How many operations wait on each stream: launched but not yet started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hta_widgets.analyses.shared.step_statistics import (
     statistics_over_time,
     statistics_per_change,
 )
-from hta_widgets.quantities import duration, number, percent
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -27,9 +27,16 @@ from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 FULL_LENGTH = 1022
-"""Waiting launches at which a queue counts as full. CUDA takes 1,024 per stream; of these the one
-running and one more do not wait, and traces in which launches block stand at exactly 1,022."""
+"""Waiting launches at which a queue counts as full. CUDA accepts 1,024 per stream; the running one
+and one more do not wait, so traces in which launches block stay at exactly 1,022."""
 
+_WITHOUT_LAUNCH = (
+    "no launch in the trace for {} of {} GPU operations; they are left out of the queue lengths"
+)
+_BEFORE_LAUNCH = (
+    "according to the clocks, {} of {} GPU operations started before their launch; they leave the "
+    "queue at their launch"
+)
 _WHOLE = {"count", "min", "max"}
 _STREAMS = {
     **dict.fromkeys(("rank", "device", "stream", "operations"), np.int64),
@@ -41,16 +48,16 @@ _STREAMS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QueueLength(Result):
-    """Operations launched and not yet begun, stream by stream.
+    """Operations launched but not yet started, stream by stream.
 
     Attributes
     ----------
     changes : mapping of rank to DataFrame
         One row per change, by ``device``, ``stream`` and ``time_ns`` (int64 ns since the job's
-        origin, ranks aligned): ``queue_length`` from then on; ``launches``, the calls of whose
-        operations on the stream none has begun, so that a graph counts once; ``pid``, ``tid`` of
-        the GPU operation; ``event``, position in the file of the launch (where the length rises) or
-        of the operation (where it falls).
+        origin, ranks aligned): ``queue_length`` from then on; ``launches``, the calls none of whose
+        operations on the stream has started, so that a graph counts once; ``pid``, ``tid`` of the
+        GPU operation; ``event``, position in the file of the launch (where the length rises) or of
+        the operation (where it falls).
     streams : DataFrame
         One row per ``rank``, ``device`` and ``stream``: ``operations`` counted; ``count``,
         ``mean``, ``std``, ``min``, ``q25``, ``median``, ``q75``, ``max`` over the changes, as in
@@ -64,7 +71,7 @@ class QueueLength(Result):
 
 
 class _RankQueues(NamedTuple):
-    """What no parameter changes on one rank."""
+    """Parameter-independent part of the analysis of one rank."""
 
     changes: pd.DataFrame
     streams: list[dict[str, float]]
@@ -73,12 +80,12 @@ class _RankQueues(NamedTuple):
 
 
 def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
-    """Count the operations that are launched and not yet begun.
+    """Count the operations that are launched but not yet started.
 
-    The start of a launch adds its operations to the queue of their stream, a graph launch all of
-    its graph; the start of an operation takes it off. Any launching call counts. At equal times
-    launches come first. An operation that, by the clocks, starts before its launch is taken off at
-    its launch. Operations whose launch is not in the trace are left out.
+    The start of a launch call adds its operations to the queue of their stream (a graph launch all
+    those of the graph); the start of an operation removes it. Any launch call counts. At equal
+    times, launches come first. An operation that starts before its launch, according to the clocks,
+    leaves the queue at its launch. Operations whose launch is not in the trace are left out.
 
     Parameters
     ----------
@@ -156,29 +163,27 @@ def _queue_notices(rank: Rank) -> tuple[Notice, ...]:
 def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
     work, launched_ns = rank.gpu_work, rank.launched_ns
     if without := int((launched_ns == NEVER).sum()):
-        words = "{} of {} GPU operations are not in the queue lengths: they have no launch"
-        yield Notice(words, (without, len(work)))
+        yield Notice(_WITHOUT_LAUNCH, (without, len(work)))
     if early := int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum()):
-        words = "{} GPU operations start before their launch, by the clocks; counted as if at it"
-        yield Notice(words, (early,))
+        yield Notice(_BEFORE_LAUNCH, (early, len(work)))
 
 
 def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     if streams.empty and worked:
-        return "No GPU operation on these ranks has its launch in the trace."
+        return "No GPU operation on the selected ranks has its launch in the trace."
     if streams.empty:
-        return "No GPU work was recorded on these ranks."
+        return "No GPU work was recorded on the selected ranks."
     waiting = streams["mean_over_time"].fillna(0) * streams["observed_ns"]
     longest = streams.iloc[waiting.argmax()]
     observed_ns = longest["observed_ns"]
     empty = percent(100 * longest["empty_ns"] / observed_ns) if observed_ns else "0 %"
     text = (
-        f"Most waits on stream {longest['stream']:.0f} of rank {longest['rank']:.0f}: "
-        f"{number(longest['mean_over_time'])} operations on average over time, at most "
-        f"{longest['max']:,.0f}. The queue is empty {empty} of the time"
+        f"Stream {longest['stream']:.0f} of rank {longest['rank']:.0f} has the longest queue: "
+        f"{counted(longest['mean_over_time'], 'operation')} on average over time, "
+        f"{longest['max']:,.0f} at most. The queue is empty {empty} of the time"
     )
     full_ns = longest["full_ns"]
     if not full_ns:
-        return f"{text}; it is never full."
+        return f"{text} and never full."
     full = f"{percent(100 * full_ns / observed_ns)} ({duration(full_ns)})"
-    return f"{text} and full, so that launches block, {full}."
+    return f"{text} and full, which blocks launches, for {full}."

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def queue_changes(job: Job, rank: int) -> Columns:
-    """Columns of `QueueLength.changes` of one rank, which no parameter touches; not to be written.
+    """Columns of `QueueLength.changes` of one rank: shared, read-only, independent of parameters.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
 
 
 def aligned_changes(rank: Rank, offset_ns: int = 0) -> Columns:
-    """Columns of the changes of a rank, with a time (ns) added to its own times."""
+    """Columns of the changes of a rank, its times shifted by an offset (ns)."""
     return rank.remember(_aligned_changes, offset_ns)
 
 
@@ -54,7 +54,7 @@ def _aligned_changes(rank: Rank, offset_ns: int) -> Columns:
 
 
 def _changes(rank: Rank) -> Columns:
-    """Columns of the changes, times by the rank's own origin."""
+    """Columns of the changes, with times since the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
     launched_ns, streams = events.start_ns[launched.launch], launched.streams
     by_stream = streams.parts
@@ -80,9 +80,9 @@ def _changes(rank: Rank) -> Columns:
 
 
 def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]:
-    """Value of each operation named.
+    """Value of the operation of each change.
 
-    Where all are the same, none is looked up: 2 ms instead of 10 for 2 M changes.
+    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes.
     """
     narrow = _in_32_bits(values)
     if narrow.size and (narrow == narrow[0]).all():
@@ -91,7 +91,7 @@ def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]
 
 
 def _in_32_bits(values: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers in 32 bits where they fit; anything else as it is."""
+    """Integers in 32 bits where they fit; anything else unchanged."""
     if values.dtype != np.int64 or not values.size:
         return values
     limits = np.iinfo(np.int32)
@@ -107,10 +107,10 @@ def _launched(work: GpuWork) -> GpuWork:
 def _in_order(
     launched: GpuWork, launched_ns: Times, by_stream: Sequence[NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], Times]:
-    """Put the changes of each stream in order: what changes, and when.
+    """Sort the changes of each stream: what changes, and when.
 
-    What changes is the position of an operation that is launched, and that plus their number where
-    it starts.
+    A change is the position of an operation when it is launched, and that position plus the number
+    of operations when it starts.
     """
     changes, times_ns = (np.empty(2 * len(launched), dtype=np.int64) for _ in range(2))
     first = 0
@@ -130,7 +130,7 @@ def _in_order(
 
 
 def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    """Whether each operation is the first of its launch on its stream."""
+    """Mask of the operations that are the first of their launch on their stream."""
     begin = np.ones(len(launched), dtype=bool)
     for positions in by_stream:
         launch = launched.launch[positions]

@@ -1,4 +1,4 @@
-"""Computation, communication, both or neither: each rank beside the others, and over time."""
+"""Computation, communication, both or neither: compared across ranks, and over time."""
 
 from hta_widgets.analyses.rank_overlap.analysis import RankOverlap, rank_overlap
 

@@ -1,4 +1,4 @@
-"""Computation, communication, both or neither: each rank beside the others, and over time."""
+"""Computation, communication, both or neither: compared across ranks, and over time."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from hta_widgets.trace.model.notices import Notice, summed_over_ranks
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankOverlap(Result):
-    """What each lane (a rank, a device or a stream) does, in all and over time.
+    """What each lane (a rank, a device or a stream) does, in total and over time.
 
-    Time is `compute` (computation kernels alone), `communicate` (communication kernels alone),
-    `overlap` (both) or `empty` (neither: idle, copies, fills). The four add up to the span.
+    Time is `compute` (only computation kernels run), `communicate` (only communication kernels),
+    `overlap` (both) or `empty` (neither: idle, copies, memsets). The four add up to the span.
 
     Attributes
     ----------
     by : str
         What a lane is: ``rank``, ``device`` or ``stream``.
     lanes : DataFrame
-        One row per lane, ascending: ``rank``, ``device``, ``stream`` (-1 where all are one lane, or
-        where a rank has no kernels), ``label`` (file of the rank), ``node`` (number in the label,
-        -1 for none), ``kernels`` (how many were counted); ``start_ns``, ``end_ns`` (ns since the
+        One row per lane, ascending: ``rank``, ``device``, ``stream`` (-1 where they are combined,
+        or where a rank has no kernels), ``label`` (file of the rank), ``node`` (number in the
+        label, -1 for none), ``kernels`` (number counted); ``start_ns``, ``end_ns`` (ns since the
         job's origin: the lane's first kernel start and last kernel end, or those of all lanes with
         `common_window`), ``span_ns`` (the time between), ``compute_ns``, ``communicate_ns``,
         ``overlap_ns``, ``empty_ns``, all int64; ``compute_percent``, ``communicate_percent``,
@@ -67,15 +67,16 @@ class RankOverlap(Result):
         ``rank``, ``device``, ``stream``, ``label``, ``node``; ``value``, ``median``, ``mean`` (in
         ns or percent), ``direction`` (``higher`` or ``lower`` than the median, or empty),
         ``compared`` (number of lanes compared; streams only with those of the same number),
-        ``largest_z`` (the largest possible); ``z``, ``modified_z``, ``leave_one_out_t`` and
-        ``critical_t``, each with its verdict (``Outlier``, ``Likely`` or empty) in ``verdict_z``,
-        ``verdict_modified_z`` and ``verdict_t``; ``verdict`` (by the modified z, of fewer than
-        five lanes by t); ``node_median`` (of the lane's node; NaN where it is not known). All
-        verdicts but ``verdict_z`` pass over deviations of less than 1 % of the median or span.
+        ``largest_z`` (largest possible z-score of that many values); ``z``, ``modified_z``,
+        ``leave_one_out_t`` and ``critical_t``, each with its verdict (``Outlier``, ``Likely`` or
+        empty) in ``verdict_z``, ``verdict_modified_z`` and ``verdict_t``; ``verdict`` (by the
+        modified z; with fewer than five lanes, by t); ``node_median`` (of the lane's node; NaN if
+        it is unknown). All verdicts except ``verdict_z`` ignore deviations of less than 1 % of the
+        median or span.
     nodes : DataFrame
-        One row per compared column and node, where file names tell nodes: ``column``, ``node``,
+        One row per compared column and node, if file names have node numbers: ``column``, ``node``,
         ``lanes``, ``value`` (median of the node), ``median`` (of all nodes), ``direction``,
-        ``score`` (deviation on the scale of z, beside the differences within nodes), ``verdict``.
+        ``score`` (deviation on the scale of z, relative to differences within nodes), ``verdict``.
         NaN and empty for fewer than three nodes or a node of one lane.
     """
 
@@ -94,10 +95,10 @@ def rank_overlap(
     slices: int = 30,
     common_window: bool = False,
 ) -> RankOverlap:
-    """Measure computation, communication, both and neither on each rank, in all and over time.
+    """Measure computation, communication, both and neither on each rank, in total and over time.
 
-    Kernels only: computation and communication by kernel type. A CUDA graph that was recorded as a
-    whole counts as computation.
+    Only kernels count, by kernel type. A CUDA graph that was recorded as a whole counts as
+    computation.
 
     Parameters
     ----------
@@ -105,8 +106,7 @@ def rank_overlap(
     ranks : iterable of int, optional
         All ranks when not given.
     by : str
-        ``rank``; ``device`` to keep the devices of a rank apart; ``stream`` to keep its streams
-        apart, too.
+        What a lane is: ``rank``, ``device`` or ``stream``.
     slices : int
         Number of slices into which the time from the first to the last kernel of all lanes is cut.
     common_window : bool
@@ -122,7 +122,7 @@ def rank_overlap(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If `by` is none of the three, or there is no slice.
+        If `by` is none of the three, or `slices` is less than 1.
     """
     _check(by, slices)
     chosen = tuple(sorted(job.select_ranks(ranks)))
@@ -146,7 +146,7 @@ def rank_overlap(
 
 
 class _Compared(NamedTuple):
-    """What does not depend on the slices."""
+    """The part that does not depend on the slices."""
 
     source: Lanes
     lanes: pd.DataFrame
@@ -173,10 +173,10 @@ def _compare(job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool) 
 
 def _check(by: str, slices: int) -> None:
     if by not in LEVELS:
-        msg = f"by={by!r} is no level; the levels are {', '.join(LEVELS)}"
+        msg = f"by must be one of {', '.join(map(repr, LEVELS))}, got {by!r}"
         raise ParameterError(msg)
     if slices < 1:
-        msg = f"slices={slices}; at least one slice is needed"
+        msg = f"slices must be 1 or more, got {slices}"
         raise ParameterError(msg)
 
 
@@ -238,20 +238,20 @@ def _rank_overlap_notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str)
 
 def _lane_notices(lane: Lane, by: str) -> Iterator[Notice]:
     if not lane.kernels:
-        yield Notice("no kernel computes or communicates")
+        yield Notice("no computation or communication kernels")
     if lane.graphs:
-        words = "{} CUDA graphs were recorded as a whole and count as computation"
+        words = "CUDA graphs that were recorded as a whole ({}) count as computation"
         yield Notice(words, (lane.graphs,))
     if by == RANK and lane.devices > 1:
-        yield Notice(f"{lane.devices} GPUs are one lane (by='device' keeps them apart)")
+        yield Notice(f"{lane.devices} GPUs are combined into one lane (by='device' separates them)")
 
 
 def _clock_notice(source: Lanes) -> Iterator[str]:
     extents = source.extents.values()
     if len(extents) > 1 and max(first for first, _ in extents) >= min(last for _, last in extents):
         yield (
-            "Some ranks have ended before others begin: their clocks are not aligned, or they were "
-            "not recorded together; compare their shares, not their slices"
+            "Some ranks end before others begin: their clocks are not aligned, or they were not "
+            "recorded at the same time. Compare their shares, not their time slices"
         )
 
 
@@ -259,6 +259,6 @@ def _count_notice(table: pd.DataFrame, by: str) -> Iterator[str]:
     count = int((table["span_ns"] > 0).sum())
     if by != STREAM and count >= FEWEST and largest_z(count) < Z_OUTLIER:
         yield (
-            f"Among {count} values no |z| exceeds {number(largest_z(count))}: by z-scores none can "
-            "be an outlier; the modified z and the leave-one-out t can tell"
+            f"With {count} values, |z| cannot exceed {number(largest_z(count))}, so z-scores "
+            "cannot flag an outlier; use the modified z or the leave-one-out t"
         )

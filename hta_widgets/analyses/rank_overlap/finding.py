@@ -1,4 +1,4 @@
-"""The finding: which ranks stand out, in one sentence."""
+"""One-sentence summary of the outliers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ LANE_KEYS = ["rank", "device", "stream"]
 _NAMED = 12
 _ELSEWHERE = 3
 _WORDS = {
-    "compute": "computation alone",
-    "communicate": "communication alone",
+    "compute": "computation without communication",
+    "communicate": "exposed communication",
     "overlap": "overlap",
-    "empty": "neither computation nor communication",
+    "empty": "time without computation or communication",
 }
-_TWO = "two {}s are too few to tell which stands out"
+_TWO = "two {}s are too few to detect an outlier"
 _COMMUNICATION = ["communicate_percent", "overlap_percent"]
 _MATTERS_PERCENT = 1
 _DIGITS = 9
-"""Of scores that are equal but for rounding, the first is named."""
+"""The first of scores that differ only by rounding is named."""
 
 _Row: TypeAlias = "pd.Series[Any]"
 
 
 def lane_names(lanes: pd.DataFrame) -> list[str]:
-    """Name of each lane: the rank, and as much of its device and stream as tells it from others.
+    """Name of each lane: the rank, with device and stream if needed to distinguish it.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def lane_names(lanes: pd.DataFrame) -> list[str]:
 
 
 def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame, by: str) -> str:
-    """Which node or lane stands out, and how, or that none does.
+    """Summarise the strongest outlier among nodes or lanes, or that there is none.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
     """
     measured = lanes[lanes["span_ns"] > 0]
     if measured.empty:
-        return "No kernels on these ranks."
+        return "No kernels on the selected ranks."
     if outliers["compared"].max() < FEWEST:
         return _too_few(measured, NOUNS[by])
     slow = nodes[nodes["column"].isin(SHARES) & (nodes["verdict"] == OUTLIER)]
@@ -74,17 +74,16 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
         return _lane_finding(lanes, flagged, NOUNS[by])
     middle = [percent(measured[share].median()) for share in SHARES]
     return (
-        f"None of {len(measured)} {NOUNS[by]}s stands out; the median {NOUNS[by]} computes alone "
-        f"for {middle[0]}, communicates alone for {middle[1]}, does both for {middle[2]} and "
-        f"neither for {middle[3]} of its time."
+        f"No outlier among {len(measured)} {NOUNS[by]}s. Medians: only computing {middle[0]}, only "
+        f"communicating {middle[1]}, both {middle[2]} and neither {middle[3]} of the time."
     )
 
 
 def _too_few(measured: pd.DataFrame, noun: str) -> str:
     if len(measured) >= FEWEST:
         return (
-            f"{len(measured)} {noun}s, but fewer than {FEWEST} of any number: too few to tell "
-            "which stands out."
+            f"{len(measured)} {noun}s, but fewer than {FEWEST} with the same number: too few to "
+            "detect an outlier."
         )
     rows = zip(lane_names(measured), measured.iterrows(), strict=True)
     said = "; rank ".join(f"{name} {_doing(row)}" for name, (_, row) in rows)
@@ -94,13 +93,13 @@ def _too_few(measured: pd.DataFrame, noun: str) -> str:
 def _doing(lane: _Row) -> str:
     compute, communicate, both, neither = (percent(lane[share]) for share in SHARES)
     return (
-        f"computes alone for {compute}, communicates alone for {communicate}, does both for "
-        f"{both} and neither for {neither} of {duration(lane['span_ns'])}"
+        f"spends {compute} of {duration(lane['span_ns'])} only computing, {communicate} only "
+        f"communicating, {both} on both and {neither} on neither"
     )
 
 
 def _elsewhere(outliers: pd.DataFrame, slow: pd.DataFrame) -> str:
-    """Name the lanes of other nodes that stand out, the furthest first."""
+    """Name the outliers on other nodes, the strongest first."""
     out = outliers[outliers["column"].isin(SHARES) & (outliers["verdict"] == OUTLIER)]
     out = out[~out["node"].isin(slow["node"])]
     if out.empty:
@@ -108,9 +107,9 @@ def _elsewhere(outliers: pd.DataFrame, slow: pd.DataFrame) -> str:
     furthest = out.iloc[out["modified_z"].abs().round(_DIGITS).argsort()[::-1]]
     ranks = list(dict.fromkeys(furthest["rank"].tolist()))
     named = ", ".join(str(rank) for rank in ranks[:_ELSEWHERE])
-    noun = "rank" if len(ranks) == 1 else "ranks"
+    noun = "outlier on another node: rank" if len(ranks) == 1 else "outliers on other nodes: ranks"
     more = f" and {len(ranks) - _ELSEWHERE} more" if len(ranks) > _ELSEWHERE else ""
-    return f"; on other nodes, {noun} {named}{more}"
+    return f"; {noun} {named}{more}"
 
 
 def _node_finding(
@@ -121,7 +120,7 @@ def _node_finding(
     ranks = number_ranges(of_node["rank"])
     waits = _communicates_less(of_node, lanes, slow[slow["node"] == most["node"]])
     return (
-        f"Node {most['node']} (ranks {ranks}) stands out of {nodes['node'].nunique()} nodes: "
+        f"Node {most['node']} (ranks {ranks}) is an outlier among {nodes['node'].nunique()} nodes: "
         f"{_deviation(most)} ({_score(most['score'], 'score')})"
         f"{'; the other nodes wait for it' if waits else ''}{elsewhere}."
     )
@@ -146,28 +145,28 @@ def _who(rows: pd.DataFrame, most: _Row, lanes: pd.DataFrame, noun: str) -> str:
     index = lanes.set_index(LANE_KEYS).index.get_loc(tuple(most[LANE_KEYS]))
     name = f"rank {lane_names(lanes)[index]}"
     out = rows[LANE_KEYS].drop_duplicates()
-    may = "" if most["verdict"] == OUTLIER else "may "
+    possible = "" if most["verdict"] == OUTLIER else "possible "
     if len(out) == 1:
-        verb = "may stand" if may else "stands"
-        return f"R{name[1:]} {verb} out of {most['compared']} {noun}s"
+        article = "a possible" if possible else "an"
+        return f"R{name[1:]} is {article} outlier among {most['compared']} {noun}s"
     named = f" ({number_ranges(out['rank'])})" if noun == "rank" and len(out) <= _NAMED else ""
-    return f"{len(out)} of {len(lanes)} {noun}s {may}stand out{named}, most of all {name}"
+    return f"{len(out)} of {len(lanes)} {noun}s are {possible}outliers{named}, {name} the most"
 
 
 def _deviation(row: _Row) -> str:
     activity = ACTIVITIES[SHARES.index(row["column"])]
     return (
-        f"{_WORDS[activity]} takes {percent(row['value'])} of its time, {row['direction']} than "
+        f"{_WORDS[activity]} takes {percent(row['value'])} of its span, {row['direction']} than "
         f"the median of {percent(row['median'])}"
     )
 
 
 def _score(score: float, rule: str) -> str:
-    return "all others are alike" if math.isinf(score) else f"{rule} {number(score)}"
+    return "all others are equal" if math.isinf(score) else f"{rule} {number(score)}"
 
 
 def _communicates_less(of: pd.DataFrame, lanes: pd.DataFrame, flagged: pd.DataFrame) -> bool:
-    """Whether others wait: communication is short, and not because it is overlapped."""
+    """Whether others wait: communication is shorter, and not because more of it is overlapped."""
     exposed = flagged[flagged["column"] == "communicate_percent"]
     communication = lanes[_COMMUNICATION].sum(axis=1)
     less = communication.median() - communication[of.index].median()

@@ -40,17 +40,17 @@ class Lane(NamedTuple):
     device: int
     stream: int
     kernels: int
-    """How many were counted."""
+    """Number of kernels counted."""
     graphs: int
-    """How many of them are CUDA graphs that were recorded as a whole."""
+    """Number of them that are CUDA graphs recorded as a whole."""
     devices: int
-    """How many devices the kernels ran on."""
+    """Number of devices that the kernels ran on."""
     start_ns: int
     """First kernel start."""
     end_ns: int
     """Last kernel end."""
     busy_ns: tuple[int, ...]
-    """Time of compute, communicate and overlap in all."""
+    """Total time of compute, communicate and overlap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Lanes:
     ----------
     lanes : list of Lane
     offset_ns : ndarray of int64
-        Time to add to each lane's own times to count from the job's origin.
+        Offset that turns each lane's own times into times since the job's origin.
     """
 
     lanes: list[Lane]
@@ -69,7 +69,7 @@ class Lanes:
 
     @classmethod
     def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:
-        """Collect the lanes of the given ranks; a rank without kernels has one, without any."""
+        """Collect the lanes of the given ranks; a rank without kernels has one empty lane."""
         chosen = tuple(ranks)
         offsets = job.offsets_ns(chosen)
         by_rank = job.reduce(_lanes_of, chosen, by).values()
@@ -102,7 +102,7 @@ class Lanes:
 
 
 def source_label(job: Job, rank: int) -> str:
-    """Name of a rank's file without what all of them share."""
+    """Name of a rank's file without the suffixes and prefixes of the formats."""
     name = job.sources[rank].path.name
     while suffix := next((each for each in _SUFFIXES if name.endswith(each)), ""):
         name = name.removesuffix(suffix)
@@ -148,7 +148,7 @@ def _kept_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
 
 
 def _lane_columns(rank: Rank, by: str) -> Columns:
-    """Lanes without their busy times, which are the last of the timelines, one after another."""
+    """Lanes and their concatenated timelines, whose last columns are the lanes' busy times."""
     lanes = _build_lanes(rank, by)
     return {
         "lane": np.ravel([lane[:-1] for lane, _ in lanes]),
@@ -181,7 +181,7 @@ def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
 
 
 def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timeline]:
-    """Lane of the only device of a rank: that of the rank, which is made already."""
+    """Lane of the only device of a rank, made from the lane of the rank."""
     return lane._replace(device=device if lane.kernels else NO_DEVICE), timeline
 
 

@@ -1,6 +1,6 @@
-"""Which of a few values stand out: the usual rule of z-scores, and rules that hold for few values.
+"""Outlier rules for small samples: z-scores, and robust rules that hold for few values.
 
-Everything here takes values as arrays whose first axis runs over what is compared (ranks).
+All functions take arrays whose first axis runs over what is compared (ranks).
 
 References
 ----------
@@ -24,10 +24,10 @@ LIKELY = "Likely"
 NO_VERDICT = ""
 
 FEWEST = 3
-"""Of fewer values, none can be said to stand out."""
+"""Fewest values among which an outlier can be detected."""
 
 FEWEST_FOR_MODIFIED = 5
-"""Of fewer values the median of the deviations says little."""
+"""Fewest values for the modified z-score: the median of fewer deviations says little."""
 
 Z_OUTLIER = 3.0
 """Limit of the z-score."""
@@ -86,7 +86,7 @@ def scores_beside(deviations: Floats, noise: Floats) -> Floats:
 
 
 def leave_one_out_t(values: Floats) -> Floats:
-    """How far each value is from all others, on the scale of their own spread.
+    """Distance of each value from all others, in units of their spread.
 
     ``z √(n (n - 2) / ((n - 1)² - n z²))``, which has Student's t distribution with n - 2 degrees of
     freedom; infinite where the others are equal, NaN where all are or there are fewer than three.
@@ -103,10 +103,10 @@ def leave_one_out_t(values: Floats) -> Floats:
 
 @cache
 def critical_t(count: int, alpha: float = 0.05) -> float:
-    """Value that ``|t|`` of the farthest of ``n`` values exceeds by chance (Grubbs 1950).
+    """Limit that the largest ``|t|`` of ``count`` values exceeds by chance (Grubbs 1950).
 
-    The two-sided quantile of Student's t with n - 2 degrees of freedom at ``alpha / n``; NaN for
-    fewer than three values.
+    With probability `alpha`, at most: the two-sided quantile of Student's t with ``count - 2``
+    degrees of freedom at ``alpha / count``; NaN for fewer than three values.
     """
     return t_quantile(alpha / count, count - 2) if count >= FEWEST else math.nan
 
@@ -139,13 +139,13 @@ def _t_within(angle: float, freedom: int) -> float:
 
 
 def verdicts_by_z(z: Floats) -> NDArray[np.str_]:
-    """Verdict on each value by its z-score: Outlier from 3 on, Likely from 2 on, else empty."""
+    """Verdict on each value by its z-score: Outlier from 3, Likely from 2, else empty."""
     enough = len(z) >= FEWEST
     return _verdicts((np.abs(z) >= Z_OUTLIER) & enough, (np.abs(z) >= _Z_LIKELY) & enough)
 
 
 def verdicts_by_modified_z(modified: Floats) -> NDArray[np.str_]:
-    """Verdict on each value by its modified z-score: Outlier above 3.5, Likely from 2.5 on."""
+    """Verdict on each value by its modified z-score: Outlier above 3.5, Likely from 2.5."""
     outlier, likely = np.abs(modified) > OUTLIER_ABOVE, np.abs(modified) >= _LIKELY_FROM
     enough = len(modified) >= FEWEST_FOR_MODIFIED
     return _verdicts(outlier & enough, likely & enough)
@@ -157,7 +157,7 @@ def verdicts_by_t(t: Floats) -> NDArray[np.str_]:
 
 
 def directions(values: Floats) -> NDArray[np.str_]:
-    """On which side of the median each value is: ``higher`` or ``lower``; empty where equal."""
+    """Side of the median that each value is on: ``higher``, ``lower``, or empty if equal."""
     off = values - np.median(values, axis=0)
     return np.select([off > 0, off < 0], ["higher", "lower"], "")
 

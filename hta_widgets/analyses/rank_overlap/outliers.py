@@ -1,4 +1,4 @@
-"""Tables of how far each rank, and each node, is from the others."""
+"""Tables of outliers: how far each rank, and each node, is from the others."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _long(keys: pd.DataFrame, grids: _Grids) -> pd.DataFrame:
 
 
 def _node_medians(node: NDArray[np.int64], values: Floats) -> Floats:
-    """Median of the node of each lane, NaN where the node is not known."""
+    """Median of the node of each lane; NaN if the node is unknown."""
     medians = np.full(values.shape, np.nan)
     for number in np.unique(node[node != NO_NODE]):
         medians[node == number] = np.median(values[node == number], axis=0)

@@ -1,4 +1,4 @@
-"""What a GPU does over time, cut exactly into slices of time."""
+"""What a GPU does over time, split exactly into time slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.intervals import Intervals, Times, sweep
 
 ACTIVITIES = ("compute", "communicate", "overlap", "empty")
-"""Computation alone, communication alone, both, neither; in the order of every table."""
+"""Only computation, only communication, both, neither; in the order of every table."""
 
 _TIME, _ACTIVITY, _BEFORE = 0, 1, 2
 _NOTHING = 0
@@ -20,12 +20,12 @@ _BUSY = len(ACTIVITIES) - 1
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Which activity goes on from when to when, ready to be cut anywhere.
+    """Start and end of each activity, with running sums so that it can be cut anywhere.
 
     Attributes
     ----------
     changes : ndarray of int64, shape (5, changes)
-        Times of the changes (ns, ascending); what goes on from then on (bit 0: computation, bit 1:
+        Times of the changes (ns, ascending); what runs from then on (bit 0: computation, bit 1:
         communication); and the time (ns) of compute, communicate and overlap before.
     """
 
@@ -53,17 +53,17 @@ class Timeline:
 
     @classmethod
     def of_changes(cls, flat: Times) -> Timeline:
-        """Take `changes` that lie one row after another."""
+        """Make a timeline from its flattened `changes`."""
         return cls(flat.reshape(_BEFORE + _BUSY, -1))
 
     @property
     def busy_ns(self) -> Times:
-        """Time (ns) of compute, communicate and overlap in all."""
+        """Total time (ns) of compute, communicate and overlap."""
         return self.changes[_BEFORE:, -1]
 
 
 def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
-    """Cut the time between two times (ns) into slices of equal length, to the ns.
+    """Cut a stretch of time (ns) into slices of equal length, to the ns.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int64, shape (timelines, 5, slices + 1)
-        How long (ns) the edge is after the last change; what goes on then; and the time (ns) of
-        compute, communicate and overlap before that change.
+        Time (ns) from the last change to the edge; what runs then; and the time (ns) of compute,
+        communicate and overlap before that change.
     """
     at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
     for timeline, found in zip(timelines, at, strict=True):
@@ -101,7 +101,7 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
 def time_in_slices(
     at: NDArray[np.int64], edges: Times, start_ns: Times, end_ns: Times
 ) -> NDArray[np.int64]:
-    """Cut timelines at edges at which they were looked up.
+    """Split timelines at edges, given what `at_edges` found there.
 
     Parameters
     ----------

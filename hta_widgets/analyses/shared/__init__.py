@@ -1,1 +1,1 @@
-"""What several analyses use."""
+"""Shared by several analyses."""

@@ -1,4 +1,4 @@
-"""Cutoffs that people give in µs and analyses compare in ns."""
+"""Cutoffs: parameters in µs that are compared in ns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def cutoff_ns(parameter: str, microseconds: float) -> int:
     Raises
     ------
     ParameterError
-        If it is negative or no finite number.
+        If it is negative or not finite.
 
     Examples
     --------
@@ -22,6 +22,6 @@ def cutoff_ns(parameter: str, microseconds: float) -> int:
     2300
     """
     if not math.isfinite(microseconds) or microseconds < 0:
-        msg = f"{parameter} is {microseconds}; it is a time in µs, 0 or more"
+        msg = f"{parameter} must be a time in µs, 0 or more, got {microseconds}"
         raise ParameterError(msg)
     return round(microseconds * NS_PER_US)

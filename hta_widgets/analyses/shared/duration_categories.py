@@ -1,4 +1,4 @@
-"""Durations of the events of each category: kernels, copies and calls of the CPU."""
+"""Durations of the events of each category: kernels, copies and CUDA API calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Rows = NDArray[np.int64]
 CATEGORY_NAMES = {
     "kernel": "kernels",
     "memcpy": "copies",
-    "memset": "fills",
-    "graph": "graph launches",
-    "runtime": "runtime calls",
-    "driver": "driver calls",
+    "memset": "memsets",
+    "graph": "CUDA graphs",
+    "runtime": "runtime API calls",
+    "driver": "driver API calls",
 }
-"""What the events of each category are called; the categories are kinds of events."""
+"""Plural name of the events of each category; the categories are kinds of events."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +52,20 @@ Categories = dict[str, DurationCategory]
 
 
 def side_of(category: str) -> str:
-    """Where the events of a category run: `DEVICE` or `HOST`."""
+    """Side on which the events of a category run: `DEVICE` or `HOST`."""
     return DEVICE if Kind[category.upper()] in GPU_WORK else HOST
 
 
 def category_label(category: str) -> str:
-    """Name of a category as axes and legends have it.
+    """Name of a category with a capital letter, for axes and legends.
 
     Examples
     --------
-    >>> category_label("graph")
-    'Graph launches'
+    >>> category_label("graph"), category_label("driver")
+    ('CUDA graphs', 'Driver API calls')
     """
-    return CATEGORY_NAMES[category].capitalize()
+    name = CATEGORY_NAMES[category]
+    return name[0].upper() + name[1:]
 
 
 def categories_of_rank(job: Job, rank: int) -> Categories:
@@ -73,7 +74,7 @@ def categories_of_rank(job: Job, rank: int) -> Categories:
 
 
 def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
-    """Categories of the events of several ranks together, put together once per choice."""
+    """Categories of the events of several ranks, merged once per choice of ranks."""
     return job.remember(_merged_categories, ranks)
 
 
@@ -112,7 +113,7 @@ def _together(ranks: Iterable[Categories]) -> Categories:
 
 
 def _inside_runtime_calls(events: Events, calls: Rows) -> Rows:
-    """Rows of those calls that begin and end within a runtime call of their thread."""
+    """Rows of the calls that lie within a runtime call of their thread."""
     runtime = _rows_by_thread(events, events.rows_of(Kind.RUNTIME))
     inside = [
         own[_within(events, own, runtime[thread])]
@@ -129,7 +130,7 @@ def _rows_by_thread(events: Events, rows: Rows) -> dict[tuple[int, int], Rows]:
 
 
 def _within(events: Events, inner: Rows, outer: Rows) -> NDArray[np.bool_]:
-    """Whether each of some events begins and ends within one of others, which come by start."""
+    """Mask of the inner events that lie within an outer event; outer events ascend by start."""
     reached = np.maximum.accumulate(events.end_ns[outer])
     begun = np.searchsorted(events.start_ns[outer], events.start_ns[inner], side="right")
     return np.asarray((begun > 0) & (reached[begun - 1] >= events.end_ns[inner]))

@@ -1,4 +1,4 @@
-"""Tables made of rows, and rows of small tables."""
+"""Convert between rows (dicts) and small tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd
 
 
 def records(table: pd.DataFrame) -> list[Row]:
-    """Rows of a table by the names of its columns, which are read one at a time.
+    """Rows of a table as dicts by column name, made column by column.
 
     Examples
     --------

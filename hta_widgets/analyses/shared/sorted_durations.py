@@ -1,4 +1,4 @@
-"""Durations of any number of events, sorted so that any share of the longest costs one look-up."""
+"""Sorted durations: the total time of any number of the longest events is one look-up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SortedDurations:
 
     @classmethod
     def of(cls, duration_ns: Times, counts: Counts | None = None) -> SortedDurations:
-        """Sort durations, each of one event or of the number of events given."""
+        """Sort durations, each of one event or of the given number of events."""
         order = np.argsort(duration_ns)[::-1]
         longest_first = duration_ns[order]
         number = np.ones_like(longest_first) if counts is None else counts[order]
@@ -64,17 +64,17 @@ class SortedDurations:
         return int(self.time_ns[-1]) if self.time_ns.size else 0
 
     def longest(self, numbers: Counts) -> tuple[Times, Times]:
-        """Look at the longest of the events.
+        """Total and shortest duration of the longest events.
 
         Parameters
         ----------
         numbers : ndarray of int64
-            How many of them, each from 1 to `count`.
+            Numbers of longest events, each from 1 to `count`.
 
         Returns
         -------
         time_ns : ndarray of int64
-            Total duration of that many longest events.
+            Total duration of each number of longest events.
         shortest_ns : ndarray of int64
             Duration of the shortest of them.
 

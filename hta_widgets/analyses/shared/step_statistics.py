@@ -16,7 +16,7 @@ OVER_TIME = tuple(f"{name}_over_time" for name in ("mean", "std", *QUARTILES))
 
 
 def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
-    """Count the values that changes lead to, and describe them as pandas does."""
+    """Statistics of the values after each change, with pandas' definitions."""
     if not values.size:
         return dict.fromkeys(PER_CHANGE, math.nan) | {"count": 0}
     std = float(values.std(ddof=1)) if values.size > 1 else math.nan
@@ -27,7 +27,7 @@ def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
 def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, float]:
     """Mean, standard deviation and quartiles of values that hold for the given times.
 
-    A quartile is the least value that is not exceeded for its share of the time.
+    A quartile is the smallest value that is not exceeded for its share of the time.
 
     Parameters
     ----------

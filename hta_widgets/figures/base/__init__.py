@@ -1,1 +1,1 @@
-"""What figures are made of: drawings, styles, text, bars, lines."""
+"""Building blocks of figures: drawings, styles, text, bars, lines."""

@@ -18,9 +18,9 @@ def steps_to_draw(
 ) -> NDArray[np.int64]:
     """Choose the changes of a step line that show it on a stretch of time.
 
-    Where there are more changes than points, the stretch is cut into equal intervals, and of each
-    the least, the greatest and the last value are kept: peaks stay, and between intervals the line
-    has its true height. The change that holds when the stretch begins is among the chosen.
+    If there are more changes than points, the stretch is cut into equal intervals, and the minimum,
+    the maximum and the last value of each are kept: peaks stay, and between intervals the line has
+    its true height. The change that holds when the stretch begins is always kept.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def steps_to_draw(
     start_ns, end_ns : int
         The stretch, ends included.
     points : int
-        How many changes to keep at most; one more for the beginning.
+        Maximum number of changes to keep, in addition to the one at the beginning.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Figures as plotly's JSON: light to make, and checked by plotly where Python asks for them."""
+"""Figures as plotly's JSON: cheap to make, and validated by plotly when Python asks for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Drawing:
         Raises
         ------
         ValueError
-            If plotly knows an attribute by another name, or does not take its value.
+            If plotly does not know an attribute or does not accept its value.
         """
         import plotly.graph_objects as go  # noqa: PLC0415  # panels do without: they send JSON
 
@@ -35,10 +35,10 @@ class Drawing:
 
 
 def trace(kind: str, **attributes: Any) -> Trace:  # noqa: ANN401
-    """Describe a trace of a kind of plotly's, such as ``bar``."""
+    """Describe a plotly trace of a type such as ``bar``."""
     return {"type": kind, **attributes}
 
 
 def objects(rows: list[list[Any]]) -> NDArray[np.object_]:
-    """Rows of texts and ids, which are sent as they are."""
+    """Array of texts and ids, which plotly sends unchanged."""
     return np.array(rows, dtype=object)

@@ -42,7 +42,7 @@ class Pane(NamedTuple):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Left and right edge as shares of the width."""
+        """Left and right edge, as shares of the width."""
         count = len(ACTIVITIES)
         width = (1 - _GAP * (count - 1)) / count
         left = self.column * (width + _GAP)
@@ -50,7 +50,7 @@ class Pane(NamedTuple):
 
     @property
     def axis(self) -> str:
-        """Suffix of the names of its axes."""
+        """Suffix of its axis names."""
         return str(self.column + 1) if self.column else ""
 
     @property
@@ -104,7 +104,7 @@ class DrawnLanes(NamedTuple):
         )
 
     def veil(self, selected: Collection[int]) -> dict[str, Any]:
-        """Settings of a layout that grey out the ranks that are not selected."""
+        """Layout settings that grey out the ranks that are not selected."""
         hidden = [bool(selected) and rank not in selected for rank, _, _ in self.keys]
         runs = [list(run) for _, run in groupby(range(len(hidden)), key=hidden.__getitem__)]
         shapes = [
@@ -149,7 +149,7 @@ def four_panes(
 
 
 def _tick_step(count: int) -> int:
-    """Labels of lanes are this many lanes apart: a power of two, as GPUs come in such numbers."""
+    """Step between labelled lanes: a power of two, like typical numbers of GPUs."""
     step = 1
     while count > step * _TICKS_AT_MOST:
         step *= 2

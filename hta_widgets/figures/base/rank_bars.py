@@ -1,4 +1,4 @@
-"""Bars over ranks: what the figures of tables with one row per GPU share."""
+"""Bars over ranks, for tables with one row per GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BarPart(NamedTuple):
 
 
 def rank_labels(table: pd.DataFrame) -> list[str]:
-    """Label of each row: the rank, and its device where a rank has several."""
+    """Label of each row: the rank, and its device if a rank has several."""
     ranks, devices = table["rank"].tolist(), table["device"].tolist()
     several = len(set(ranks)) < len(ranks)
     return [
@@ -35,7 +35,7 @@ def rank_labels(table: pd.DataFrame) -> list[str]:
 
 
 def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
-    """Axis with one position per row, labelled thinly when there are many."""
+    """Axis with one position per row, and fewer labels if there are many."""
     labels = rank_labels(table)
     step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
     return axis(
@@ -48,7 +48,7 @@ def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def rank_gap(table: pd.DataFrame) -> float:
-    """Gap between bars, wide enough that few bars do not become slabs."""
+    """Gap between bars, wider if there are only a few."""
     return max(0.25, 1 - 0.16 * len(table))
 
 
@@ -72,9 +72,9 @@ def stacked_time_bars(
     whole : str
         Column that the parts add up to.
     whole_name : str
-        What the whole is called.
+        Name of the whole.
     selected : collection of int
-        Ranks that keep their colour; all when it is empty.
+        Ranks that keep their colour; all when empty.
     as_percent : bool
         Share of the whole instead of time.
     """
@@ -99,7 +99,7 @@ def stacked_time_bars(
 def _hover(
     table: pd.DataFrame, parts: Sequence[BarPart], whole: str, whole_name: str
 ) -> list[list[str]]:
-    """Texts of each bar of each part."""
+    """Hover texts of each bar of each part."""
     totals = table[whole].tolist()
     ends = [f"{duration(total)} {whole_name}" for total in totals]
     labels = rank_labels(table)

@@ -1,4 +1,4 @@
-"""Step lines over time, one strip below the other, reduced to what the screen shows."""
+"""Step lines over time in stacked strips, reduced to what the screen can show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hta_widgets.figures.base.drawing import Drawing, Trace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import NS_PER_US, time_unit
+from hta_widgets.quantities import NS_PER_US, counted, time_unit
 
 POINTS_AT_MOST = 2400
 STRIPS_AT_MOST = 8
@@ -41,7 +41,7 @@ class StepLine:
 
 
 class StepLines(NamedTuple):
-    """Lines to draw, and how many there are, if these are only some of them."""
+    """Lines to draw, and how many there are in total if these are only some of them."""
 
     drawn: Sequence[StepLine]
     in_all: int = 0
@@ -60,7 +60,7 @@ def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArra
     Parameters
     ----------
     rank, changes : ndarray of int64
-        Rank of each line and how many changes it has; the lines of a rank stand together.
+        Rank of each line, and its number of changes; the lines of a rank are contiguous.
     """
     before = np.cumsum(changes) - changes
     _, first, place = np.unique(rank, return_index=True, return_inverse=True)
@@ -68,7 +68,7 @@ def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArra
 
 
 def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]) -> StepLines:
-    """The `STRIPS_AT_MOST` wanted lines with most changes, in their order."""
+    """The `STRIPS_AT_MOST` wanted lines with the most changes, in the original order."""
     places = np.flatnonzero(wanted)
     changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
     most = places[np.argsort(-changes, kind="stable")[:STRIPS_AT_MOST]]
@@ -76,7 +76,7 @@ def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]
 
 
 def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
-    """Draw each line in a strip of its own over one axis of time, in µs.
+    """Draw each line in its own strip, over one time axis in µs.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _changes_on(stretch: _Stretch, time_ns: Times) -> int:
 
 
 def _shares(changes: Sequence[int]) -> list[int]:
-    """Points for each line: what one with few changes does not need goes to the others."""
+    """Points for each line: those that a line with few changes does not need go to the others."""
     shares = [0] * len(changes)
     left = POINTS_AT_MOST
     for done, place in enumerate(np.argsort(changes).tolist()):
@@ -192,16 +192,16 @@ def _label(line: StepLine, place: int, strips: int) -> dict[str, Any]:
 
 
 def _caption(shown: int, changes: int, strips: int, lines_in_all: int) -> str:
-    parts = f"{changes:,} changes"
+    parts = counted(changes, "change")
     if shown < changes:
-        parts = f"{shown:,} of {changes:,} changes drawn (least, greatest, last)"
+        parts = f"{shown:,} of {parts} drawn (min, max and last of each interval)"
     if lines_in_all > strips:
-        parts += f"; {strips} of {lines_in_all} lines, those with most changes"
+        parts += f"; the {strips} of {lines_in_all} lines with the most changes"
     return parts
 
 
 def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
-    """Axis in µs, which a zoom reports, labelled in the unit that reads best."""
+    """Axis in µs, the unit that a zoom reports, labelled in the unit that reads best."""
     start_ns, end_ns = stretch
     unit = time_unit(max(abs(start_ns), abs(end_ns)))
     ticks, decimals = _ticks(start_ns / unit.ns, end_ns / unit.ns)
@@ -216,7 +216,7 @@ def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
 
 
 def _ticks(start: float, end: float) -> tuple[list[float], int]:
-    """Round numbers between two times, and how many decimals they need."""
+    """Round numbers between two times, and the decimals that they need."""
     rough = max(end - start, 1e-9) / _TICKS
     power = math.floor(math.log10(rough))
     step = next(each for each in (1, 2, 5, 10) if each * 10.0**power >= rough) * 10.0**power

@@ -19,7 +19,7 @@ TYPE_COLORS = {
     KernelType.MEMORY.name: "#009E73",
     KernelType.OTHER.name: "#CC79A7",
 }
-"""Okabe-Ito, told apart by colour-blind readers."""
+"""Okabe-Ito palette, distinct for colour-blind readers."""
 
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
@@ -40,7 +40,7 @@ def type_color(kernel_type: str) -> str:
 
 
 def height_for_rows(rows: int) -> int:
-    """Height (px) at which a number of horizontal bars can be told apart."""
+    """Height (px) at which this many horizontal bars are legible."""
     return max(_LEAST_HEIGHT, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 
@@ -66,7 +66,7 @@ def drawing(traces: list[Trace], **layout: Any) -> Drawing:  # noqa: ANN401
 
 
 def titled(drawn: Drawing, title: str) -> Drawing:
-    """Give a title to a figure that stands by itself; in a panel, a caption says what it is."""
+    """Add a title to a standalone figure; figures in panels have captions."""
     legend_above = len(drawn.data) > 1 and drawn.layout.get("showlegend") is not False
     room = _TITLE_HEIGHT + (_LEGEND_HEIGHT if legend_above else 0)
     heading = {"text": title, "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 8}}
@@ -80,7 +80,7 @@ def titled(drawn: Drawing, title: str) -> Drawing:
 
 
 def emphasis(points: Sequence[int]) -> dict[str, Any]:
-    """Settings of a bar trace that fade all its bars but some; none given means no fading."""
+    """Settings of a bar trace that fade all bars except some; none given means no fading."""
     if not points:
         return {}
     faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
@@ -88,7 +88,7 @@ def emphasis(points: Sequence[int]) -> dict[str, Any]:
 
 
 def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Settings that all axes share."""
+    """Axis settings, including those that all axes share."""
     return {
         "title": {"text": title},
         "automargin": True,
@@ -98,7 +98,7 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def names_axis(names: list[str]) -> dict[str, Any]:
-    """Names on the left, the first on top."""
+    """Vertical axis of names, the first on top."""
     return axis(
         tickvals=list(range(len(names))),
         ticktext=names,

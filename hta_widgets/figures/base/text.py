@@ -1,7 +1,7 @@
 """Make text of a trace safe and readable inside a plotly figure.
 
-Plotly reads its texts as a subset of HTML: a kernel name with ``<`` would be mangled, and one
-made on purpose would become a link.
+Plotly interprets a subset of HTML in texts: a kernel name with ``<`` would be garbled, and a
+malicious one would become a link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HOVER_LINES = 6
 
 
 def plot_text(text: str) -> str:
-    """Escape text for plotly; control and direction marks are shown, not obeyed.
+    """Escape text for plotly; control and direction marks are shown instead of having an effect.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def plot_name(name: str, width: int = 48) -> str:
 
 
 def plot_names(names: Sequence[str], width: int = 48) -> list[str]:
-    """Short forms of names that stand side by side: different names stay different."""
+    """Short forms of names shown side by side; different names stay different."""
     return [plot_text(name) for name in distinct_names(names, width)]
 
 
 def hover_name(name: str) -> str:
-    """Whole name in lines that fit the screen; only absurdly long names are cut."""
+    """Whole name in lines that fit the screen; only extremely long names are cut."""
     lines = [name[start : start + _HOVER_LINE] for start in range(0, len(name), _HOVER_LINE)]
     shown = [plot_text(line) for line in lines[:_HOVER_LINES]]
     return "<br>".join(shown + (["…"] if len(lines) > _HOVER_LINES else []))

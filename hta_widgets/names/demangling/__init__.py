@@ -1,4 +1,4 @@
-"""Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as PyTorch traces hold them.
+"""Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as PyTorch traces have them.
 
 The ABI defines the grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling. It is read
 by recursive descent, one method per rule. Three classes build on each other::

@@ -1,4 +1,4 @@
-"""The place in a mangled name, and the parts that later ones may refer to.
+"""Position in a mangled name, and the parts that later ones may refer to.
 
 Mangled names do not repeat themselves: a part that comes again is written as its number in base 36,
 ``S_``, ``S0_``, ``S1_``, … The reader has to number the same parts in the same order as the
@@ -28,7 +28,7 @@ _SEQUENCE = re.compile(r"([0-9A-Z]{0,6})_")
 
 
 class Cursor:
-    """A place in a mangled name, at first behind its ``_Z``."""
+    """Position in a mangled name, at first after its ``_Z``."""
 
     def __init__(self, mangled: str) -> None:
         self._mangled = mangled

@@ -26,7 +26,7 @@ MOST_CHARACTERS = 2**22
 _PARAMETER_BEGINS, _PARAMETER_ENDS = "\1", "\2"
 _PATTERN_BEGINS, _PATTERN_ENDS = "\3", "\4"
 _NOTHING = "\5"
-"""What an empty pack leaves; it is removed together with its comma."""
+"""Mark of an empty pack; it is removed together with its comma."""
 
 _PARAMETER = re.compile(rf"{_PARAMETER_BEGINS}(\d+){_PARAMETER_ENDS}( const)?(&{{0,2}})")
 _PATTERN = f"{_PATTERN_BEGINS}([^{_PATTERN_BEGINS}{_PATTERN_ENDS}]*){_PATTERN_ENDS}"

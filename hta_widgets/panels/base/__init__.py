@@ -1,1 +1,1 @@
-"""What every panel is made of: controls, selection, view, front end."""
+"""Building blocks of panels: controls, selection, view, front end."""

@@ -1,4 +1,4 @@
-"""Actions: what the buttons of a panel do, and what is said about it."""
+"""Button actions and their status messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_NAMES = 3
 
 
 def answer(panel: Panel[Any], action: Action) -> Answer:
-    """Call the method of a button and report how it went."""
+    """Run a button's method and return its status message."""
     try:
         text, failed = describe(_method(panel, action.get("name"))()), False
     except Exception as failure:  # noqa: BLE001  # it is shown in the panel
@@ -33,20 +33,20 @@ def _method(panel: Panel[Any], name: str | None) -> Callable[[], Any]:
 
 
 def reason(failure: Exception) -> str:
-    """Why something failed, in words."""
+    """Message for an exception."""
     known = isinstance(failure, HtaWidgetsError)
     return str(failure) if known else f"{type(failure).__name__}: {failure}"
 
 
 def describe(returned: str | Path | Sequence[Path] | None) -> str:
-    """What a method did, judged by what it returned: text, or the files that it wrote.
+    """Status message for what a method returned: text, or the files that it wrote.
 
     Examples
     --------
     >>> describe([Path("/traces/a.json"), Path("/traces/b.json")])
     'Wrote a.json, b.json to /traces'
     >>> describe([])
-    'There was nothing to write.'
+    'Nothing to write.'
     """
     if returned is None:
         return "Done."
@@ -54,7 +54,7 @@ def describe(returned: str | Path | Sequence[Path] | None) -> str:
         return returned
     files = [returned] if isinstance(returned, Path) else list(returned)
     if not files:
-        return "There was nothing to write."
+        return "Nothing to write."
     names = [file.name for file in files[:_MAX_NAMES]]
     if len(files) > _MAX_NAMES:
         names[-1] += f" and {len(files) - _MAX_NAMES} more"

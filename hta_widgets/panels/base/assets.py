@@ -1,7 +1,6 @@
-"""The large part of the front end: one hidden model in each kernel, which every panel refers to.
+"""The large part of the front end: one hidden model per kernel, shared by all panels.
 
-anywidget sends the text of `_esm` with every widget and saves it with every widget, so panels carry
-only a loader.
+anywidget sends and saves the text of `_esm` with every widget, so panels have only a loader.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ MODULES = ("panel", "plotly")
 
 
 class SharedModel(anywidget.AnyWidget):
-    """State in the browser that panels refer to; it has nothing to show itself."""
+    """State in the browser that panels refer to, without a view."""
 
     _esm = "export default {}"
     _view_name = Unicode(None, allow_none=True).tag(sync=True)  # type: ignore[assignment]
 
 
 class Assets(SharedModel):
-    """Modules of the front end that are loaded once per page: gzipped files and their sums."""
+    """Modules of the front end that are loaded once per page: gzipped files and their checksums."""
 
     files = Dict().tag(sync=True)
     sums = Dict().tag(sync=True)
@@ -41,7 +40,7 @@ def _built_modules() -> dict[str, Any]:
 
 
 def shared_assets() -> Assets:
-    """Return the assets of this kernel, made when the first panel is."""
+    """Return the assets of this kernel, created with the first panel."""
     if not _shared or _shared[0].comm is None:
         _shared[:] = [Assets(**_built_modules())]
     return _shared[0]

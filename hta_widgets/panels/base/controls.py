@@ -1,4 +1,4 @@
-"""The controls that a trait can be tagged with; what they look like is up to the front end.
+"""The controls that a trait can be tagged with; the front end draws them.
 
 ::
 
@@ -37,7 +37,7 @@ Labels: TypeAlias = Mapping[Any, str]
 
 @dataclass(frozen=True)
 class Control(ABC):
-    """What a user sets a trait with.
+    """An element of the panel that sets a trait.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Control(ABC):
 
     @abstractmethod
     def spec(self, name: str, trait: Any, job: Job) -> ControlSpec:  # noqa: ANN401
-        """Describe the control of the trait of that name to the front end, for a job."""
+        """Describe the control of a trait to the front end, for a job."""
 
     def _refuse(self, reason: str) -> NoReturn:
         msg = f"{type(self).__name__}({self.label!r}) {reason}"
@@ -67,16 +67,16 @@ class Control(ABC):
 
 @dataclass(frozen=True)
 class Number(Control):
-    """A number field; its bounds are those of the trait, which has at least a lower one.
+    """A number field with the bounds of the trait, which must have at least a lower one.
 
     Parameters
     ----------
     label : str
         Text beside the field.
     step : float
-        Smallest change; if it is whole, so are the numbers.
+        Smallest change; if it is an integer, so are the numbers.
     unit : str
-        Text behind the field.
+        Text after the field.
     """
 
     traits: ClassVar[Traits] = (Int, Float)
@@ -112,13 +112,13 @@ class Slider(Number):
     label : str
         Text beside the slider.
     step : float
-        Smallest change; if it is whole, so are the numbers.
+        Smallest change; if it is an integer, so are the numbers.
     unit : str
-        Text behind the field.
+        Text after the field.
     max : float, optional
-        End of the slider where the trait has no upper bound: the field takes larger numbers.
+        End of the slider if the trait has no upper bound; the field accepts larger numbers.
     log : bool
-        Equal distances are equal ratios; the trait's lower bound must be positive.
+        Logarithmic scale; the trait's lower bound must be positive.
     """
 
     max: float | None = None
@@ -156,8 +156,8 @@ class Choice(Control):
     label : str
         Text beside the choice.
     labels : mapping of value to str, or function of the job that returns one, optional
-        What to show for each value. A `LabelledEnum` has its own labels; a `Bool` needs a label for
-        True and one for False; the values of a `Unicode` are found in the job.
+        Label of each value. A `LabelledEnum` has its own labels; a `Bool` needs labels for True and
+        False; a `Unicode` needs a function that finds its values in the job.
     """
 
     traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode)
@@ -175,7 +175,7 @@ class Choice(Control):
             self._refuse("needs a function that finds the labels in a job; or use a LabelledEnum")
 
     def spec(self, name: str, trait: Any, job: Job) -> ChoiceSpec:  # noqa: ANN401
-        """Describe the choice between the values that there are in the job."""
+        """Describe the choice between the values that occur in the job."""
         labels = self.labels(job) if callable(self.labels) else self.labels or trait.labels
         options: list[tuple[str, Choosable]] = [(label, value) for value, label in labels.items()]
         return ChoiceSpec(kind="choice", name=name, label=self.label, options=options)
@@ -194,14 +194,14 @@ class Toggle(Control):
 
 @dataclass(frozen=True)
 class Search(Control):
-    """One of very many values, found by typing parts of its label.
+    """One of many values, found by typing parts of its label.
 
     Parameters
     ----------
     label : str
         Text beside the field.
     options : function of the job that returns a sequence of (label, value, detail)
-        What can be found. The detail stands behind the label, such as ``12.3 ms, 48 calls``.
+        Values to search. The detail follows the label, such as ``12.3 ms, 48 calls``.
     free_text : bool
         Whether the typed text itself can be chosen as well.
     """
@@ -212,7 +212,7 @@ class Search(Control):
     free_text: bool = False
 
     def spec(self, name: str, trait: Any, job: Job) -> SearchSpec:  # noqa: ANN401, ARG002
-        """Describe the field and what can be found in the job."""
+        """Describe the field and the values in the job."""
         return SearchSpec(
             kind="search",
             name=name,
@@ -231,7 +231,7 @@ class Picker(Control):
     label : str
         Text beside the picker.
     noun : str
-        What each integer is the number of.
+        What the integers number, such as ``rank``.
     options : function of the job that returns a list of int
         Integers to pick from.
     """
@@ -249,7 +249,7 @@ class Picker(Control):
 
 
 def _bound(bound: float | None) -> float | None:
-    """Bound of a trait: an `Int` without one has None, a `Float` infinity."""
+    """Bound of a trait; without one, an `Int` has None and a `Float` infinity."""
     return None if bound is None or math.isinf(bound) else bound
 
 
@@ -258,7 +258,7 @@ def _labels_both(labels: object) -> bool:
 
 
 def streams_of(job: Job) -> list[int]:
-    """Streams on which any rank of the job does GPU work, ascending."""
+    """Streams with GPU work on any rank of the job, ascending."""
     by_rank = job.reduce(_streams_of, job.ranks).values()
     return sorted(set[int]().union(*by_rank))
 

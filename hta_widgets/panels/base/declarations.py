@@ -1,4 +1,4 @@
-"""What a panel class declares: controls on its traits, buttons on its methods."""
+"""Declarations of a panel class: controls on its traits, buttons on its methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Button:
     label: str
 
     def works_for(self, job: Job) -> bool:
-        """Whether any rank is a trace that can be written again, which is what buttons do."""
+        """Whether any rank has a trace file that can be copied with events added."""
         return any(source.format == KINETO for source in job.sources.values())
 
     def spec(self, name: str) -> ButtonSpec:
@@ -36,19 +36,19 @@ class Button:
 
 
 def button(label: str) -> Callable[[Method], Method]:
-    """Let the browser call a method, by a button with this label.
+    """Decorator that adds a button with this label, which calls the method.
 
-    The method returns the files that it wrote, or text that says what it did. A browser can call no
+    The method returns the files that it wrote, or a status message. The browser cannot call any
     other methods.
 
     Examples
     --------
     >>> class WritingPanel(Panel[Result]):  # doctest: +SKIP
-    ...     @button("Write the trace")
+    ...     @button("Write trace")
     ...     def write(self) -> Path: ...
     """
     if callable(label):
-        msg = '@button takes the label of the button, such as @button("Write the trace")'
+        msg = '@button takes the label of the button, such as @button("Write trace")'
         raise TypeError(msg)
 
     def mark(method: Method) -> Method:
@@ -59,7 +59,7 @@ def button(label: str) -> Callable[[Method], Method]:
 
 
 def controls_of(panel: type) -> dict[str, Control]:
-    """Controls on the traits of a class, in the order of declaration, inherited ones first."""
+    """Controls on the traits of a class, in order of declaration, inherited ones first."""
     return {
         name: value.metadata["control"]
         for name, value in _declared(panel)
@@ -68,14 +68,14 @@ def controls_of(panel: type) -> dict[str, Control]:
 
 
 def buttons_of(panel: type) -> dict[str, Button]:
-    """Buttons on the methods of a class, in the order of declaration, inherited ones first."""
+    """Buttons on the methods of a class, in order of declaration, inherited ones first."""
     return {
         name: getattr(value, _BUTTON) for name, value in _declared(panel) if hasattr(value, _BUTTON)
     }
 
 
 def check_declarations(panel: type) -> None:
-    """Check what a class itself declares.
+    """Check the declarations of a class, without those of its bases.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _check(name: str, value: object) -> None:
 def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
     for key, value in trait.metadata.items():
         if isinstance(value, Control) != (key == "control"):
-            msg = f"the tag {key}={value!r} is no control; a control's tag is control=…"
+            msg = f"the tag {key}={value!r} is not a control; tag a trait with control=…"
             raise TypeError(msg)
     control = trait.metadata.get("control")
     if control is None:

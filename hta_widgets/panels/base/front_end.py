@@ -1,6 +1,6 @@
-"""The built front end: where its files are, and whether they are there and up to date.
+"""The built front end: where its files are, and whether they are up to date.
 
-Only the standard library is imported here: the build hook reads this module before anything else
+Only the standard library is imported here: the build hook loads this module before anything else
 is installed.
 """
 
@@ -17,7 +17,7 @@ STAMP = "// source "
 
 
 def source_hash() -> str:
-    """Sum of everything that the front end is built from; js/build.mjs writes the same sum."""
+    """Checksum of all sources of the front end; js/build.mjs writes the same one."""
     names = [f"src/{path.name}" for path in (SOURCES / "src").iterdir()]
     total = hashlib.sha256()
     for name in sorted([*names, "build.mjs", "package-lock.json"]):
@@ -26,7 +26,7 @@ def source_hash() -> str:
 
 
 def built_hash() -> str | None:
-    """Sum of the sources that the built files were made from, None where one is missing."""
+    """Checksum of the sources that the built files were made from; None if a file is missing."""
     if not all((STATIC / name).is_file() for name in BUILT):
         return None
     with (STATIC / "loader.js").open(encoding="utf-8") as loader:
@@ -34,7 +34,7 @@ def built_hash() -> str | None:
 
 
 def is_up_to_date() -> bool:
-    """Tell whether the built files are there and made from the sources beside the package."""
+    """Whether the built files exist and match the sources next to the package."""
     built = built_hash()
     return built is not None and (not SOURCES.is_dir() or built == source_hash())
 
@@ -45,7 +45,7 @@ def static_file(name: str) -> Path:
     Raises
     ------
     FileNotFoundError
-        If the front end was never built, saying how to build it.
+        If the front end was never built; the message has the command.
     """
     path = STATIC / name
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""The lock of all panels: JupyterLab answers the browser in a thread beside the running cell."""
+"""The lock of all panels: ipykernel 7 handles messages in a thread beside the running cell."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 PANEL_LOCK = RLock()
-"""Held by the thread in which panels compute. There is one lock for all panels, because panels set
-each other's parameters: with a lock each, two threads could deadlock."""
+"""Held by the thread in which panels compute. All panels share one lock because they set each
+other's parameters: with a lock each, two threads could deadlock."""
 
 
 def locked(method: Method) -> Method:
-    """Run a method with the lock held: one thread at a time is in methods decorated like this."""
+    """Decorator: run the method with the lock held."""
 
     @wraps(method)
     def with_lock(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401

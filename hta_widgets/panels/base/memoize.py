@@ -1,4 +1,4 @@
-"""Memoization of the last value: what a step of a slider leaves unchanged is not made again."""
+"""Memoization of the last value, so that slider steps do not recompute what stays the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Made = TypeVar("Made")
 
 
 class MemoizeLast:
-    """The last value under each key, made again only when one of its sources has changed.
+    """Keeps the last value of each key until one of its sources changes.
 
     A source is unchanged if it is the same object, or an equal number, string or tuple.
     """
@@ -18,7 +18,7 @@ class MemoizeLast:
         self._values: dict[Hashable, tuple[tuple[Any, ...], object]] = {}
 
     def get(self, key: Hashable, make: Callable[[], Made], *sources: object) -> Made:
-        """Return the value under a key, made again if its sources have changed."""
+        """Return the value of a key, recomputed if its sources have changed."""
         known = self._values.get(key)
         if known is None or not all(map(_unchanged, known[0], sources)):
             known = self._values[key] = sources, make()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Panel(SyncedView[ResultT]):
-    """One analysis in a notebook cell; subclasses name the analysis, figures and parameters.
+    """One analysis in a notebook cell; subclasses define the analysis, figures and parameters.
 
     Parameters
     ----------
@@ -50,20 +50,20 @@ class Panel(SyncedView[ResultT]):
     selection : Selection, optional
         The selection to follow; by default the one that all panels of the job share.
     job_notices : bool
-        Show the notices that are not about the analysis, but about the job.
+        Show the notices about the job, besides those about the analysis.
     ranks : list of int, optional
         Ranks to analyse; an empty list means all. They are always those of the selection. With
-        `ranks` or `streams`, but without a `selection`, the panel gets a selection of its own and
-        is not linked to others.
+        `ranks` or `streams`, but without a `selection`, the panel has a separate selection and is
+        not linked to others.
     layout : ipywidgets.Layout or dict, optional
-        Size and place of the widget.
+        Size and position of the widget.
     **parameters
         Initial values of the panel's own parameters.
 
     Raises
     ------
     TypeError
-        If there is no such parameter.
+        If a parameter is unknown.
     """
 
     __signature__ = PanelSignature()
@@ -74,16 +74,16 @@ class Panel(SyncedView[ResultT]):
     """Heading of the panel."""
 
     wide: ClassVar[bool] = False
-    """Take a whole row of the dashboard."""
+    """Whether the panel takes a whole row of the dashboard."""
 
     follows: ClassVar[tuple[str, ...]] = ()
     """Fields of the selection that the panel depends on, apart from those in `LINKED_FIELDS`."""
 
     needs: ClassVar[tuple[Recorded, ...]] = ()
-    """What a format must hold for the panel to show anything."""
+    """What a format must record for the panel to show anything."""
 
     any_number_of_ranks: ClassVar[bool] = False
-    """Whether the analysis needs ranks one by one only, so that a big job can be shown whole."""
+    """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
 
     controls: ClassVar[Mapping[str, Control]]
     """Controls on the parameters, from left to right; read from the tags of the traits."""
@@ -139,14 +139,14 @@ class Panel(SyncedView[ResultT]):
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters, as the constructor takes them."""
+        """Names of the parameters that the constructor takes."""
         names = cls.class_trait_names(sync=True)
         inherited = anywidget.AnyWidget.class_trait_names()
         return tuple(name for name in names if name[0] != "_" and name not in inherited)
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether a job has anything for this panel; if not, its dashboard leaves it out."""
+        """Whether the panel applies to a job; dashboards leave out panels that do not."""
         return job.holds(*cls.needs)
 
     def analyse(self, ranks: list[int]) -> ResultT:
@@ -154,7 +154,7 @@ class Panel(SyncedView[ResultT]):
         raise NotImplementedError
 
     def draw(self, result: ResultT) -> dict[str, Drawing]:
-        """Return the figures of a result by name, in the order in which they are shown."""
+        """Return the figures of a result by name, in display order."""
         raise NotImplementedError
 
     def tabulate(self, result: ResultT) -> pd.DataFrame:
@@ -162,7 +162,7 @@ class Panel(SyncedView[ResultT]):
         raise NotImplementedError
 
     def nothing_to_show(self, result: ResultT) -> str | None:  # noqa: ARG002
-        """Explain why a result has nothing to draw; None where it has."""
+        """Explain why a result has nothing to draw; None if it has something."""
         return None
 
     @property
@@ -172,7 +172,7 @@ class Panel(SyncedView[ResultT]):
         Raises
         ------
         Exception
-            The one that the analysis raised, if it did.
+            If the analysis raised one.
         """
         return self._current().result
 
@@ -187,20 +187,19 @@ class Panel(SyncedView[ResultT]):
         return self._current().table
 
     def of_all_ranks(self, result: ResultT) -> ResultT:
-        """Return the result of all ranks, for figures that show the selected ones among them.
+        """Return the result of all ranks, for figures that highlight the selected ones.
 
-        A panel that is not linked to others, or shows all ranks anyway, has no other result than
-        the one given.
+        For a panel that is not linked to others, or that shows all ranks, this is the given result.
         """
         return self.analyse([]) if self.linked and self.ranks else result
 
     def close(self) -> None:
-        """Close the panel and let go of the selection."""
+        """Close the panel and stop following the selection."""
         self._subscriptions.close()
         super().close()
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message of the browser, and then do what a button asks for."""
+        """Apply a message from the browser, then run the action of a button."""
         with self.hold():
             super().set_state(sync_data)
             action: Action | None = sync_data.get("_action")
@@ -262,8 +261,8 @@ class Panel(SyncedView[ResultT]):
             return
         count, limit = len(self.job.select_ranks(self.ranks)), self.job.hold_at_most
         msg = (
-            f"{count} ranks of a job this big are too many to analyse at a time; pick at most "
-            f"{limit} (selection.ranks = {list(self.job.ranks[:2])})"
+            f"{count} ranks are selected, but this panel shows at most {limit} ranks of a job this "
+            f"big; pick fewer (selection.ranks = {list(self.job.ranks[:2])})"
         )
         raise ParameterError(msg)
 
@@ -283,6 +282,6 @@ class Panel(SyncedView[ResultT]):
         return {**data, **texts}, metadata
 
 
-# With ANYWIDGET_HMR=1, anywidget watches the loader and sends each new one to all panels. Connected
-# before any panel is, the assets arrive first.
+# With ANYWIDGET_HMR=1, anywidget watches the loader and sends each new one to all panels. This
+# connects before any panel does, so the assets arrive first.
 Panel._esm.changed.connect(reload_assets)  # type: ignore[attr-defined]  # noqa: SLF001

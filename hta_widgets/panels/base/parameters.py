@@ -16,7 +16,7 @@ Source: TypeAlias = Job | HasJob | TraceSource
 
 
 class WidgetParameters(TypedDict, total=False):
-    """What a panel takes beside its own parameters."""
+    """Parameters that every panel takes."""
 
     selection: Selection | None
     job_notices: bool
@@ -24,6 +24,6 @@ class WidgetParameters(TypedDict, total=False):
 
 
 class PanelParameters(WidgetParameters, total=False):
-    """What a panel of one job takes beside its own parameters."""
+    """Parameters that every panel of one job takes."""
 
     ranks: list[int]

@@ -1,4 +1,4 @@
-"""What travels between panels and the browser, as JSON; js/src/types.ts has the same interfaces.
+"""JSON messages between panels and the browser; js/src/types.ts has the same interfaces.
 
 A test compares the two.
 """
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 
 class TraceMeta(TypedDict, total=False):
-    """What a click on a trace selects: a field of the selection."""
+    """The field of the selection that a click on a trace sets."""
 
     select: str
 
@@ -45,14 +45,14 @@ class Figure(TypedDict):
 
 
 class Column(TypedDict):
-    """The heading of a table's column."""
+    """Heading of a table column."""
 
     label: str
     align: Literal["left", "right"]
 
 
 class Table(TypedDict):
-    """The first rows of a table as text, and how many rows there are."""
+    """The first rows of a table as text, and the total number of rows."""
 
     columns: list[Column]
     rows: list[list[str]]
@@ -60,7 +60,7 @@ class Table(TypedDict):
 
 
 class View(TypedDict):
-    """All that a panel shows, in answer to request `rev`."""
+    """Everything that a panel shows, in answer to request `rev`."""
 
     rev: int
     finding: str
@@ -79,7 +79,7 @@ class Named(TypedDict):
 
 
 class Bounds(TypedDict):
-    """The numbers that a field takes; without an upper bound for None."""
+    """The numbers that a field accepts; a `max` of None means no upper bound."""
 
     min: float
     max: float | None
@@ -94,7 +94,7 @@ class NumberSpec(Named, Bounds):
 
 
 class SliderSpec(Named):
-    """A slider with a number field beside it, which takes larger numbers if it is open-ended."""
+    """A slider with a number field, which accepts larger numbers if it is open-ended."""
 
     kind: Literal["slider"]
     min: float
@@ -109,7 +109,7 @@ Choosable: TypeAlias = str | float | bool
 
 
 class ChoiceSpec(Named):
-    """Radio buttons, or a menu of more than a few options: label and value of each."""
+    """Radio buttons, or a menu if there are many options: label and value of each."""
 
     kind: Literal["choice"]
     options: list[tuple[str, Choosable]]
@@ -122,11 +122,11 @@ class ToggleSpec(Named):
 
 
 Option: TypeAlias = tuple[str, str, str]
-"""Label, value, and a detail written behind the label."""
+"""Label, value, and a detail that follows the label."""
 
 
 class SearchSpec(Named):
-    """A combobox; with `free_text`, what was typed can be chosen as well."""
+    """A combobox; with `free_text`, the typed text can be chosen as well."""
 
     kind: Literal["search"]
     options: list[Option]
@@ -140,7 +140,7 @@ class ButtonSpec(Named):
 
 
 class PickerSpec(Named):
-    """Check boxes for integers, such as ranks; the noun says what they number."""
+    """Check boxes for integers; the noun is what they number, such as ``rank``."""
 
     kind: Literal["picker"]
     noun: str
@@ -153,21 +153,21 @@ ControlSpec: TypeAlias = (
 
 
 class PanelSpec(TypedDict):
-    """What stays the same while a panel is open."""
+    """Everything that does not change while a panel is open."""
 
     title: str
     controls: list[ControlSpec]
 
 
 class Action(TypedDict, total=False):
-    """What a button asks for: a method's name, under a new number each time."""
+    """Request of a button: the name of a method, with a new number each time."""
 
     name: str
     number: int
 
 
 class Answer(TypedDict, total=False):
-    """How the action of that number went."""
+    """Outcome of the action with that number."""
 
     number: int
     text: str

@@ -1,4 +1,4 @@
-"""One computation of a panel: the result, and everything that is shown of it."""
+"""One computation of a panel: the result, and everything shown of it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class RenderedView(Generic[ResultT]):
     result : Result
         What the analysis returned.
     notices : list of str
-        Those of the result that the panel shows.
+        Notices to show.
     empty : str or None
-        Why there is nothing to draw.
+        Reason why there is nothing to draw.
     drawings : dict of str to Drawing
         The figures by name.
     table : DataFrame
@@ -50,7 +50,7 @@ class RenderedView(Generic[ResultT]):
         return {name: drawing.figure() for name, drawing in self.drawings.items()}
 
     def view(self, memo: MemoizeLast, *, rev: int, error: str | None) -> View:
-        """Encode it for the browser; what `memo` has of the last view is not encoded again."""
+        """Encode the view for the browser; `memo` keeps the parts that have not changed."""
         return {
             "rev": rev,
             "finding": self.result.finding,

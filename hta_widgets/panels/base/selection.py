@@ -1,4 +1,4 @@
-"""What is selected, shared by the panels of one job."""
+"""The selection, shared by the panels of one job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINKED_FIELDS: Final = ("ranks", "streams")
 
 
 class Selection(SharedModel):
-    """Ranks, streams and kernel that the panels of one job have in common.
+    """Selected ranks, streams and kernel, shared by the panels of one job.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Selection(SharedModel):
 
     @locked
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message of the browser, in all panels that follow the selection."""
+        """Apply a message from the browser to all panels that follow the selection."""
         super().set_state(sync_data)
 
     @validate(*LINKED_FIELDS)
@@ -63,7 +63,7 @@ class Selection(SharedModel):
 
 
 def ascending(picked: list[int]) -> list[int]:
-    """Integers in order, each once."""
+    """Distinct integers in ascending order."""
     return sorted(set(picked))
 
 

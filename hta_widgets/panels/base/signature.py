@@ -1,4 +1,4 @@
-"""The signature of a panel class at run time, from which JupyterLab completes keywords."""
+"""The signature of a panel class at run time, which JupyterLab uses to complete keywords."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _COMMON: Final = {"selection": None, "job_notices": True, "layout": None}
 
 
 class PanelSignature:
-    """The constructor's signature with the parameters by name instead of ``**parameters``.
+    """The constructor's signature with named parameters instead of ``**parameters``.
 
-    Type checkers know the names from the `TypedDict` that the constructor unpacks; a kernel that
-    completes code has only the class to look at.
+    Type checkers get the names from the `TypedDict` that the constructor unpacks; code completion
+    in a kernel can only inspect the class.
     """
 
     def __get__(self, panel: Panel[Any] | None, owner: type[Panel[Any]]) -> Signature:

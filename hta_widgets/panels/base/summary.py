@@ -1,4 +1,4 @@
-"""What a saved notebook shows of a panel where widgets cannot run."""
+"""Static HTML of a panel, for saved notebooks shown without widgets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ROWS: Final = 10
 
 
 def html_summary(title: str, view: View) -> str:
-    """Write title, finding, error and the first rows of a view as escaped HTML."""
-    texts = [text for text in (view["finding"], view["error"], view["empty"]) if text]
-    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts)
+    """Title, finding, error and the first rows of a view as escaped HTML."""
+    texts = dict.fromkeys((view["finding"], view["error"], view["empty"]))
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts if text)
     return f"<b>{escape(title)}</b>{paragraphs}{_table(view['table'])}"
 
 

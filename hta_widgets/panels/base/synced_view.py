@@ -1,4 +1,4 @@
-"""A view that the browser is sent: computed when something has changed, once per request."""
+"""A view synced to the browser: computed when something has changed, once per request."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SyncedView(anywidget.AnyWidget, Generic[ResultT]):
     """Keeps `_view` up to date; subclasses render it.
 
     The browser sends values with the number of the request, `_req`, and waits for the view of that
-    number. A widget that is out of sight is rendered when it comes into sight, or when the browser
-    or Python asks for its view.
+    number. A widget that is not visible is rendered when it becomes visible, or when the browser or
+    Python asks for its view.
     """
 
     _view = typed_dict(NOTHING_YET).tag(sync=True, to_json=as_text)
@@ -72,12 +72,12 @@ class SyncedView(anywidget.AnyWidget, Generic[ResultT]):
                 self._update()
 
     def open(self) -> None:
-        """Render before the browser hears of the widget: the first message has the picture."""
+        """Compute before the first message, so that it includes the charts."""
         self._update()
         super().open()
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message of the browser, which gets exactly one new view."""
+        """Apply a message from the browser, which gets exactly one new view."""
         with self.hold():
             try:
                 super().set_state(sync_data)
@@ -106,7 +106,7 @@ class SyncedView(anywidget.AnyWidget, Generic[ResultT]):
         if self._outdated:
             self._compute()
         if self._rendered is None or self._failure:
-            raise self._failure or RuntimeError("nothing was computed")
+            raise self._failure or RuntimeError("nothing has been computed yet")
         return self._rendered
 
     def _compute(self) -> None:

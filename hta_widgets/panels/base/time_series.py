@@ -1,4 +1,4 @@
-"""What the panels of quantities over time share: a window of time, and writing them to traces."""
+"""Base of the panels of quantities over time: a time window, and a button that writes traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _START_AND_END = 2
 
 
 class TimeSeriesParameters(PanelParameters, total=False):
-    """What panels of quantities over time take beside their own parameters."""
+    """Parameters that every panel of a quantity over time takes."""
 
     window_us: list[float]
 
@@ -27,17 +27,17 @@ class TimeSeriesPanel(Panel[ResultT]):
 
     window_us = List(Float()).tag(sync=True)
 
-    @button("Write counters")
+    @button("Write traces with counters")
     def write_counters(self, output_suffix: str = DEFAULT_SUFFIX) -> list[Path]:
-        """Write copies of the selected ranks' traces that hold the time series as counters.
+        """Write copies of the selected ranks' traces with the time series as counters.
 
-        Queue lengths and memory bandwidths are both written, for `Perfetto
-        <https://ui.perfetto.dev>`_ or ``chrome://tracing``, beside the traces.
+        Both queue length and memory bandwidth are written, for `Perfetto
+        <https://ui.perfetto.dev>`_ or ``chrome://tracing``, next to the traces.
 
         Returns
         -------
         list of Path
-            The files written; a rank without anything to count has none.
+            The files written; none for ranks without counters.
         """
         return write_traces_with_counters(self.job, ranks=self.ranks, output_suffix=output_suffix)
 
@@ -45,6 +45,6 @@ class TimeSeriesPanel(Panel[ResultT]):
     def _start_before_end(self, proposal: dict[str, Any]) -> list[float]:
         window: list[float] = proposal["value"]
         if window and (len(window) != _START_AND_END or not window[0] < window[1]):
-            msg = f"window_us is {window}; it is [start, end] in µs, or [] for all"
+            msg = f"window_us must be [start, end] in µs, or [] for all, got {window}"
             raise TraitError(msg)
         return window

@@ -1,4 +1,4 @@
-"""Traits that panels need beside those of traitlets."""
+"""Traits that panels need in addition to those of traitlets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LabelledEnum(Enum[Value]):
     Parameters
     ----------
     labels : mapping of value to str
-        What `Choice` shows for each value.
+        Label of each value in a `Choice`.
 
     Examples
     --------
@@ -32,5 +32,5 @@ class LabelledEnum(Enum[Value]):
 
 
 def typed_dict(initial: Message) -> Instance[Message]:
-    """Make the trait of a message that is a `TypedDict`."""
+    """Trait of a message whose type is a `TypedDict`."""
     return cast("Instance[Message]", Dict(cast("dict[str, object]", initial)))

@@ -1,4 +1,4 @@
-"""Figures and tables as the JSON that travels to the browser."""
+"""Figures and tables as JSON for the browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hta_widgets.panels.base.protocol import Column, Figure, Table, View
 from hta_widgets.quantities import number
 
 MAX_ROWS: Final = 200
-"""Rows of a table that travel."""
+"""Maximum number of table rows sent to the browser."""
 
 _BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
 _NUMBER_KINDS = {"i", "u", "f"}
@@ -25,9 +25,9 @@ _SIMPLE = (str, int, type(None))
 
 
 def as_text(view: View, _: object) -> str:
-    """Encode a view for the browser: as text it takes one line of a saved notebook.
+    """Encode a view for the browser as text, which takes one line of a saved notebook.
 
-    Notebooks put every number of a list on a line of its own, far indented.
+    Notebooks write every number of a list on a separate, deeply indented line.
     """
     return json.dumps(view, separators=(",", ":"))
 
@@ -35,7 +35,7 @@ def as_text(view: View, _: object) -> str:
 def figure_view(name: str, drawing: Drawing) -> Figure:
     """Turn a figure into JSON and its number arrays into base64, as plotly does.
 
-    There is no template: the front end makes one from the notebook's theme.
+    It has no template: the front end makes one from the notebook's theme.
     """
     return {"name": name, "data": _json(drawing.data), "layout": _json(drawing.layout)}
 
@@ -74,7 +74,7 @@ def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
 
 
 def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> Table:
-    """Turn a table into text, cell by cell, with numbers aligned right."""
+    """Turn a table into text, cell by cell, with right-aligned numbers."""
     shown = table.head(max_rows)
     columns = [column for _, column in shown.items()]
     return {
@@ -96,7 +96,7 @@ def _texts(column: pd.Series[Any]) -> list[str]:
 
 
 def format_cell(value: object) -> str:
-    """Write a value for a reader: thousands apart, floats with three significant digits.
+    """Format a value for display: thousands separators, three significant digits for floats.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.quantities import percent as in_percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 
 ALL_RANKS = "all"
 CURVE_POINTS = 240
@@ -247,7 +247,7 @@ def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
         for rank, calls in drivers.items()
         if calls and calls.nested
     }
-    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
 def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:

@@ -11,7 +11,7 @@ from hta_widgets.analyses.compare import Compare
 from hta_widgets.analyses.compare.kernels import BOTH, FIRST, SECOND, by_change
 from hta_widgets.analyses.shared.duration_categories import category_label
 from hta_widgets.analyses.shared.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     NOT_SELECTED_OPACITY,
@@ -215,7 +215,9 @@ def tails(result: Compare) -> Drawing:
     )
 
 
-def _tail_marks(table: pd.DataFrame, categories: list[str], longest: int, place: int) -> Trace:
+def _tail_marks(
+    table: pd.DataFrame, categories: list[str], longest: int, place: int
+) -> PlotlyTrace:
     symbol, color = _TAIL_MARKERS[longest]
     return trace(
         "scatter",

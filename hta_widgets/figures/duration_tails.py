@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
 from hta_widgets.analyses.shared.duration_categories import category_label
 from hta_widgets.analyses.shared.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     TYPE_COLORS,
@@ -135,7 +135,7 @@ def _share_hover(row: Row) -> str:
     )
 
 
-def _line(curve: _Curve, category: str) -> Trace:
+def _line(curve: _Curve, category: str) -> PlotlyTrace:
     name, (color, dash) = category_label(category), _LOOKS[category]
     return trace(
         "scatter",
@@ -150,7 +150,7 @@ def _line(curve: _Curve, category: str) -> Trace:
     )
 
 
-def _mark(tail: Row, category: str) -> Trace:
+def _mark(tail: Row, category: str) -> PlotlyTrace:
     name, (color, _) = category_label(category), _LOOKS[category]
     text = (
         f"{name}<br>Longest {percent(tail['percent'])} ({counted(tail['k'], 'event')}): "

@@ -15,7 +15,7 @@ from hta_widgets.analyses.launch_stats import (
     SHORT_KERNELS,
     LaunchStats,
 )
-from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     TYPE_COLORS,
@@ -143,7 +143,7 @@ def _launched(table: pd.DataFrame) -> dict[str, dict[str, tuple[int, int]]]:
 
 def _bar_of_type(
     launched: dict[str, tuple[int, int]], kernel_type: str, apis: list[str], calls: Counter[str]
-) -> Trace:
+) -> PlotlyTrace:
     return trace(
         "bar",
         x=np.array([operations for operations, _ in launched.values()]),

@@ -13,7 +13,7 @@ from hta_widgets.analyses.rank_overlap import RankOverlap
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS
 from hta_widgets.analyses.rank_overlap.outlier_rules import OUTLIER
 from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
-from hta_widgets.figures.base.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.lane_panes import PANES, DrawnLanes, Pane, four_panes
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import axis, drawing, height_for_rows
@@ -160,7 +160,7 @@ def _strip_bars(
     below: NDArray[np.float64],
     drawn: DrawnLanes,
     time: _SliceTimes,
-) -> Trace:
+) -> PlotlyTrace:
     row, place = np.nonzero(shares[pane.column])
     share = shares[pane.column, row, place]
     bottom = row + _THICKNESS * (0.5 - (below[pane.column, row, place] + share) / 100)
@@ -234,7 +234,7 @@ def _symbols(outliers: pd.DataFrame, drawn: DrawnLanes) -> dict[str, dict[str, s
     return symbols
 
 
-def _marks(pane: Pane, symbols: dict[str, str]) -> Trace:
+def _marks(pane: Pane, symbols: dict[str, str]) -> PlotlyTrace:
     return trace(
         "scatter",
         x=[0] * len(symbols),

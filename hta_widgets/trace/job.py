@@ -14,7 +14,7 @@ from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
-from hta_widgets.trace.model.notices import summed_over_ranks
+from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.facts import ALWAYS_ASKED, lacks_of, notices_of, origin_of
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -293,9 +293,9 @@ class Job:
         by_rank = {
             rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
         }
-        return tuple(summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
+        return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Notices on the given ranks, merged across ranks."""
         by_rank = self.reduce(notices_of, ranks)
-        return (*self._notices, *summed_over_ranks(by_rank, name_ranks=len(self.ranks) > 1))
+        return (*self._notices, *merge_notices(by_rank, name_ranks=len(self.ranks) > 1))

@@ -17,7 +17,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 IDLE_CATEGORIES = ("host_wait", "kernel_wait", "other")
@@ -242,7 +242,7 @@ def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
         )
         if counts[0]
     }
-    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
 def _idle_finding(streams: pd.DataFrame, devices: pd.DataFrame, wanted: Collection[int]) -> str:

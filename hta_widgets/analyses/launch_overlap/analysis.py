@@ -17,7 +17,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Codes
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 _WITHOUT_LAUNCH = (
@@ -241,7 +241,7 @@ def _without_launch_notices(job: Job, summary: pd.DataFrame) -> list[str]:
         for rank, without, kernels in zip(*columns, strict=True)
         if without
     }
-    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
 def _launch_overlap_finding(summary: pd.DataFrame) -> str:

@@ -21,7 +21,7 @@ from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 SHORT_KERNELS = "short_kernels"
@@ -310,7 +310,7 @@ def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
         for each in summary
         if (without := each["without_launch"])
     }
-    return summed_over_ranks(notices, name_ranks=len(job.ranks) > 1)
+    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
 def _launch_stats_finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:

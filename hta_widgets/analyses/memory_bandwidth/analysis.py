@@ -29,7 +29,7 @@ from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 UNIT = "_gb_per_s"
@@ -110,7 +110,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
+            *merge_notices(notices, name_ranks=len(job.ranks) > 1),
         ),
     )
 

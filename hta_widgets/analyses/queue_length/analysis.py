@@ -23,7 +23,7 @@ from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 FULL_LENGTH = 1022
@@ -113,7 +113,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *summed_over_ranks(notices, name_ranks=len(job.ranks) > 1),
+            *merge_notices(notices, name_ranks=len(job.ranks) > 1),
         ),
     )
 

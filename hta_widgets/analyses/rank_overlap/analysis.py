@@ -35,7 +35,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, summed_over_ranks
+from hta_widgets.trace.model.notices import Notice, merge_notices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -232,7 +232,7 @@ def _rank_overlap_notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str)
     by_rank: dict[int, list[Notice]] = {}
     for lane in source.lanes:
         by_rank.setdefault(lane.rank, []).extend(_lane_notices(lane, by))
-    about_ranks = summed_over_ranks(by_rank, name_ranks=len(job.ranks) > 1)
+    about_ranks = merge_notices(by_rank, name_ranks=len(job.ranks) > 1)
     return [*about_ranks, *_clock_notice(source), *_count_notice(lanes, by)]
 
 

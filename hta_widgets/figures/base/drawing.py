@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Trace: TypeAlias = dict[str, Any]
+PlotlyTrace: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Drawing:
     """What plotly draws: its traces and its layout, with arrays of numpy in them."""
 
-    data: list[Trace]
+    data: list[PlotlyTrace]
     layout: dict[str, Any]
 
     def figure(self) -> go.Figure:
@@ -34,7 +34,7 @@ class Drawing:
         return go.Figure(data=self.data, layout={"template": "none", **self.layout})
 
 
-def trace(kind: str, **attributes: Any) -> Trace:  # noqa: ANN401
+def trace(kind: str, **attributes: Any) -> PlotlyTrace:  # noqa: ANN401
     """Describe a plotly trace of a type such as ``bar``."""
     return {"type": kind, **attributes}
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS, lane_names
 from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES
-from hta_widgets.figures.base.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
     IDLE,
@@ -89,7 +89,7 @@ class DrawnLanes(NamedTuple):
         names = [self.names[place] for place in places]
         return DrawnLanes([self.keys[place] for place in places], names, self.titles[rows])
 
-    def heatmap(self, pane: Pane, z: NDArray[np.generic], **settings: Any) -> Trace:  # noqa: ANN401
+    def heatmap(self, pane: Pane, z: NDArray[np.generic], **settings: Any) -> PlotlyTrace:  # noqa: ANN401
         """Draw cells in a pane; a click selects the rank of a row."""
         return trace(
             "heatmap",

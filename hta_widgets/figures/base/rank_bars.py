@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.figures.base.drawing import Drawing, Trace, objects, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import axis, drawing, emphasis
 from hta_widgets.quantities import duration, percent, time_unit
 
@@ -122,7 +122,7 @@ def _bars(
     heights: pd.Series[float],
     hover: list[str],
     selected: Collection[int],
-) -> Trace:
+) -> PlotlyTrace:
     return trace(
         "bar",
         x=np.arange(len(table)),

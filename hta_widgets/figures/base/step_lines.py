@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.figures.base.downsampling import steps_to_draw
-from hta_widgets.figures.base.drawing import Drawing, Trace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.intervals import Times
@@ -134,7 +134,9 @@ def _shares(changes: Sequence[int]) -> list[int]:
     return shares
 
 
-def _trace(line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int) -> Trace:
+def _trace(
+    line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int
+) -> PlotlyTrace:
     name = plot_text(line.name)
     time_ns, values = line.time_ns[positions], line.values[positions]
     if positions.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hta_widgets.figures.base.drawing import Drawing, Trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.trace.model.kernels import KernelType
 
 OVERLAPPED = "#56B4E9"
@@ -44,7 +44,7 @@ def height_for_rows(rows: int) -> int:
     return max(_LEAST_HEIGHT, _MARGIN_HEIGHT + ROW_HEIGHT * rows)
 
 
-def drawing(traces: list[Trace], **layout: Any) -> Drawing:  # noqa: ANN401
+def drawing(traces: list[PlotlyTrace], **layout: Any) -> Drawing:  # noqa: ANN401
     """Draw without decoration; the notebook's theme gives fonts, grid and background."""
     settings: dict[str, Any] = {
         "paper_bgcolor": "rgba(0,0,0,0)",

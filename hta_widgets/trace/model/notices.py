@@ -25,7 +25,7 @@ class Notice(NamedTuple):
         return self.words.format(*(f"{count:,}" for count in self.counts))
 
 
-def summed_over_ranks(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) -> list[str]:
+def merge_notices(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) -> list[str]:
     """Merge equal notices of several ranks, summing their counts.
 
     Parameters

@@ -44,7 +44,8 @@ const plotly = {
   entryPoints: ["src/plotly.ts"],
   write: false,
   metafile: true,
-  define: { global: "globalThis" },
+  // UMD parts would register with the AMD loader of VS Code's or nbconvert's page and export nothing.
+  define: { global: "globalThis", "define.amd": "false" },
   loader: { ".css": "empty" },
 };
 

@@ -255,3 +255,15 @@ def test_a_panel_that_was_replaced_is_not_recomputed(lab: Lab, job8: str):
     page.wait_for("old is not None and old._visible", expected=False)
     expect(page.panel().locator(".main-svg").first).to_be_visible()
     assert page.python("new._visible")
+
+
+AMD_LOADER = """%%javascript
+globalThis.define = () => {};
+globalThis.define.amd = {};
+"""
+
+
+def test_an_amd_loader_on_the_page_catches_no_module(lab: Lab, job8: str):
+    page = lab.open([AMD_LOADER, *cells(job8, "KernelBreakdownPanel(job)")])
+    assert page.page.evaluate("typeof define.amd") == "object"
+    expect(page.panel().locator(".main-svg").first).to_be_visible()

@@ -54,6 +54,11 @@ def test_assets_hold_the_modules_and_their_sums(name):
     assert b"plotly" in gzip.decompress(assets.files[name])
 
 
+@pytest.mark.parametrize("name", ["panel", "plotly"])
+def test_no_module_registers_with_an_amd_loader_of_the_page(name):
+    assert b"define.amd" not in gzip.decompress(front_end.static_file(f"{name}.js.gz").read_bytes())
+
+
 def test_closed_assets_are_made_anew():
     first = shared_assets()
     first.close()

@@ -111,6 +111,6 @@ def test_only_panels_in_sight_are_recomputed(lab: Lab, job8: str):
     page.wait_for("[panel._visible for panel in panels][-1]", expected=False)
     page.page.locator(".jp-WindowedPanel-outer").first.evaluate("node => node.scrollTo(0, 0)")
     page.execute("panels[0].ranks = [2]")
-    assert page.python("sum(panel._stale for panel in panels) >= 6")
+    assert page.python("sum(panel._outdated for panel in panels) >= 6")
     page.panel(11).scroll_into_view_if_needed()
-    page.wait_for("panels[11]._stale", expected=False)
+    page.wait_for("panels[11]._outdated", expected=False)

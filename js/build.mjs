@@ -38,7 +38,7 @@ const common = {
 };
 
 const loader = { ...common, entryPoints: ["src/loader.ts"], outdir };
-const panel = { ...common, entryPoints: ["src/panel.ts"], loader: { ".css": "text" }, write: false };
+const panel = { ...common, entryPoints: ["src/widget.ts"], loader: { ".css": "text" }, write: false };
 const plotly = {
   ...common,
   entryPoints: ["src/plotly.ts"],

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import ipywidgets
+import anywidget
 import pandas as pd
+from traitlets import List
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.assets import shared_assets
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.summary import within
+from hta_widgets.panels.base.traits import references
 from hta_widgets.panels.cupti_counters import CuptiCountersPanel
 from hta_widgets.panels.duration_tails import DurationTailsPanel
 from hta_widgets.panels.idle_time import IdleTimePanel
@@ -44,13 +48,17 @@ PANELS: dict[str, type[Panel[Any]]] = {
     "cupti_counters": CuptiCountersPanel,
 }
 
-COLUMNS = "repeat(auto-fit, minmax(min(100%, max(520px, 40%)), 1fr))"
-"""One column or two; a third would stay empty beside the two panels that are not wide."""
+SUMMARY_ROWS = 3
+"""Rows of each panel's table in the dashboard's summary."""
+
+SUMMARY_BYTES = 60_000
+"""Most that the summary adds to a saved notebook."""
 
 
 class JobPanel(Panel[Result]):
     """The job: its name, its ranks, and what was left out."""
 
+    wide = True
     any_number_of_ranks = True
 
     def analyse(self, ranks: list[int]) -> Result:
@@ -73,44 +81,57 @@ class JobPanel(Panel[Result]):
         return {**super()._describe(), "title": self.job.name}
 
 
-class Dashboard(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Dashboard(anywidget.AnyWidget):
     """All panels that apply to a job, sharing one selection.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
+    layout : ipywidgets.Layout or dict, optional
+        Size and place of the widget.
 
     Attributes
     ----------
     job : Job
     selection : Selection
         What is selected in all panels.
+    header : Panel
+        The name of the job, its ranks and what was left out.
     panels : dict of str to Panel
         The panels by the name of their analysis.
     """
 
-    def __init__(self, source: Source, **kwargs: Any) -> None:  # noqa: ANN401
+    _esm = Panel._esm  # noqa: SLF001  # the same file, which reloads assets first
+
+    _assets = anywidget.WidgetTrait().tag(sync=True)
+    _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
+
+    def __init__(self, source: Source, **traits: Any) -> None:  # noqa: ANN401
         self.job = as_job(source)
         self.selection = Selection.of(self.job)
+        self.header = JobPanel(self.job)
         self.panels = {
-            name: _in_grid(panel(self.job, job_notices=False))
+            name: panel(self.job, job_notices=False)
             for name, panel in PANELS.items()
             if panel.concerns(self.job)
         }
-        grid = ipywidgets.GridBox(
-            list(self.panels.values()),
-            layout=ipywidgets.Layout(grid_template_columns=COLUMNS, grid_gap="8px 24px"),
-        )
-        super().__init__([JobPanel(self.job), grid], **kwargs)
+        super().__init__(_assets=shared_assets(), _panels=self._children(), **traits)
+
+    def close(self) -> None:
+        """Close the dashboard and its panels."""
+        for panel in self._children():
+            panel.close()
+        super().close()
 
     def __repr__(self) -> str:
         """Job and names of the panels."""
         return f"Dashboard({self.job!r}: {', '.join(self.panels)})"
 
+    def _children(self) -> list[Panel[Any]]:
+        return [self.header, *self.panels.values()]
 
-def _in_grid(panel: Panel[Any]) -> Panel[Any]:
-    if panel.wide:
-        # Not grid_column: ipywidgets clears it with the grid_area that it sets afterwards.
-        panel.layout.grid_area = "auto / 1 / auto / -1"
-    return panel
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
+        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        summaries = (panel.summary(SUMMARY_ROWS) for panel in self._children())
+        return {**data, "text/html": within(SUMMARY_BYTES, summaries)}, metadata

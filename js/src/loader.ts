@@ -1,18 +1,18 @@
-// The front end that is sent with every panel; it gets the rest from the assets model of the kernel.
+// The front end that is sent with every widget; it gets the rest from the assets model of the kernel.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import { resolve } from "./models";
-import type panel from "./panel";
-import type { AssetsState, PanelState } from "./types";
+import type { AssetsState, WidgetState } from "./types";
+import type widget from "./widget";
 
-async function render(props: RenderProps<PanelState>): Promise<void> {
+async function render(props: RenderProps<WidgetState>): Promise<void> {
   const { model, el, host, signal } = props;
   try {
     const assets = await resolve<AssetsState>(model, host, model.get("_assets"));
-    const { render } = await importOnce<typeof panel>(assets, "panel");
+    const { render } = await importOnce<typeof widget>(assets, "panel");
     if (!signal.aborted) render(props);
   } catch (error) {
-    el.textContent = `${model.get("_spec").title} cannot be shown here: ${error}`;
+    el.textContent = `This widget cannot be shown here: ${error}`;
   }
 }
 

@@ -6,18 +6,14 @@ import type { ControlContext } from "./context";
 import { control } from "./controls";
 import { make, uniquePrefix } from "./dom";
 import { listen, type Model, resolve, viewOf } from "./models";
-import css from "./panel.css";
 import { type Pick, selected } from "./picks";
 import type { Plotly } from "./plotly";
+import { adoptStyles } from "./styles";
 import { Requests } from "./sync";
 import { DataTable } from "./table";
 import { followTheme, isDark, template } from "./theme";
 import type { AssetsState, PanelState, SelectionState } from "./types";
 import { GONE, Words } from "./words";
-
-// This module runs once per page, and once more after each build that is reloaded.
-document.getElementById("hta-style")?.remove();
-document.head.append(make("style", { id: "hta-style", textContent: css }));
 
 /** Send Python whether the panel is visible: hidden panels are not recomputed. */
 function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
@@ -48,6 +44,7 @@ function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: A
 function followPage(root: HTMLElement, charts: Charts, signal: AbortSignal): void {
   let before = "";
   const apply = () => {
+    adoptStyles(root);
     root.style.colorScheme = isDark(root) ? "dark" : "light";
     const now = JSON.stringify(template(root));
     if (now !== before && before !== "") charts.redraw();

@@ -118,6 +118,7 @@ export interface Answer {
 
 export interface PanelSpec {
   title: string;
+  wide: boolean;
   controls: ControlSpec[];
 }
 
@@ -133,6 +134,15 @@ export interface PanelState {
   _selection: string;
   [parameter: string]: unknown;
 }
+
+export interface DashboardState {
+  _assets: string;
+  _panels: string[];
+  [field: string]: unknown;
+}
+
+/** Of a widget that is displayed: `_panels` is there in a dashboard only. */
+export type WidgetState = PanelState | DashboardState;
 
 export interface SelectionState {
   ranks: number[];

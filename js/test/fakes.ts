@@ -73,7 +73,7 @@ export type FakeState = Partial<Omit<PanelState, "_view"> & { _view: View }>;
 
 export function panelModel(state: FakeState = {}): FakeModel {
   return new FakeModel({
-    _spec: { title: "Overlap", controls: [] },
+    _spec: { title: "Overlap", wide: false, controls: [] },
     _view: EMPTY_VIEW,
     _req: 0,
     _action: {},

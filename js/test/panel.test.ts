@@ -66,7 +66,7 @@ test("plotly gets a copy, as it writes into what it is given", async () => {
 test("text from a trace stays text", async () => {
   const table = { columns: [{ label: EVIL, align: "left" as const }], rows: [[EVIL]], total: 1 };
   const { el } = show({
-    _spec: { title: EVIL, controls: [] },
+    _spec: { title: EVIL, wide: false, controls: [] },
     _view: { ...EMPTY_VIEW, finding: EVIL, notices: [EVIL, EVIL], error: EVIL, empty: EVIL, table },
   });
   el.querySelectorAll("details").forEach((details) => {
@@ -222,7 +222,7 @@ test("many notices are folded", () => {
 test("slow answers are announced, and a kernel that has gone too", async () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   box.click();
   expect(text(el, "status")).toBe("");
@@ -240,7 +240,7 @@ test("slow answers are announced, and a kernel that has gone too", async () => {
 test("only a slow answer changes how the charts look meanwhile", () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const computing = () => el.querySelector(".hta-computing") !== null;
   box.click();
@@ -258,7 +258,7 @@ test("only a slow answer changes how the charts look meanwhile", () => {
 
 test("ids differ between panels, though each runs its own copy of the module", () => {
   const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] };
-  const controls = { title: "T", controls: [spec] };
+  const controls = { title: "T", wide: false, controls: [spec] };
   show({ _spec: controls });
   show({ _spec: controls });
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
@@ -318,7 +318,7 @@ test("keys zoom too", async () => {
 
 test("what a button did is told and stays; a failure goes with the next request", async () => {
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const again = () => {
     box.click();
@@ -340,10 +340,4 @@ test("nothing is left listening or drawn when the view goes", async () => {
   expect(model.listeners()).toBe(0);
   expect(plotly.purged).toBe(1);
   expect(model.get("_visible")).toBe(false);
-});
-
-test("the style of a rebuilt module replaces the one before", async () => {
-  vi.resetModules();
-  await import("../src/panel");
-  expect(document.querySelectorAll("style")).toHaveLength(1);
 });

@@ -13,7 +13,7 @@ import anywidget
 import pytest
 from traitlets import Bool, Int, List, TraitType, Unicode
 
-from hta_widgets.panels import Panel, Selection
+from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.panels.base import protocol
 from hta_widgets.panels.base.assets import MODULES, Assets, SharedModel
 from hta_widgets.panels.base.front_end import SOURCES
@@ -29,7 +29,12 @@ SIMPLE = {
     bool: "boolean",
     NoneType: "null",
 }
-STATES = {"PanelState": Panel, "SelectionState": Selection, "AssetsState": Assets}
+STATES = {
+    "PanelState": Panel,
+    "DashboardState": Dashboard,
+    "SelectionState": Selection,
+    "AssetsState": Assets,
+}
 
 needs_sources = pytest.mark.skipif(not TYPES.is_file(), reason="installed: no sources beside it")
 
@@ -115,7 +120,7 @@ def test_aliases_stand_for_the_same_types(typescript, names):
     for value, name in aliases.items():
         rest = {each: known for each, known in names.items() if each != value}
         assert typescript.aliases.pop(name) == in_typescript(value, rest)
-    assert typescript.aliases.keys() == {"AssetName", "Gzipped"}
+    assert typescript.aliases.keys() == {"AssetName", "Gzipped", "WidgetState"}
     assert typescript.aliases["AssetName"] == " | ".join(
         f'"{module}"' for module in sorted(MODULES)
     )
@@ -139,7 +144,8 @@ def types_of(trait: TraitType) -> set[str]:
     if isinstance(trait, Int):
         return {"number"}
     if isinstance(trait, List):
-        return {"number[]"}
+        of_widgets = isinstance(trait._trait, anywidget.WidgetTrait)
+        return {"string[]" if of_widgets else "number[]"}
     if isinstance(trait, Bool):
         return {"boolean"}
     if isinstance(trait, Unicode | anywidget.WidgetTrait):

@@ -29,7 +29,7 @@ from hta_widgets.panels.base.protocol import Action, Answer, PanelSpec
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
 from hta_widgets.panels.base.signature import PanelSignature
-from hta_widgets.panels.base.summary import html_summary
+from hta_widgets.panels.base.summary import ROWS, html_summary
 from hta_widgets.panels.base.synced_view import SyncedView
 from hta_widgets.panels.base.traits import typed_dict
 from hta_widgets.trace.job import Job
@@ -93,7 +93,7 @@ class Panel(SyncedView[ResultT]):
 
     ranks = List(Int()).tag(sync=True, control=RANK_PICKER)
 
-    _spec = typed_dict(PanelSpec(title="", controls=[])).tag(sync=True)
+    _spec = typed_dict(PanelSpec(title="", wide=False, controls=[])).tag(sync=True)
     _action = typed_dict(Action()).tag(sync=True, echo_update=False)
     _answer = typed_dict(Answer()).tag(sync=True)
     _assets = anywidget.WidgetTrait().tag(sync=True)
@@ -193,6 +193,10 @@ class Panel(SyncedView[ResultT]):
         """
         return self.analyse([]) if self.linked and self.ranks else result
 
+    def summary(self, rows: int = ROWS) -> str:
+        """Return title, finding and the first rows of the table as HTML, as last computed."""
+        return html_summary(self._spec["title"], self._view, rows)
+
     def close(self) -> None:
         """Close the panel and stop following the selection."""
         self._subscriptions.close()
@@ -237,7 +241,7 @@ class Panel(SyncedView[ResultT]):
         buttons = [
             button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)
         ]
-        return {"title": self.title, "controls": [*controls, *buttons]}
+        return {"title": self.title, "wide": self.wide, "controls": [*controls, *buttons]}
 
     def _follow(self) -> None:
         for name in self._linked_fields():
@@ -277,7 +281,7 @@ class Panel(SyncedView[ResultT]):
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         texts = {
             "text/plain": f"{self!r}\n{self._view['error'] or self._view['finding']}",
-            "text/html": html_summary(self._spec["title"], self._view),
+            "text/html": self.summary(),
         }
         return {**data, **texts}, metadata
 

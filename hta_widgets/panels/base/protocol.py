@@ -153,9 +153,10 @@ ControlSpec: TypeAlias = (
 
 
 class PanelSpec(TypedDict):
-    """Everything that does not change while a panel is open."""
+    """Everything that does not change while a panel is open; a wide one takes a whole row."""
 
     title: str
+    wide: bool
     controls: list[ControlSpec]
 
 

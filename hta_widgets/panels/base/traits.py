@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar, cast
 
+import anywidget
 from traitlets import Dict, Enum, Instance
 
 Value = TypeVar("Value", bound=Hashable)
@@ -34,3 +35,9 @@ class LabelledEnum(Enum[Value]):
 def typed_dict(initial: Message) -> Instance[Message]:
     """Trait of a message whose type is a `TypedDict`."""
     return cast("Instance[Message]", Dict(cast("dict[str, object]", initial)))
+
+
+def references(widgets: Iterable[anywidget.AnyWidget], _: object) -> list[str]:
+    """Refer to widgets as `anywidget.WidgetTrait` does, for a list of them."""
+    to_json = anywidget.WidgetTrait().metadata["to_json"]
+    return [to_json(widget, None) for widget in widgets]

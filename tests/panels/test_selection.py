@@ -31,6 +31,14 @@ def test_ranks_are_whole_numbers():
         Selection(ranks=["0"])
 
 
+def test_the_browser_gets_back_what_was_taken_over(monkeypatch):
+    selection, sent = Selection(), []
+    monkeypatch.setattr(selection, "_send", lambda message, **_: sent.append(message))
+    selection.set_state({"ranks": [0, 3], "kernel": "gemm"})
+    taken_over = {"ranks": [0, 3], "kernel": "gemm"}
+    assert sent == [{"method": "update", "state": taken_over, "buffer_paths": []}]
+
+
 def test_it_can_be_observed_and_linked():
     selection, text = Selection(), ipywidgets.Text()
     ipywidgets.link((selection, "kernel"), (text, "value"))

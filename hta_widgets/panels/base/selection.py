@@ -25,13 +25,13 @@ class Selection(SharedModel):
     [0, 3]
     """
 
-    ranks: List[int] = List(Int()).tag(sync=True)
+    ranks: List[int] = List(Int()).tag(sync=True, echo_update=False)
     """Selected ranks, ascending; an empty list means all."""
 
-    streams: List[int] = List(Int()).tag(sync=True)
+    streams: List[int] = List(Int()).tag(sync=True, echo_update=False)
     """Selected streams, ascending; an empty list means all."""
 
-    kernel = Unicode().tag(sync=True)
+    kernel = Unicode().tag(sync=True, echo_update=False)
     """Full name of the selected kernel; an empty string means none."""
 
     @classmethod
@@ -50,8 +50,13 @@ class Selection(SharedModel):
 
     @locked
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message from the browser to all panels that follow the selection."""
+        """Apply a message from the browser to all panels that follow the selection.
+
+        Then send the state back, in place of ipywidgets' echo: in Colab each output has a
+        copy of the selection, and drops echoes, and ipywidgets 7 sends none.
+        """
         super().set_state(sync_data)
+        self.send_state([name for name in self.fields() if name in sync_data])
 
     @validate(*LINKED_FIELDS)
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:

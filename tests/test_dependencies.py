@@ -1,4 +1,7 @@
-"""The oldest dependencies that are tested are the oldest that the package asks for."""
+"""The oldest dependencies that are tested are the oldest that the package asks for.
+
+Google Colab has all of them but anywidget.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 OLDEST = Path(__file__).with_name("oldest.txt")
+COLAB = Path(__file__).with_name("colab.txt")
+COLAB_PYTHON = "13"
 CLASSIFIER = "Programming Language :: Python :: 3."
 PACKAGE = metadata("hta_widgets")
 PYTHONS = [
@@ -17,6 +22,17 @@ PYTHONS = [
     for each in PACKAGE.get_all("Classifier") or []
     if each.startswith(CLASSIFIER)
 ]
+
+
+def lines_of(file):
+    """Requirements of a file without its comments."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if not line.startswith("#")]
+
+
+def asked_for():
+    """Requirements of the package, extras included."""
+    return [Requirement(each) for each in PACKAGE.get_all("Requires-Dist")]
 
 
 def versions(requirements, minor):
@@ -32,11 +48,20 @@ def versions(requirements, minor):
 
 @pytest.mark.parametrize("minor", PYTHONS)
 def test_the_oldest_tested_is_the_oldest_supported(minor):
-    floors = versions([Requirement(each) for each in PACKAGE.get_all("Requires-Dist")], minor)
-    pins = versions([Requirement(line) for line in OLDEST.read_text().splitlines()], minor)
+    floors = versions(asked_for(), minor)
+    pins = versions(lines_of(OLDEST), minor)
     assert {(name, "=="): version for (name, _), version in floors.items()} == pins
     assert {operator for _, operator in floors} == {">="}
 
 
 def test_the_oldest_python_is_the_oldest_supported():
     assert PACKAGE["Requires-Python"] == f">=3.{PYTHONS[0]}"
+
+
+def test_colab_has_all_but_a_new_anywidget():
+    floors = versions(asked_for(), COLAB_PYTHON)
+    present = {
+        name: version for (name, _), version in versions(lines_of(COLAB), COLAB_PYTHON).items()
+    }
+    too_old = {name for (name, _), floor in floors.items() if present.get(name, floor) < floor}
+    assert too_old == {"anywidget"}

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from hta_widgets.analyses.cupti_counters import cupti_counters
 from hta_widgets.figures.cupti_counters import counter_by_operator
 from tests.analyses.generated_jobs import open_job
@@ -19,7 +21,7 @@ def test_one_counter_by_operator(tmp_path):
     assert list(figure.data[0].x) == [4, 3]
     assert figure.layout.yaxis.ticktext[1] == "no operator"
     assert figure.data[0].hovertext[0].endswith("sum 4, mean 2 over 2 kernels")
-    assert "<img" not in json.dumps(figure.to_plotly_json(), default=list)
+    assert "<img" not in json.dumps(figure.to_plotly_json(), default=np.ndarray.tolist)
     mean = counter_by_operator(result, "inst", level="bottom_level_op", statistic="mean").figure()
     assert list(mean.data[0].x) == [3, 2]
     assert list(mean.layout.yaxis.ticktext) == ["no operator", "inner"]

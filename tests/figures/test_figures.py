@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
@@ -100,7 +101,7 @@ def test_no_markup_of_a_trace_reaches_a_figure(job):
         content = figure.to_plotly_json()
         for trace in content["data"]:
             trace.pop("customdata", None)
-        assert "<img" not in json.dumps(content, default=list)
+        assert "<img" not in json.dumps(content, default=np.ndarray.tolist)
 
 
 @pytest.mark.parametrize("draw", [kernel_figures.top_kernels, kernel_figures.kernel_types])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
@@ -34,7 +35,9 @@ def test_a_bar_for_each_of_the_top_sequences(result):
 
 
 def test_no_markup_of_a_trace_reaches_the_figure(result):
-    assert "<img" not in json.dumps(draw(result).figure().to_plotly_json(), default=list)
+    assert "<img" not in json.dumps(
+        draw(result).figure().to_plotly_json(), default=np.ndarray.tolist
+    )
 
 
 def test_a_table_to_read(tmp_path, result):

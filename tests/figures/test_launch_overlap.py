@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.launch_overlap import launch_overlap
@@ -66,7 +67,7 @@ def test_kernel_time_by_api(result):
     assert bar.hovertext[1] == (
         "cudaLaunchKernel<br>3 launches of 3 kernels, 22 µs (44 % of the kernel time)"
     )
-    assert "<img" not in json.dumps(figure.to_plotly_json(), default=list)
+    assert "<img" not in json.dumps(figure.to_plotly_json(), default=np.ndarray.tolist)
 
 
 def test_nothing_to_draw(tmp_path):

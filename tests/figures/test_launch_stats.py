@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
@@ -82,7 +83,7 @@ def test_what_each_api_launches(job):
     assert figure.layout.yaxis.ticktext[0] == "cudaLaunchKernel"
     assert dict(zip(figure.data[0].y, figure.data[0].x, strict=True)) == {0: 2, 1: 1}
     assert figure.data[0].hovertext[-1].startswith("cudaLaunchKernel<br>Calls: 3<br>Comp")
-    assert "<img" not in json.dumps(figure.to_plotly_json(), default=list)
+    assert "<img" not in json.dumps(figure.to_plotly_json(), default=np.ndarray.tolist)
 
 
 def test_nothing_to_draw(tmp_path):

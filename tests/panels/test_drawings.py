@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 
+import numpy as np
 import pytest
 
 from hta_widgets.figures.base.drawing import Drawing, trace
@@ -17,13 +19,31 @@ from tests.analyses.test_cupti_counters import measured
 from tests.kineto_text import call, host
 
 
+def drawn(panel: Panel) -> list[dict]:
+    return spelled_out(panel._view["figures"])
+
+
 def by_plotly(panel: Panel) -> list[dict]:
     figures = []
     for name, figure in panel.figures.items():
-        content = json.loads(figure.to_json())
+        content = spelled_out(json.loads(figure.to_json()))
         content["layout"].pop("template")
         figures.append({"name": name, **content})
     return figures
+
+
+def spelled_out(content):
+    """The same with lists for arrays, which panels and plotly 6 send as bytes, and plotly 5 not."""
+    if isinstance(content, list):
+        return [spelled_out(each) for each in content]
+    if not isinstance(content, dict):
+        return content
+    if "bdata" not in content:
+        return {key: spelled_out(value) for key, value in content.items()}
+    numbers = np.frombuffer(b64decode(content["bdata"]), content["dtype"])
+    shape = [int(size) for size in content.get("shape", str(numbers.size)).split(",")]
+    known = np.where(np.isfinite(numbers), numbers.astype(object), None)
+    return known.reshape(shape).tolist()
 
 
 def steps(panel: Panel):
@@ -51,9 +71,9 @@ def test_a_panel_sends_what_plotly_would(loaded: Job, name):
     for ranks in ([], [1, 2]):
         with panel.selection.hold_trait_notifications():
             panel.selection.ranks, panel.selection.kernel = ranks, str(next(iter(kernels)))
-        assert panel._view["figures"] == by_plotly(panel)
+        assert drawn(panel) == by_plotly(panel)
         for _ in steps(panel):
-            assert panel._view["figures"] == by_plotly(panel)
+            assert drawn(panel) == by_plotly(panel)
     panel.selection.ranks, panel.selection.kernel = [], ""
 
 
@@ -62,13 +82,13 @@ def test_counters_are_sent_as_plotly_would(tmp_path):
     job = open_job(tmp_path, [events])
     panel = CuptiCountersPanel(job)
     for _ in steps(panel):
-        assert panel._view["figures"] == by_plotly(panel) != []
+        assert drawn(panel) == by_plotly(panel) != []
 
 
 def test_a_comparison_sends_what_plotly_would(loaded: Job):
     panel = ComparePanel(loaded, loaded)
     for _ in steps(panel):
-        assert panel._view["figures"] == by_plotly(panel)
+        assert drawn(panel) == by_plotly(panel)
 
 
 @pytest.mark.parametrize(

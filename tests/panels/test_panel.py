@@ -6,6 +6,7 @@ import json
 
 import ipywidgets
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
 from hta_widgets.errors import HtaWidgetsError
@@ -248,7 +249,7 @@ class TestLinking:
 class TestDisplay:
     def test_where_widgets_do_not_run_there_are_words_and_a_table(self, panel):
         panel.bars = 30
-        data, _ = panel._repr_mimebundle_()
+        data, _ = DisplayFormatter().format(panel)
         assert "application/vnd.jupyter.widget-view+json" in data
         assert "30 bars on 4 ranks." in data["text/plain"]
         assert data["text/html"].count("<tr>") == 1 + 10

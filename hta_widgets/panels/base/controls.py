@@ -31,7 +31,7 @@ from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 
-Traits: TypeAlias = tuple[type[TraitType[Any, Any]], ...]
+Traits: TypeAlias = "tuple[type[TraitType[Any, Any]], ...]"
 Labels: TypeAlias = Mapping[Any, str]
 
 

@@ -40,6 +40,9 @@ class SyncedView(anywidget.AnyWidget, Generic[ResultT]):
     _req = Int(0).tag(sync=True, echo_update=False)
     _visible = Bool(True).tag(sync=True, echo_update=False)
 
+    _ipython_display_ = None
+    """That of ipywidgets 7 would be used instead of `_repr_mimebundle_`, and has no HTML."""
+
     def __init__(self, **traits: Any) -> None:  # noqa: ANN401
         self._memo = MemoizeLast()
         self._holds = 0

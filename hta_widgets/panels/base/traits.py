@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anywidget
 from traitlets import Dict, Enum, Instance
@@ -12,7 +12,15 @@ Value = TypeVar("Value", bound=Hashable)
 Message = TypeVar("Message")
 
 
-class LabelledEnum(Enum[Value]):
+if TYPE_CHECKING:
+    _TypedEnum = Enum
+else:
+
+    class _TypedEnum(Enum, Generic[Value]):
+        """Takes a type in brackets, as the `Enum` of traitlets 5.7 does not."""
+
+
+class LabelledEnum(_TypedEnum[Value]):
     """One of a few values, each with a label; the first is the default.
 
     Parameters

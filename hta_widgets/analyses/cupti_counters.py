@@ -18,6 +18,7 @@ from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColum
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import NO_LAUNCH
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.clock import JobClock
 from hta_widgets.trace.ranks.rank import Rank
 
 TOP, BOTTOM = "top_level_op", "bottom_level_op"
@@ -94,7 +95,7 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    parts = job.reduce(_measured, chosen, job.origin_ns)
+    parts = job.reduce(_measured, chosen, job.clock)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
     counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
     columns = [*_COLUMNS, *counters]
@@ -115,8 +116,8 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     )
 
 
-def _measured(rank: Rank, origin_ns: int) -> _RankCounters:
-    events, offset_ns = rank.trace.events, rank.trace.origin_ns - origin_ns
+def _measured(rank: Rank, clock: JobClock) -> _RankCounters:
+    events, offset_ns = rank.trace.events, clock.offset_ns(rank.trace)
     rows = events.rows_of(Kind.PROFILER_RANGE)
     launches, notices = _launches(rank, rows)
     kept = rank.analysed[np.where(launches == NO_LAUNCH, rows, launches)]

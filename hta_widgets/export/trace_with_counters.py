@@ -116,7 +116,8 @@ def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:
     if not any(len(changes) for changes, _ in series):
         _log.warning("rank %d has no counters; no file is written for it", rank)
         return False
-    shift_ns = job.origin_ns - base_ns(job.rank(rank).trace.metadata)
+    trace = job.rank(rank).trace
+    shift_ns = trace.origin_ns - base_ns(trace.metadata) - job.offset_ns(rank)
     events = (piece for changes, as_text in series for piece in _pieces(changes, shift_ns, as_text))
     write_extended(job.sources[rank].kineto_file, target, events)
     _log.info("wrote %s", target)

@@ -16,7 +16,8 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.ranks.facts import ALWAYS_ASKED, lacks_of, notices_of, origin_of
+from hta_widgets.trace.ranks.clock import JobClock, origin_of
+from hta_widgets.trace.ranks.facts import ALWAYS_ASKED, lacks_of, notices_of
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loader import RankLoader
 from hta_widgets.trace.ranks.rank import Rank, RankSettings
@@ -263,10 +264,14 @@ class Job:
                     self._reduced.setdefault(each, {})[rank] = answer
 
     @property
+    def clock(self) -> JobClock:
+        """Clock on which the ranks are aligned."""
+        return JobClock.of(self.reduce(origin_of, self.ranks).values())
+
+    @property
     def origin_ns(self) -> int:
         """Time on the recording clock (ns) from which aligned times of all ranks count."""
-        origins = self.reduce(origin_of, self.ranks).values()
-        return min((origin.ns for origin in origins if origin.has_events), default=0)
+        return self.clock.origin_ns
 
     def offset_ns(self, rank: int) -> int:
         """Time (ns) to add to a rank's own times to align it with the others."""
@@ -274,9 +279,8 @@ class Job:
 
     def offsets_ns(self, ranks: Iterable[int]) -> dict[int, int]:
         """Time (ns) to add to each rank's own times to align it with the others."""
-        first_ns = self.origin_ns
-        origins = self.reduce(origin_of, ranks)
-        return {rank: origin.ns - first_ns for rank, origin in origins.items()}
+        clock, origins = self.clock, self.reduce(origin_of, ranks)
+        return {rank: clock.offset_of(origin) for rank, origin in origins.items()}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -298,4 +302,7 @@ class Job:
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """Notices on the given ranks, merged across ranks."""
         by_rank = self.reduce(notices_of, ranks)
+        for rank, origin in self.reduce(origin_of, by_rank).items():
+            if origin.base_ns is None:  # the clock of all ranks is not asked for without need
+                by_rank[rank] += self.clock.notices(origin)
         return (*self._notices, *merge_notices(by_rank, name_ranks=len(self.ranks) > 1))

@@ -22,6 +22,7 @@ from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.clock import JobClock
 from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -120,7 +121,7 @@ def lane_slices(
         Time (ns) of each of the `ACTIVITIES`.
     """
     window = (*source.window, slices)
-    by_rank = job.reduce(_at_edges, ranks, by, *window, job.origin_ns)
+    by_rank = job.reduce(_at_edges, ranks, by, *window, job.clock)
     at = np.concatenate(list(by_rank.values()))
     return time_in_slices(at, slice_edges(*window), *source.extent_of_lanes)
 
@@ -130,10 +131,10 @@ def _lanes_of(rank: Rank, by: str) -> list[Lane]:
 
 
 def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
-    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, origin_ns: int
+    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, clock: JobClock
 ) -> NDArray[np.int64]:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
-    offset_ns = rank.trace.origin_ns - origin_ns
+    offset_ns = clock.offset_ns(rank.trace)
     return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 

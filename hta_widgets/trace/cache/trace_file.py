@@ -102,6 +102,7 @@ def _trace_header(trace: Trace) -> dict[str, Any]:
         "rank": trace.rank,
         "source": trace.source,
         "origin_ns": trace.origin_ns,
+        "base_ns": trace.base_ns,
         "metadata": trace.metadata,
         "notices": [[notice.words, list(notice.counts)] for notice in trace.notices],
         "labels": list(trace.events.labels),
@@ -137,6 +138,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
         origin_ns=header["origin_ns"],
         metadata=header["metadata"],
         notices=tuple(Notice(words, tuple(counts)) for words, counts in header["notices"]),
+        base_ns=header["base_ns"],
     )
     return LoadedTrace(trace, links)
 

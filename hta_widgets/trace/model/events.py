@@ -214,6 +214,9 @@ class Trace:
         Everything in the file but the events.
     notices : tuple of Notice
         What was dropped while loading.
+    base_ns : int or None
+        Zero of the times in the source, on the recording clock. None if the source was cut off
+        before it was recorded: then `origin_ns` counts from there.
     """
 
     rank: int
@@ -222,6 +225,7 @@ class Trace:
     origin_ns: int
     metadata: Mapping[str, object]
     notices: tuple[Notice, ...] = ()
+    base_ns: int | None = 0
 
     @property
     def resolution_ns(self) -> int:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.ranks.clock import origin_of
 from hta_widgets.trace.ranks.rank import Lacks, Rank
-
-
-class ClockOrigin(NamedTuple):
-    """Place of a rank's own times on the recording clock, and whether it has any."""
-
-    ns: int
-    has_events: bool
-
-
-def origin_of(rank: Rank) -> ClockOrigin:
-    """Origin of the rank's times."""
-    return ClockOrigin(rank.trace.origin_ns, len(rank.trace.events) > 0)
 
 
 def notices_of(rank: Rank) -> tuple[Notice, ...]:

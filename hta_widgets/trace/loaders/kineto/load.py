@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
@@ -12,6 +12,9 @@ from hta_widgets.trace.loaders.kineto.decode import decode_events
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Events, Trace
 from hta_widgets.trace.model.notices import Notice
+
+BASE_TIME: Final = "baseTimeNanoseconds"
+"""Where a file says from when its times count; behind the events, in most versions."""
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
@@ -43,19 +46,22 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
             del events  # free them before the next ones are decoded
     metadata = text.metadata()
     table, first_ns = builder.finish()
+    base = base_ns(metadata)
+    is_lost = text.truncated and BASE_TIME not in metadata
     return Trace(
         rank=rank,
         source=str(path),
         events=table,
-        origin_ns=first_ns + base_ns(metadata),
+        origin_ns=first_ns + base,
         metadata=metadata,
         notices=(*_truncation_notice(text, table), *builder.notices()),
+        base_ns=None if is_lost else base,
     )
 
 
 def base_ns(metadata: Mapping[str, Any]) -> int:
     """Zero of the file's own clock, in ns since the Unix epoch; 0 if it is not recorded."""
-    base = metadata.get("baseTimeNanoseconds", 0)
+    base = metadata.get(BASE_TIME, 0)
     return int(base) if isinstance(base, int) or str(base).isdigit() else 0
 
 

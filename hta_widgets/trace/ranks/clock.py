@@ -1,0 +1,85 @@
+"""The common clock of a job's ranks.
+
+A Kineto file counts its times from ``baseTimeNanoseconds``, which is written behind the events. A
+file that was cut off has lost it::
+
+    rank 0   |base ........ |first event            recorded
+    rank 1   ?    ........  |first event            cut off: takes the base of the other ranks
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.ranks.rank import Rank
+
+_BASE_OF_OTHERS: Final = Notice(
+    "the truncated file has lost the zero of its times (baseTimeNanoseconds); "
+    "that of the other ranks is used"
+)
+
+
+class ClockOrigin(NamedTuple):
+    """Place of a rank's own times on the recording clock.
+
+    Attributes
+    ----------
+    ns : int
+        Origin of the rank's times; counted from the base if that is lost.
+    has_events : bool
+    base_ns : int or None
+        Zero of the file's times; None if the file was cut off before it was recorded.
+    """
+
+    ns: int
+    has_events: bool
+    base_ns: int | None
+
+
+def origin_of(rank: Rank) -> ClockOrigin:
+    """Origin of the rank's times."""
+    trace = rank.trace
+    return ClockOrigin(trace.origin_ns, len(trace.events) > 0, trace.base_ns)
+
+
+class JobClock(NamedTuple):
+    """The clock on which the ranks of a job are aligned.
+
+    Attributes
+    ----------
+    origin_ns : int
+        First event of all ranks, on the recording clock.
+    lost_base_ns : int
+        Stands for the base of the ranks that have lost theirs.
+    """
+
+    origin_ns: int
+    lost_base_ns: int
+
+    @classmethod
+    def of(cls, origins: Iterable[ClockOrigin]) -> JobClock:
+        """Clock of all ranks; a lost base is the one that most others have, 0 if none has any."""
+        with_events = [each for each in origins if each.has_events]
+        bases = Counter(each.base_ns for each in with_events if each.base_ns is not None)
+        lost = max(bases, key=lambda base: (bases[base], -base), default=0)
+        return cls(min((_place_ns(each, lost) for each in with_events), default=0), lost)
+
+    def offset_of(self, origin: ClockOrigin) -> int:
+        """Time (ns) to add to a rank's own times to align it with the others."""
+        return _place_ns(origin, self.lost_base_ns) - self.origin_ns
+
+    def offset_ns(self, trace: Trace) -> int:
+        """Time (ns) to add to a trace's own times to align it with the others."""
+        return self.offset_of(ClockOrigin(trace.origin_ns, len(trace.events) > 0, trace.base_ns))
+
+    def notices(self, origin: ClockOrigin) -> tuple[Notice, ...]:
+        """Notice on a rank that is aligned by the base of the others."""
+        return (_BASE_OF_OTHERS,) if origin.base_ns is None and self.lost_base_ns else ()
+
+
+def _place_ns(origin: ClockOrigin, lost_base_ns: int) -> int:
+    return origin.ns + (lost_base_ns if origin.base_ns is None else 0)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
 
 try:
     from isal import isal_zlib as zlib
@@ -34,16 +35,17 @@ BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
 _RELEARN_BYTES = 1 << 22
+_OPENING_BYTES = 1 << 10
+"""An event that does not start like one within this much text teaches no separator."""
+
 _HEAD_BYTES = 1 << 16
 _END_BYTES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_FIRST_EVENT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:)')
+_FIRST_EVENT = re.compile(rb'\s*(\{\s*"[^"\\]{0,64}"\s*:)')
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
-# The last string may be cut off: the brackets in it still belong to it.
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]')
 _WHITE = b" \t\r\n"
 
 
@@ -78,13 +80,15 @@ class EventText:
         """Yield pieces of whole events."""
         with self.path.open("rb") as file:
             blocks = self._inflated(file)
-            text = self._read_head(blocks)
+            pending = _PendingText(self._read_head(blocks))
             for block in blocks:
-                text += block
-                whole, text = self._cut(text)
+                if not pending.add(block):
+                    continue
+                whole, rest = self._cut(pending.text)
                 if whole:
                     yield whole
-            yield from self._finish(text)
+                    pending = _PendingText(rest)
+            yield from self._finish(pending.text)
 
     def header(self) -> dict[str, Any]:
         """Metadata before the events, without reading them."""
@@ -156,23 +160,32 @@ class EventText:
 
     def _read_head(self, blocks: Iterator[bytes]) -> bytes:
         """Read up to the first event; return the text that was read beyond it."""
-        text = b""
+        pending = _PendingText()
         for block in blocks:
-            text = (text + block).removeprefix(_BYTE_ORDER_MARK)
-            start = self._events_start(text)
-            if start is not None and self._learn_separator(text[start:]):
+            if pending.add(block) and self._is_head(pending.text):
                 break
+        text = pending.text.removeprefix(_BYTE_ORDER_MARK)
         start = self._events_start(text)
         if start is None:
             raise TraceFormatError(self._no_events_message(text))
+        self._learn_separator(text[start:])
         self.head = text[:start]
         return text[start:]
 
+    def _is_head(self, text: bytes) -> bool:
+        """Whether the text reaches into the first event, or to the end of an empty list."""
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+        start = self._events_start(text)
+        return start is not None and self._learn_separator(text[start:])
+
     def _learn_separator(self, text: bytes) -> bool:
+        """Learn how events start; False if more text may tell."""
         first = _FIRST_EVENT.match(text)
         if first:
             self.separator = first[1]
-        return first is not None or text.lstrip(_WHITE).startswith(b"]")
+            return True
+        rest = text.lstrip(_WHITE)
+        return len(rest) > _OPENING_BYTES or rest.startswith(b"]")
 
     def _events_start(self, text: bytes) -> int | None:
         opening = text.lstrip(_WHITE)[:1]
@@ -205,9 +218,11 @@ class EventText:
         """Position of the last event that follows another one; 0 if there is none."""
         cut = text.rfind(self.separator)
         while cut > 0:
-            before = text[max(0, cut - 256) : cut].rstrip(_WHITE)
-            if before.endswith(b",") and before[:-1].rstrip(_WHITE).endswith(b"}"):
-                return cut
+            comma = length_without(text, cut, _WHITE) - 1
+            if text[max(comma, 0) : comma + 1] == b",":
+                brace = length_without(text, comma, _WHITE) - 1
+                if text[max(brace, 0) : brace + 1] == b"}":
+                    return cut
             cut = text.rfind(self.separator, 0, cut)
         return 0
 
@@ -239,6 +254,32 @@ class EventText:
         )
 
 
+class _PendingText:
+    """Text that has been read and not yet been cut.
+
+    It is looked at again only when it has doubled, so that the time is bounded by its length
+    however long a run of blanks or a string in it is.
+    """
+
+    def __init__(self, text: bytes = b"") -> None:
+        self._parts = [text]
+        self._size = len(text)
+        self._due_size = 0
+
+    def add(self, block: bytes) -> bool:
+        """Add a block; return whether the text should be looked at again."""
+        self._parts.append(block)
+        self._size += len(block)
+        return self._size >= self._due_size
+
+    @property
+    def text(self) -> bytes:
+        """All of the text."""
+        self._parts = [b"".join(self._parts)]
+        self._due_size = 2 * self._size
+        return self._parts[0]
+
+
 def _is_gzip(file: IO[bytes]) -> bool:
     """Whether the file starts with gzip's magic bytes; the position is restored."""
     first = file.read(len(_GZIP_MAGIC))
@@ -248,22 +289,10 @@ def _is_gzip(file: IO[bytes]) -> bool:
 
 def _end_of_list(text: bytes) -> int | None:
     """Position of the bracket that closes the list of events, which was opened earlier."""
-    end = _closing_bracket(text, depth=1)
+    end = closing_bracket(text, depth=1)
     return None if end is None else end - 1
 
 
 def _end_of_first_object(text: bytes) -> int:
     """Position after the first complete object; 0 if it is truncated."""
-    return _closing_bracket(text, depth=0) or 0
-
-
-def _closing_bracket(text: bytes, depth: int) -> int | None:
-    """Position after the bracket that brings the depth back to 0."""
-    for token in _STRING_OR_BRACKET.finditer(text):
-        if token[0] in (b"[", b"{"):
-            depth += 1
-        elif token[0] in (b"]", b"}"):
-            depth -= 1
-            if depth == 0:
-                return token.end()
-    return None
+    return closing_bracket(text, depth=0) or 0

@@ -1,25 +1,18 @@
-"""Decode pieces of event text into typed records, and repair what is not quite JSON.
-
-Real traces contain what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
-single backslashes. Only the pieces that need it are repaired; an event that cannot be repaired is
-left out and counted.
-"""
+"""Decode pieces of event text into typed records; pieces that are not quite JSON are repaired."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from hta_widgets.trace.loaders.columns import ABSENT
+from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, repair
 
 MISSING_TEXT = msgspec.Raw(b"")
 NAN = float("nan")
-Decoded = TypeVar("Decoded")
 
 
 class Args(
@@ -149,12 +142,6 @@ _LIST_OF_FIELDS = msgspec.json.Decoder(list[Fields])
 _FIELDS = msgspec.json.Decoder(Fields)
 _COUNTED_EVENTS = msgspec.json.Decoder(list[CountedEvent])
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:NaN|nan|Infinity|inf)(?=\s*[,}\]])")
-_CONTROL = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-
 
 def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
     """Decode events separated by commas.
@@ -174,11 +161,11 @@ def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
         Events that could not be decoded even after repair.
     """
     whole = b"[%b]" % text
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         return _USUAL_PHASE_EVENTS.decode(whole), 0
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         return _ANY_PHASE_EVENTS.decode(whole), 0
-    return _repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT)
+    return repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT)
 
 
 def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
@@ -189,67 +176,13 @@ def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
     try:
         text.decode()
         return _LIST_OF_FIELDS.decode(b"[" + text + b"]"), 0
-    except _UNREADABLE:
-        return _repair(text, separator, _LIST_OF_FIELDS, _FIELDS)
+    except UNREADABLE:
+        return repair(text, separator, _LIST_OF_FIELDS, _FIELDS)
 
 
 def decode_counters(text: bytes) -> list[CountedEvent]:
     """Decode the same text again with all arguments; empty when the text needs repair."""
     try:
         return _COUNTED_EVENTS.decode(b"[" + text + b"]")
-    except _UNREADABLE:
+    except UNREADABLE:
         return []
-
-
-def _repair(
-    text: bytes,
-    separator: bytes,
-    several: msgspec.json.Decoder[list[Decoded]],
-    one: msgspec.json.Decoder[Decoded],
-) -> tuple[list[Decoded], int]:
-    clean = _NOT_A_NUMBER.sub(r"\1null", text.decode("utf-8", "replace").translate(_CONTROL))
-    encoded = clean.encode("utf-8", "replace")
-    try:
-        return several.decode(b"[" + encoded + b"]"), 0
-    except _UNREADABLE:
-        events = [_repair_event(piece, one) for piece in _split_events(encoded, separator)]
-        whole = [event for event in events if event is not None]
-        return whole, len(events) - len(whole)
-
-
-def _split_events(text: bytes, separator: bytes) -> Iterator[bytes]:
-    """Split the text between events."""
-    between = re.compile(rb"\}\s*,\s*(?=" + re.escape(separator) + rb")")
-    start = 0
-    for found in between.finditer(text):
-        yield text[start : found.start() + 1]
-        start = found.end()
-    yield text[start:]
-
-
-def _repair_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
-    try:
-        return one.decode(piece)
-    except _UNREADABLE:
-        text = _TRAILING_COMMA.sub(
-            r"\1", _BAD_ESCAPE.sub(r"\\\\", piece.decode("utf-8", "replace"))
-        )
-    try:
-        fields = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return _event_from(fields, one) if isinstance(fields, dict) else None
-
-
-def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
-    """Build the record from fields of any type."""
-    for key in ("ph", "cat", "name"):
-        if not isinstance(fields.get(key), str | None):
-            fields[key] = str(fields[key])
-    if not isinstance(fields.get("args"), dict | None):
-        del fields["args"]
-    try:
-        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-        return one.decode(text)
-    except (*_UNREADABLE, ValueError):
-        return None

@@ -210,7 +210,7 @@ class EventText:
 
     def _relearn_separator(self, text: bytes) -> None:
         """Learn another separator, as the first event was not written like the others."""
-        found = _NEXT_EVENT.findall(text, len(text) - BLOCK_BYTES)
+        found = _NEXT_EVENT.findall(text, max(0, len(text) - BLOCK_BYTES))
         if found:
             self.separator = found[-1]
 
@@ -229,9 +229,13 @@ class EventText:
     def _finish(self, text: bytes) -> Iterator[bytes]:
         """Yield the last events and keep the text after them as `tail`."""
         whole, text = self._cut(text)
+        end = _end_of_list(text)
+        if end is None and not self.gap:  # no event but the first starts as it does
+            self._relearn_separator(text)
+            whole, text = self._cut(text)
+            end = _end_of_list(text)
         if whole:
             yield whole
-        end = _end_of_list(text)
         if end is None:
             self.truncated = True
             end = _end_of_first_object(text)

@@ -205,7 +205,7 @@ def test_earlier_sample_with_more_ranks_is_replaced(tmp_path: Path) -> None:
 
 
 def test_arguments_out_of_range(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="ranks=0 is not possible"):
+    with pytest.raises(ParameterError, match="ranks must be 1 or more, got 0"):
         write_sample(tmp_path, ranks=0)
 
 

@@ -23,9 +23,9 @@ test.each([
   ["0.855", RATIO, 0.855],
   ["1.2", RATIO, "at most 1"],
   ["-1", RATIO, "at least 0"],
-  ["", RATIO, "a number is needed"],
-  ["ten", COUNT, "a number is needed"],
-  ["2.5", COUNT, "a whole number is needed"],
+  ["", RATIO, "enter a number"],
+  ["ten", COUNT, "enter a number"],
+  ["2.5", COUNT, "enter a whole number"],
   ["500", COUNT, 500],
 ])("typing %j", (text, bounds, expected) => {
   expect(parse(text, bounds)).toBe(expected);

@@ -219,7 +219,7 @@ test("many notices are folded", () => {
   ]);
 });
 
-test("slow answers are announced, and a kernel that has gone too", async () => {
+test("slow answers are announced, and so is a kernel that has stopped", async () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
   const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
@@ -229,11 +229,11 @@ test("slow answers are announced, and a kernel that has gone too", async () => {
   vi.advanceTimersByTime(300);
   expect(text(el, "status")).toBe("Computing…");
   vi.advanceTimersByTime(30_000);
-  expect(text(el, "status")).toContain("No answer");
+  expect(text(el, "status")).toContain("not responding");
   model.answer({ rev: 1 });
   expect(text(el, "status")).toBe("");
   model.emit("comm_live_update");
-  expect(text(el, "status")).toContain("gone");
+  expect(text(el, "status")).toContain("stopped");
   vi.useRealTimers();
 });
 

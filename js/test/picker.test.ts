@@ -18,7 +18,7 @@ test("None empties the ticks, but picks nothing until one is ticked", () => {
   const { picker, ticks, button } = open(8);
   button("None").click();
   expect(ticks.some(({ checked }) => checked)).toBe(false);
-  expect(picker.popover.textContent).toContain("tick at least one rank");
+  expect(picker.popover.textContent).toContain("select at least one rank");
   expect(picker.onPick).not.toHaveBeenCalled();
   ticks[5]?.click();
   expect(picker.onPick).toHaveBeenCalledWith([5]);

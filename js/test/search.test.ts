@@ -100,7 +100,7 @@ test("the text as typed can be picked where any text will do", () => {
   const strict = open();
   strict.type("conv");
   expect(strict.shown()).toEqual([]);
-  expect(strict.popover.textContent).toContain("Nothing found");
+  expect(strict.popover.textContent).toContain("No matches");
   strict.press("Enter");
   expect(strict.pick).not.toHaveBeenCalled();
   const free = open(true);
@@ -115,7 +115,7 @@ test("of very many the first are shown, and how many more there are", () => {
   const { type, shown, popover } = open(false, many);
   type("op");
   expect(shown()).toHaveLength(100);
-  expect(popover.textContent).toContain("1,400 more: type to find them");
+  expect(popover.textContent).toContain("1,400 more; type to search");
 });
 
 test("names from a trace are text", () => {

@@ -64,7 +64,7 @@ def columns_job(
 
 
 def busy_rank(seed: int, kernels: int, communication: float = 0.1) -> list[np.ndarray]:
-    """Columns of a rank with so many kernels on a computation and a communication stream."""
+    """Columns of a rank with this many kernels on a computation and a communication stream."""
     random = np.random.default_rng(seed)
     gap, duration = random.integers(0, 2000, (2, kernels))
     communicates = random.random(kernels) < communication

@@ -110,12 +110,13 @@ def test_finding_and_notices(before, after):
     result = compare(before, after)
     assert (result.first, result.second, result.unit) == ("before", "after", "")
     assert result.finding == (
-        "after takes 61.3 % longer than before: 100 µs instead of 62 µs from first to last GPU "
-        "work; of the kernels, gemm<(int)4> adds most, 30 µs, and gone saves most, 5 µs."
+        "after takes 61.3 % longer than before: 100 µs instead of 62 µs, from the first to the "
+        "last GPU operation. Largest increase: gemm<(int)4> (+30 µs); largest decrease: gone "
+        "(−5 µs)."
     )
     assert "takes 38 % less time than after: 62 µs" in compare(after, before).finding
     assert result.notices[0] == (
-        "before: 1 rank with no ProfilerSteps and 62 µs from first to last GPU work"
+        "before: 1 rank with no ProfilerSteps and 62 µs from the first to the last GPU operation"
     )
     assert any(notice.startswith("after: 3 of 3 GPU operations") for notice in result.notices)
 
@@ -123,8 +124,8 @@ def test_finding_and_notices(before, after):
 def test_a_job_with_itself(before):
     result = compare(before, before)
     assert result.finding == (
-        "before (second) takes as long as before (first): 62 µs instead of 62 µs from first to "
-        "last GPU work."
+        "before (second) takes as long as before (first): 62 µs instead of 62 µs, from the first "
+        "to the last GPU operation."
     )
     assert result.only_in_one.empty
     assert not result.kernels["delta_total_ns"].any()
@@ -140,7 +141,7 @@ def test_ranks_are_averaged(tmp_path):
     assert compare(one, two, ranks=[0], per="job").kernels["delta_count"].tolist() == [0]
     assert "per rank" in compare(one, two).finding
     assert (
-        "two: 2 ranks with no ProfilerSteps and 10 µs from first to last GPU work each"
+        "two: 2 ranks with no ProfilerSteps and 10 µs from the first to the last GPU operation each"
         in compare(one, two).notices
     )
 
@@ -161,7 +162,7 @@ def test_per_step(jobs_of_unequal_length):
     assert not steps_differ(short, short)
     whole = compare(short, long)
     assert whole.kernels["delta_total_ns"].tolist() == [100_000]
-    assert any("per_step=True compares them step by step" in each for each in whole.notices)
+    assert any("per_step=True compares them per step" in each for each in whole.notices)
     stepwise = compare(short, long, per_step=True)
     assert stepwise.kernels["total_second_ns"].tolist() == [50_000]
     assert stepwise.kernels["delta_total_ns"].tolist() == [0]
@@ -173,9 +174,9 @@ def test_per_step(jobs_of_unequal_length):
 
 
 def test_refusals(before, after, jobs_of_unequal_length):
-    with pytest.raises(ParameterError, match=r"per_step needs ProfilerSteps .* before lacks them"):
+    with pytest.raises(ParameterError, match=r"per_step=True needs .* missing in before;"):
         compare(before, jobs_of_unequal_length[0], per_step=True)
-    with pytest.raises(ParameterError, match="per is 'step'; it is one of 'rank', 'job'"):
+    with pytest.raises(ParameterError, match="per must be one of 'rank', 'job', got 'step'"):
         compare(before, after, per="step")
     with pytest.raises(UnknownRankError):
         compare(before, after, ranks=[1])
@@ -240,7 +241,7 @@ def test_where_a_format_holds_no_kernels(tmp_path, before):
 def test_without_gpu_work(tmp_path, before):
     idle = opened(tmp_path, [call(0, 5, 1)], name="idle")
     result = compare(before, idle)
-    assert result.finding == "No GPU work was recorded in idle: there is nothing to compare."
+    assert result.finding == "There is no GPU work in idle, so there is nothing to compare."
     assert set(result.kernels["in"]) == {"first"}
 
 

@@ -53,8 +53,8 @@ def test_in_order_of_the_launches(tmp_path):
         )
     ]
     assert result.finding == (
-        "2 kernels on rank 0 have 2 counters; 1 of them were launched by 1 top-level operators, "
-        "most by aten::linear (1)."
+        "The profiler measured 2 counters for 2 kernels on rank 0; 1 top-level operator launched 1 "
+        "of these, aten::linear the most (1)."
     )
 
 
@@ -88,10 +88,10 @@ def test_where_the_counts_differ_the_counters_stay(tmp_path):
     assert result.ranges["inst"].tolist() == [1, 2]
     assert operators(result) == [(None, None, [])] * 2
     assert result.notices[-1] == (
-        "rank 0: 2 measured kernels and 1 kernel launches cannot be paired by their order; these "
-        "kernels have no operators"
+        "rank 0: no operators for 2 measured kernels, which cannot be matched by order to 1 kernel "
+        "launch"
     )
-    assert "no operator is known" in result.finding
+    assert "no kernel could be matched" in result.finding
 
 
 def test_the_step_filter_goes_by_the_launch(tmp_path):
@@ -106,7 +106,7 @@ def test_the_step_filter_goes_by_the_launch(tmp_path):
 def test_without_counters(tmp_path):
     job = open_job(tmp_path, [[host(0, 1, "op")], [call(0, 1, 1), measured(5, inst=1)]])
     result = cupti_counters(job, [0])
-    assert "no events cuda_profiler_range" in result.finding
+    assert "no cuda_profiler_range events" in result.finding
     assert result.ranges.empty
     assert result.operators.empty
     assert {"rank", "op_stack"} <= set(result.ranges.columns)

@@ -160,7 +160,7 @@ def test_numbers_of_events_are_those_of_the_seed():
 
 
 def job_of(number, kind=Kind.KERNEL):
-    """A job of so many kernels, which last 1, 2, 3 ... µs."""
+    """A job of a number of kernels, which last 1, 2, 3 ... µs."""
     blocks = EventBlocks()
     duration_ns = 1000 * np.arange(1, number + 1)
     blocks.add(kind, np.cumsum(duration_ns), duration_ns, ["work"] * number, device=0, stream=7)
@@ -187,11 +187,11 @@ def test_too_few_events_are_undefined_and_said():
 
 def test_the_finding_names_the_heaviest_tail():
     assert duration_tails(job_of(100), percent=1).finding == (
-        "The heaviest tail is that of the kernels: the longest 1 % (1 of 100) takes 1.98 % of "
-        "their time, 100 µs each on average; the longest takes 100 µs."
+        "Kernels have the heaviest tail: the longest 1 % (1 of 100) took 1.98 % of their total "
+        "time, 100 µs on average and 100 µs at most."
     )
     assert duration_tails(job_of(9), percent=10).finding == (
-        "No category has the 10 events of which 10 % is at least one."
+        "No category has the 10 events needed for 10 % to be at least one event."
     )
 
 
@@ -223,8 +223,8 @@ def test_nested_driver_calls_are_said(tmp_path):
     assert table.loc[(0, "driver"), ["total_ns", "not_nested_ns"]].tolist() == [19_000, 14_000]
     assert table.loc[(0, "runtime"), ["total_ns", "not_nested_ns"]].tolist() == [10_000, 10_000]
     assert result.notices[-1] == (
-        "1 of 3 driver calls run inside a runtime call: all shares count their time twice, "
-        "not_nested_ns does not"
+        "1 of 3 driver calls ran inside a runtime call, so total_ns and all shares count their "
+        "time twice; not_nested_ns does not"
     )
 
 
@@ -241,7 +241,8 @@ def test_the_step_filter_applies(tmp_path):
 def test_nothing_recorded(tmp_path):
     result = duration_tails(open_job(tmp_path, [[host(0, 1, "op")]]))
     assert len(result.categories) == len(result.tails) == len(result.curves) == 0
-    assert result.finding == "No kernels, copies or calls of the CPU were recorded on these ranks."
+    expected = "No GPU operations or CUDA API calls were recorded on the selected ranks."
+    assert result.finding == expected
 
 
 def test_results_do_not_share_their_tables():
@@ -253,7 +254,7 @@ def test_results_do_not_share_their_tables():
 
 @pytest.mark.parametrize("percent", [0, 0.04, 100.06, -1, math.nan, math.inf])
 def test_percentages_out_of_range(percent):
-    with pytest.raises(ParameterError, match=r"from 0\.1 to 100"):
+    with pytest.raises(ParameterError, match=r"between 0\.1 and 100"):
         duration_tails(job_of(3), percent=percent)
 
 

@@ -161,8 +161,8 @@ def test_work_without_a_launch_in_the_trace_is_never_host_wait(tmp_path):
     job = open_job(tmp_path, [events, []])
     assert causes(job) == {(7, "kernel_wait"): 10, (7, "other"): 70}
     assert idle_time(job).notices[-1] == (
-        "rank 0: 2 of 2 idle intervals of streams end with an operation whose launch is not in the "
-        "trace; they count as kernel_wait or other by length, never as host_wait"
+        "rank 0: no launch in the trace for the operation that ends 2 of 2 idle intervals on "
+        "streams; they are classified by length as kernel_wait or other, never as host_wait"
     )
 
 
@@ -204,7 +204,8 @@ def test_some_streams(tmp_path):
     assert idle_time(job, streams=[0]).streams["stream"].tolist() == [0, 0, 0]
     nothing = idle_time(job, streams=[3])
     assert nothing.streams.empty
-    assert nothing.finding == "No rank has work on stream 3."
+    assert nothing.finding == "No selected rank has GPU work on stream 3."
+    assert idle_time(job, streams=[5, 3]).finding.endswith("GPU work on streams 3, 5.")
     assert len(nothing.devices) == 3
 
 
@@ -215,7 +216,7 @@ def test_ranks_without_gpu_work_have_no_rows(tmp_path):
     nothing = idle_time(job, [0])
     assert nothing.streams.empty
     assert nothing.devices.empty
-    assert nothing.finding == "No GPU work was recorded on these ranks."
+    assert nothing.finding == "No GPU work was recorded on the selected ranks."
 
 
 def test_arguments(tmp_path):
@@ -223,7 +224,7 @@ def test_arguments(tmp_path):
     with pytest.raises(UnknownRankError):
         idle_time(job, [3])
     for delay in (-1, math.nan, math.inf):
-        with pytest.raises(ParameterError, match="consecutive_kernel_delay is"):
+        with pytest.raises(ParameterError, match="consecutive_kernel_delay must be"):
             idle_time(job, consecutive_kernel_delay=delay)
 
 
@@ -238,13 +239,13 @@ def test_findings(tmp_path):
     late = [kernel(0, 10), call(12, 1, 1), kernel(20, 10, correlation=1), kernel(35, 5)]
     job = open_job(tmp_path, [late, [kernel(0, 10), kernel(50, 10)], [kernel(0, 2)]])
     assert idle_time(job, [0]).finding == (
-        "The GPU of rank 0 is idle 37.5 % of the time (15 µs of 40 µs): 66.7 % of it because the "
-        "host was late, 33.3 % between consecutive kernels, 0 % for other causes."
+        "The GPU of rank 0 is idle 37.5 % of the time (15 µs of 40 µs): 66.7 % host wait, 33.3 % "
+        "kernel wait, 0 % other."
     )
     assert idle_time(job, [0, 1]).finding.startswith(
         "The 2 GPUs are idle 55 % of the time (55 µs of 100 µs)"
     )
-    assert idle_time(job, [2]).finding == "The GPU of rank 2 is never idle in 2 µs."
+    assert idle_time(job, [2]).finding == "The GPU of rank 2 is never idle over 2 µs."
 
 
 @pytest.mark.parametrize("long_us", [10, 10_000_000])

@@ -132,9 +132,9 @@ def test_one_pass_names_the_fewest_that_reach_the_ratio(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"duration_ratio": 1.1}, "share of time between 0 and 1"),
-        ({"duration_ratio": -0.1}, "share of time"),
-        ({"num_kernels": -1}, "0 or more"),
+        ({"duration_ratio": 1.1}, r"duration_ratio must be between 0 and 1, got 1\.1"),
+        ({"duration_ratio": -0.1}, r"got -0\.1"),
+        ({"num_kernels": -1}, "num_kernels must be 0 or more, got -1"),
     ],
 )
 def test_wrong_parameters(tmp_path, arguments, words):
@@ -147,7 +147,7 @@ def test_findings(tmp_path):
     events = [kernel(0, 30, name="void gemm<1>(int)"), kernel(40, 10, name="ncclDevKernel_X")]
     job = open_job(tmp_path, [events, []])
     assert kernel_breakdown(job).finding == (
-        "75 % of the busy time is COMPUTATION; the kernel that takes longest, gemm<1> "
-        "(COMPUTATION), has 75 % of all kernel time: 30 µs in 1 launches."
+        "COMPUTATION takes 75 % of the busy time. The top kernel, gemm<1> (COMPUTATION), takes "
+        "75 % of the kernel time: 30 µs in 1 launch."
     )
-    assert kernel_breakdown(job, [1]).finding == "No kernels were recorded on these ranks."
+    assert kernel_breakdown(job, [1]).finding == "No kernels were recorded on the selected ranks."

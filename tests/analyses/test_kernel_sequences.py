@@ -170,19 +170,21 @@ def test_words(tmp_path):
     events = [host(0, 5, "aten::add"), *launched(1, 1, 20, name="void relu_kernel<int>(int)")]
     job = open_job(tmp_path, [events, []])
     assert kernel_sequences(job, operator_name="aten::add", min_pattern_len=1).finding == (
-        "The 1 occurrence of aten::add on rank 0 launches 1 sequence; the most frequent, "
-        "relu_kernel, occurs once and takes 1 µs of GPU time, 5 µs of CPU time."
+        "The 1 occurrence of aten::add on rank 0 launched 1 sequence; the most frequent one, "
+        "relu_kernel, occurs once and takes 1 µs of GPU time and 5 µs of CPU time."
     )
     short = kernel_sequences(job, operator_name="aten::add")
     assert short.finding == (
-        "None of the 1 occurrence of aten::add on rank 0 launches 3 GPU operations or more."
+        "The 1 occurrence of aten::add on rank 0 launched no sequence of at least 3 GPU operations."
     )
-    assert any(note.startswith("1 of 1 occurrences launch fewer") for note in short.notices)
+    assert short.notices[-1] == (
+        "sequences of fewer than 3 GPU operations are left out (1 of 1 occurrence)"
+    )
     missing = kernel_sequences(job, operator_name="ATEN::ADD")
-    assert missing.finding == "No call on rank 0 is named ATEN::ADD; there is aten::add."
+    assert missing.finding == "No call on rank 0 matches ATEN::ADD; similar names: aten::add."
     assert list(missing.patterns.columns) == list(short.patterns.columns)
     nothing = kernel_sequences(job, 1, operator_name="aten::add")
-    assert nothing.finding == "No call on rank 1 is named aten::add."
+    assert nothing.finding == "No call on rank 1 matches aten::add."
     assert operators_by_gpu_time(job, 1).empty
     assert suggested_operator(job, 1) == "aten::linear"
 
@@ -204,7 +206,7 @@ def test_parameters(tmp_path):
     job = open_job(tmp_path, [[host(0, 1, "op")]])
     with pytest.raises(ParameterError, match="operator_name is empty"):
         kernel_sequences(job, operator_name="")
-    with pytest.raises(ParameterError, match="min_pattern_len is -1"):
+    with pytest.raises(ParameterError, match="min_pattern_len must be 0 or more, got -1"):
         kernel_sequences(job, operator_name="op", min_pattern_len=-1)
     with pytest.raises(UnknownRankError, match="its ranks are 0"):
         kernel_sequences(job, 3, operator_name="op")

@@ -37,7 +37,7 @@ def of_kernels(drawn):
 
 
 def is_before(first, second, events):
-    """Tell which of two launches is earlier; of those that start at once, that of the file."""
+    """Sort key of launches: by start, then by position in the file."""
     places = [
         next(place for place, event in enumerate(events) if event is each.call)
         for each in (first, second)
@@ -143,8 +143,8 @@ def test_a_long_kernel_over_several_launches(tmp_path):
     result = launch_overlap(open_job(tmp_path, [events]))
     assert rows(result.threads) == [(0, 100, 100, 5, 3, 60.0, 38_000, 19_000, 19_000)]
     assert result.finding == (
-        "On rank 0, 60 % of 5 launches are made before an earlier kernel has ended; 50 % of the "
-        "launch time passes with no kernel running (19 µs of 38 µs)."
+        "On rank 0, 60 % of 5 launches started before an earlier kernel had ended; 50 % of the "
+        "launch time was exposed, with no kernel running (19 µs of 38 µs)."
     )
 
 
@@ -266,7 +266,7 @@ def test_a_recipe_folder_has_nothing_of_it():
     job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
     job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
     result = launch_overlap(job)
-    assert result.finding == "No launch of a kernel was recorded on these ranks."
+    assert result.finding == "No kernel launches were recorded on the selected ranks."
     assert len(result.threads) == len(result.launch_apis) == len(result.apis_by_kernel) == 0
     assert math.isnan(result.ranks["overlapping_percent"].item())
     assert any("has no kernels" in notice for notice in result.notices)
@@ -277,8 +277,8 @@ def test_kernels_without_a_launch_are_said(tmp_path):
     result = launch_overlap(open_job(tmp_path, [events]))
     assert rows(result.threads) == [(0, 100, 100, 1, 0, 0.0, 4_000, 3_000, 1_000)]
     assert result.notices[-1] == (
-        "2 of 3 kernels have no launch in the trace: they hide launch time, but no launch API "
-        "counts them"
+        "no launch in the trace for 2 of 3 kernels; they hide launch time but belong to no launch "
+        "API"
     )
 
 
@@ -288,8 +288,9 @@ def test_several_ranks(tmp_path):
     job = open_job(tmp_path, [first, second])
     result = launch_overlap(job)
     assert result.finding == (
-        "On 2 ranks, 0 % of 2 launches are made before an earlier kernel has ended; 91.7 % of the "
-        "launch time passes with no kernel running (11 µs of 12 µs); most of it on rank 1: 7 µs."
+        "On 2 ranks, 0 % of 2 launches started before an earlier kernel had ended; 91.7 % of the "
+        "launch time was exposed, with no kernel running (11 µs of 12 µs), most of it on rank 1 "
+        "(7 µs)."
     )
     assert launch_overlap(job, [1]).ranks["rank"].tolist() == [1]
     with pytest.raises(UnknownRankError):

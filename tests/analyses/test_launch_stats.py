@@ -274,8 +274,8 @@ def test_operations_without_a_launch_are_said(tmp_path):
     job = open_job(tmp_path, [[kernel(0, 1), kernel(5, 1, correlation=9)]])
     result = launch_stats(job)
     assert result.ranks["without_launch"].tolist() == [2]
-    assert result.notices[-1].startswith("2 GPU operations whose launch is not in the trace")
-    assert result.finding == "No launch of GPU work was recorded on these ranks."
+    assert result.notices[-1].startswith("no launch in the trace for 2 of 2 GPU operations;")
+    assert result.finding == "No launches of GPU work were recorded on the selected ranks."
     assert result.launches[0].empty
     assert result.worst.empty
 
@@ -293,13 +293,13 @@ def test_arguments(tmp_path):
     job = open_job(tmp_path, [[kernel(0, 1)]])
     with pytest.raises(UnknownRankError):
         launch_stats(job, [3])
-    with pytest.raises(ParameterError, match="runtime_cutoff is -1"):
+    with pytest.raises(ParameterError, match=r"runtime_cutoff must be .*, got -1"):
         launch_stats(job, runtime_cutoff=-1)
-    with pytest.raises(ParameterError, match="launch_delay_cutoff is nan"):
+    with pytest.raises(ParameterError, match=r"launch_delay_cutoff must be .*, got nan"):
         launch_stats(job, launch_delay_cutoff=math.nan)
-    with pytest.raises(ParameterError, match="worst_by is 'luck'"):
+    with pytest.raises(ParameterError, match=r"worst_by must be one of .*, got 'luck'"):
         launch_stats(job, worst_by="luck")
-    with pytest.raises(ParameterError, match="num_worst is -1"):
+    with pytest.raises(ParameterError, match="num_worst must be 0 or more, got -1"):
         launch_stats(job, num_worst=-1)
 
 
@@ -308,7 +308,8 @@ def test_findings(tmp_path):
     first += [kernel(290, 70, correlation=2)]
     job = open_job(tmp_path, [first, [call(0, 9, 1), kernel(10, 10, correlation=1)]])
     assert launch_stats(job, [0]).finding == (
-        "On rank 0, 2 calls launch 2 operations; 1 (50 %) of these are shorter than their call, "
-        "1 (50 %) start more than 100 µs after it; 1 call lasts longer than 50 µs."
+        "On rank 0, 2 calls launched 2 operations: 1 (50 %) shorter than the launch call, 1 (50 %) "
+        "with a launch delay above 100 µs. 1 call took longer than 50 µs."
     )
-    assert launch_stats(job).finding.startswith("On 2 ranks, 3 calls launch 3 operations; 1 (33.3")
+    assert launch_stats(job).finding.startswith("On 2 ranks, 3 calls launched 3 operations: 1 (33.")
+    assert "1 call launched 1 operation:" in launch_stats(job, [1]).finding

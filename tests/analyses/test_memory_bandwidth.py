@@ -63,8 +63,9 @@ def test_without_bytes_as_well_it_adds_nothing_and_is_counted(tmp_path):
     result = memory_bandwidth(opened(tmp_path, copy(0, 4, 1.0), copy(1, 2)))
     assert [value for _, value in values(result)] == [1, 1, 1, 0]
     assert result.transfers["without_bandwidth"].tolist() == [1]
-    expected = "1 of 2 copies and fills say neither bandwidth nor bytes; they add 0 GB/s"
-    assert result.notices[-1] == expected
+    assert result.notices[-1] == (
+        "no bandwidth or size recorded for 1 of 2 copies and memsets; they count as 0 GB/s"
+    )
 
 
 def test_a_duration_of_zero_counts_as_a_microsecond(tmp_path):
@@ -101,22 +102,23 @@ def test_kinds(name, kind):
 def test_kernels_that_copy_are_transfers(tmp_path):
     result = memory_bandwidth(opened(tmp_path, kernel(0, 2, name="__amd_rocclr_copyBuffer")))
     assert result.transfers["name"].tolist() == ["Memcpy Unknown"]
-    expected = "1 copies and fills ran; the trace does not say how much they moved."
-    assert result.finding == expected
+    assert result.finding == "The trace has 1 copy or memset but no transfer sizes."
 
 
 @pytest.mark.parametrize("event", [host(0, 1, "op"), kernel(0, 1)])
 def test_nothing_to_add_up(tmp_path, event):
     result = memory_bandwidth(opened(tmp_path, event))
-    assert result.finding == "No copies or fills were recorded on these ranks."
+    assert result.finding == "No copies or memsets were recorded on the selected ranks."
     assert result.transfers.empty
     assert list(result.changes[0].columns[:3]) == ["name", "time_ns", "bandwidth_gb_per_s"]
 
 
 def test_finding(tmp_path):
     job = opened(tmp_path, copy(0, 4, bytes=8_000_000), copy(9, 1, bytes=2_000_000, name="Memset"))
-    expected = "2 copies and fills moved 10 MB, 80 % of it as Memcpy HtoD: 4 µs at 2,000 GB/s "
-    assert memory_bandwidth(job).finding == f"{expected}on average, at most 2,000 GB/s."
+    assert memory_bandwidth(job).finding == (
+        "2 copies and memsets moved 10 MB, 80 % of it as Memcpy HtoD, which was active for 4 µs at "
+        "2,000 GB/s on average and 2,000 GB/s at most."
+    )
 
 
 @given(queued_jobs)
@@ -144,8 +146,8 @@ def transfers_of(events):
             args = event["args"]
             duration = event["dur"] or 1
             stated = args.get("memory bandwidth (GB/s)", 0)
-            reckoned = args.get("bytes", 0) / (1000 * duration)
-            speed = stated if isinstance(stated, float) and stated else reckoned
+            computed = args.get("bytes", 0) / (1000 * duration)
+            speed = stated if isinstance(stated, float) and stated else computed
             name = "Memset" if event["name"].startswith("Memset") else event["name"][:11]
             kinds.setdefault(name, []).append((event["ts"], event["ts"] + duration, speed))
     return kinds

@@ -40,10 +40,10 @@ def test_findings(tmp_path):
     second = [kernel(0, 10, name=nccl, stream=20)]
     job = open_job(tmp_path, [first, second, [kernel(0, 5)]])
     assert overlap(job).finding == (
-        "Over 2 GPUs, 80 % of the communication time is exposed (16 µs of 20 µs); "
-        "most of it on rank 1: 10 µs."
+        "Across 2 GPUs, 80 % of the communication time is exposed (16 µs of 20 µs); "
+        "rank 1 has the most (10 µs)."
     )
     assert overlap(job, [0]).finding == (
         "On rank 0, 60 % of the communication time is exposed (6 µs of 10 µs)."
     )
-    assert overlap(job, [2]).finding.startswith("No communication kernel was recognised")
+    assert overlap(job, [2]).finding.startswith("No communication kernels were recognised")

@@ -75,7 +75,8 @@ def test_an_operation_that_starts_before_its_launch_never_makes_it_negative(tmp_
     result = queue_length(job)
     assert lengths(result) == [(2000, 1), (2000, 0)]
     assert result.notices == (
-        "1 GPU operations start before their launch, by the clocks; counted as if at it",
+        "according to the clocks, 1 of 1 GPU operations started before their launch; they leave "
+        "the queue at their launch",
     )
     assert math.isnan(result.streams["mean_over_time"][0])
 
@@ -85,8 +86,9 @@ def test_operations_without_launch_are_left_out_and_counted(tmp_path):
         opened(tmp_path, call(0, 1, 1), kernel(2, 1, correlation=1), kernel(5, 1))
     )
     assert result.streams["operations"].tolist() == [1]
-    expected = "1 of 2 GPU operations are not in the queue lengths: they have no launch"
-    assert result.notices[-1] == expected
+    assert result.notices[-1] == (
+        "no launch in the trace for 1 of 2 GPU operations; they are left out of the queue lengths"
+    )
 
 
 def test_streams_of_two_devices_are_two_queues(tmp_path):
@@ -107,7 +109,7 @@ def test_a_full_queue_is_found(tmp_path):
     assert result.streams["max"].tolist() == [FULL_LENGTH]
     assert (result.changes[0]["launches"] == result.changes[0]["queue_length"]).all()
     assert result.streams["full_ns"].tolist() == [1000 * (5000 - FULL_LENGTH + 1)]
-    assert "full, so that launches block, 56.5 % (3.98 ms)" in result.finding
+    assert "full, which blocks launches, for 56.5 % (3.98 ms)" in result.finding
 
 
 def test_a_graph_alone_does_not_fill_a_queue(tmp_path):
@@ -144,8 +146,8 @@ def test_times_are_aligned_and_a_rank_without_events_does_not_count(tmp_path):
 @pytest.mark.parametrize(
     ("events", "finding"),
     [
-        ([host(0, 1, "op")], "No GPU work was recorded on these ranks."),
-        ([kernel(0, 1)], "No GPU operation on these ranks has its launch in the trace."),
+        ([host(0, 1, "op")], "No GPU work was recorded on the selected ranks."),
+        ([kernel(0, 1)], "No GPU operation on the selected ranks has its launch in the trace."),
     ],
 )
 def test_nothing_to_count(tmp_path, events, finding):

@@ -122,8 +122,8 @@ def test_a_straggler_communicates_less():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
     result = rank_overlap(kernels_job(works))
     assert result.finding == (
-        "Rank 7 stands out of 8 ranks: computation alone takes 90 % of its time, higher than the "
-        "median of 50.4 % (modified z 134); the others wait for it."
+        "Rank 7 is an outlier among 8 ranks: computation without communication takes 90 % of its "
+        "span, higher than the median of 50.4 % (modified z 134); the others wait for it."
     )
     found = result.outliers[result.outliers["verdict"] != ""]
     assert set(found["rank"]) == {7}
@@ -135,14 +135,14 @@ def test_a_straggler_communicates_less():
     }
     assert set(found["verdict_z"]) == {"Likely"}
     assert set(found["compared"]) == {8}
-    assert any("no |z| exceeds 2.47" in notice for notice in result.notices)
+    assert any("|z| cannot exceed 2.47" in notice for notice in result.notices)
 
 
 def test_one_with_less_to_communicate_alone_is_no_straggler_where_it_overlaps():
     hidden = [(COMPUTE, 0, 901, 0, 7), (COMMUNICATE, 400, 500, 0, 20)]
     works = {rank: a_rank(400 + rank, 500 - rank) for rank in range(5)} | {5: hidden}
     finding = rank_overlap(kernels_job(works)).finding
-    assert finding.startswith("Rank 5 stands out of 6 ranks: ")
+    assert finding.startswith("Rank 5 is an outlier among 6 ranks: ")
     assert "wait" not in finding
 
 
@@ -150,19 +150,19 @@ def test_several_stand_out():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(10)}
     works |= {3: a_rank(700, 300), 8: a_rank(600, 400)}
     finding = rank_overlap(kernels_job(works)).finding
-    assert finding.startswith("2 of 10 ranks stand out (3, 8), most of all rank 3: ")
+    assert finding.startswith("2 of 10 ranks are outliers (3, 8), rank 3 the most: ")
 
 
 def test_of_four_ranks_t_decides():
     finding = rank_overlap(kernels_job({r: a_rank(500, 500) for r in range(3)} | {3: a_rank(1, 9)}))
-    assert "Rank 3 stands out of 4 ranks: " in finding.finding
-    assert "(all others are alike)" in finding.finding
+    assert "Rank 3 is an outlier among 4 ranks: " in finding.finding
+    assert "(all others are equal)" in finding.finding
 
 
 def test_small_deviations_do_not_matter():
     works = {rank: a_rank(50_000, 50_000) for rank in range(8)} | {8: a_rank(50_400, 49_600)}
     result = rank_overlap(kernels_job(works))
-    assert result.finding.startswith("None of 9 ranks stands out; the median rank computes alone")
+    assert result.finding.startswith("No outlier among 9 ranks. Medians: only computing")
     assert set(result.outliers["verdict"]) == {""}
     assert result.outliers["modified_z"].abs().max() > 3.5
 
@@ -182,7 +182,7 @@ def node_job(slow_node, nodes=4, per_node=8):
 
 def test_a_whole_node_stands_out():
     result = rank_overlap(node_job(2))
-    assert result.finding.startswith("Node 2 (ranks 16-23) stands out of 4 nodes: ")
+    assert result.finding.startswith("Node 2 (ranks 16-23) is an outlier among 4 nodes: ")
     table = result.nodes[result.nodes["column"] == "compute_percent"].set_index("node")
     assert table["verdict"].tolist() == ["", "", "Outlier", ""]
     assert table["lanes"].tolist() == [8, 8, 8, 8]
@@ -222,14 +222,13 @@ def test_devices_of_a_rank():
     job = kernels_job({0: work})
     merged = rank_overlap(job)
     assert merged.lanes["compute_ns"].tolist() == [15]
-    assert "2 GPUs are one lane (by='device' keeps them apart)" in merged.notices
+    assert "2 GPUs are combined into one lane (by='device' separates them)" in merged.notices
     apart = rank_overlap(job, by="device")
     assert apart.lanes["compute_ns"].tolist() == [10, 10]
     assert apart.finding == (
-        "Rank 0 · GPU 0 computes alone for 100 %, communicates alone for 0 %, does both for 0 % "
-        "and neither for 0 % of 10 ns; rank 0 · GPU 1 computes alone for 100 %, communicates "
-        "alone for 0 %, does both for 0 % and neither for 0 % of 10 ns (two GPUs are too few to "
-        "tell which stands out)."
+        "Rank 0 · GPU 0 spends 100 % of 10 ns only computing, 0 % only communicating, 0 % on both "
+        "and 0 % on neither; rank 0 · GPU 1 spends 100 % of 10 ns only computing, 0 % only "
+        "communicating, 0 % on both and 0 % on neither (two GPUs are too few to detect an outlier)."
     )
 
 
@@ -249,7 +248,7 @@ def test_whole_graphs_count_as_computation():
     job = kernels_job({0: [("graph", 0, 10, 0, 7)]}, kind=Kind.GRAPH)
     result = rank_overlap(job)
     assert result.lanes["compute_ns"].tolist() == [10]
-    assert "1 CUDA graphs were recorded as a whole and count as computation" in result.notices
+    assert "CUDA graphs that were recorded as a whole (1) count as computation" in result.notices
 
 
 def test_time_in_which_some_kernels_ran():
@@ -272,9 +271,9 @@ def test_ranks_without_kernels():
     assert result.lanes["kernels"].tolist() == [1, 0, 0]
     assert result.lanes["span_ns"].tolist() == [10, 0, 0]
     assert set(result.outliers["rank"]) == {0}
-    assert "ranks 1-2: no kernel computes or communicates" in result.notices
+    assert "ranks 1-2: no computation or communication kernels" in result.notices
     nothing = rank_overlap(job, [1, 2])
-    assert nothing.finding == "No kernels on these ranks."
+    assert nothing.finding == "No kernels on the selected ranks."
     assert nothing.outliers.empty
     assert list(nothing.outliers) == list(result.outliers)
     assert list(nothing.nodes) == list(result.nodes)
@@ -287,9 +286,9 @@ def test_ranks_ascend():
 
 def test_what_cannot_be_asked():
     job = kernels_job({0: a_rank(5, 5)})
-    with pytest.raises(ParameterError, match="the levels are rank, device, stream"):
+    with pytest.raises(ParameterError, match="by must be one of 'rank', 'device', 'stream'"):
         rank_overlap(job, by="node")
-    with pytest.raises(ParameterError, match="at least one slice"):
+    with pytest.raises(ParameterError, match="slices must be 1 or more, got 0"):
         rank_overlap(job, slices=0)
     with pytest.raises(UnknownRankError):
         rank_overlap(job, [7])

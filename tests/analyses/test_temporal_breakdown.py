@@ -59,10 +59,10 @@ def test_findings(tmp_path):
     job = open_job(tmp_path, [[kernel(0, 10), kernel(30, 10)], [kernel(0, 35), kernel(39, 1)], []])
     assert temporal_breakdown(job).finding == (
         "The 2 GPUs are idle 30 % of the time (24 µs of 80 µs) and computing 70 %; "
-        "idle time runs from 10 % (rank 1) to 50 % (rank 0)."
+        "the idle share ranges from 10 % (rank 1) to 50 % (rank 0)."
     )
     assert temporal_breakdown(job, [1]).finding == (
         "The GPU of rank 1 is idle 10 % of the time (4 µs of 40 µs) and computing 90 %."
     )
-    assert temporal_breakdown(job, [2]).finding == "No GPU work was recorded on these ranks."
+    assert temporal_breakdown(job, [2]).finding == "No GPU work was recorded on the selected ranks."
     assert "rank 2: the trace has no GPU work" in temporal_breakdown(job).notices

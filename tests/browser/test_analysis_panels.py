@@ -176,7 +176,7 @@ def test_python_moves_the_zoom_and_the_button_takes_it_back(lab: Lab, job8: str)
 
 def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     page = open_panel(lab, own_job, "QueueLengthPanel(job)")
-    button = page.panel().get_by_role("button", name="Write counters")
+    button = page.panel().get_by_role("button", name="Write traces with counters")
     button.click()
     status = page.panel().get_by_role("status")
     expect(status).to_contain_text("Wrote ")
@@ -228,13 +228,13 @@ def test_kernel_sequences_of_a_searched_operator(lab: Lab, own_job: str):
     page.wait_for("panel.operator_name", chosen)
 
     page.execute("panel.min_pattern_len = 1")
-    field = page.panel().get_by_role("spinbutton", name="Sequences")
+    field = page.panel().get_by_role("spinbutton", name="Top sequences")
     field.fill("1")
     field.press("Enter")
     page.wait_for("panel.top_k", 1)
     expect(page.panel().locator(".bars .point")).to_have_count(1)
 
-    page.panel().get_by_role("button", name="Write overlay").click()
+    page.panel().get_by_role("button", name="Write marked trace").click()
     expect(page.panel().get_by_role("status")).to_contain_text("Wrote overlaid_")
     assert [path.name for path in page.path.parent.glob("overlaid_*")]
     page.screenshot("kernel sequences")
@@ -246,9 +246,9 @@ def test_an_error_of_a_button_is_said(lab: Lab, own_job: str):
     search.fill("no such thing")
     search.press("Enter")
     page.wait_for("panel.operator_name", "no such thing")
-    page.panel().get_by_role("button", name="Write overlay").click()
+    page.panel().get_by_role("button", name="Write marked trace").click()
     status = page.panel().get_by_role("status")
-    expect(status).to_contain_text("there is no pattern to overlay")
+    expect(status).to_contain_text("there is no pattern to mark")
     page.screenshot("overlay refused")
     page.execute("panel.operator_name = 'aten::linear'")
     expect(search).to_have_value("aten::linear")

@@ -116,7 +116,7 @@ def test_streams_and_a_common_window(lab: Lab, job8: str):
     streams = page.python("len(panel.result.lanes)")
     assert streams > 8
     expect(page.panel().locator(".ytick text", has_text="stream").first).to_be_visible()
-    page.panel().get_by_role("checkbox", name="Same window for all").check()
+    page.panel().get_by_role("checkbox", name="Common window").check()
     page.wait_for("panel.common_window", True)
     assert page.python("panel.result.lanes['span_ns'].nunique()") == 1
     page.screenshot("rank overlap by stream")
@@ -125,8 +125,8 @@ def test_streams_and_a_common_window(lab: Lab, job8: str):
 def test_any_percentage_of_the_longest(lab: Lab, tables8: str):
     page = open_panel(lab, tables8, "DurationTailsPanel(job)", height=1000)
     before = page.charts()
-    slide(page, "Longest", 0.3, 0.8)
-    value = float(page.panel().get_by_role("spinbutton", name="Longest").input_value())
+    slide(page, "Longest events", 0.3, 0.8)
+    value = float(page.panel().get_by_role("spinbutton", name="Longest events").input_value())
     page.wait_for("panel.percent", value)
     assert value not in (1, 5, 10)
     assert page.python("sorted(set(panel.result.tails['percent']))[-1]") == max(value, 10)
@@ -146,7 +146,7 @@ def test_launch_overlap_of_a_rank(lab: Lab, tables8: str):
     page.wait_for("panel.listed", "apis_by_kernel")
     choose(page, "Time")
     page.wait_for("panel.as_percent", False)
-    expect(page.panel().locator(".hta-finding")).to_contain_text("launches are made before")
+    expect(page.panel().locator(".hta-finding")).to_contain_text("launches started before")
     page.screenshot("launch overlap")
 
 
@@ -177,7 +177,7 @@ def test_compared_kernels_of_two_real_jobs(lab: Lab, real_traces: Path):
     wait_for_charts(page)
     bars = page.panel().locator(".js-plotly-plot").first.locator(".bars .point")
     expect(bars).to_have_count(10)
-    value = slide(page, "Kernels", 0.1, 0.3)
+    value = slide(page, "Top kernels", 0.1, 0.3)
     page.wait_for("panel.num_kernels", value)
     expect(bars).to_have_count(int(value))
     bars.first.click(force=True)

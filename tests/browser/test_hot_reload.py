@@ -78,7 +78,7 @@ def test_open_panels_are_drawn_anew_by_a_rebuilt_front_end(lab: Lab, job8: str, 
     with watching(checkout):
         page = open_panels(lab, checkout, job8)
         kernel = page.python("os.getpid()")
-        field = page.panel().get_by_role("spinbutton", name="Kernels")
+        field = page.panel().get_by_role("spinbutton", name="Top kernels")
         field.fill("7")
         field.press("Enter")
         page.wait_for("panel.num_kernels", 7)
@@ -97,5 +97,5 @@ def test_open_panels_are_drawn_anew_by_a_rebuilt_front_end(lab: Lab, job8: str, 
 
         expect(field).to_have_value("7")
         assert page.python("os.getpid()") == kernel
-        page.panel().get_by_role("slider", name="Kernels").press("ArrowRight")
+        page.panel().get_by_role("slider", name="Top kernels").press("ArrowRight")
         page.wait_for("panel.num_kernels", 8)

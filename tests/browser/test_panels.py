@@ -40,7 +40,7 @@ def test_dragging_the_slider_changes_python_and_the_chart(lab: Lab, job8: str):
     page = kernel_panel(lab, job8)
     bars = page.panel().locator(".hta-figure").nth(1).locator(".bars .point")
     before = bars.count()
-    slider = page.panel().get_by_role("slider", name="Kernels")
+    slider = page.panel().get_by_role("slider", name="Top kernels")
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
     page.page.mouse.move(box["x"] + box["width"] * 0.12, middle)
@@ -57,7 +57,7 @@ def test_dragging_the_slider_changes_python_and_the_chart(lab: Lab, job8: str):
 
 def test_a_typed_ratio_is_taken_and_a_wrong_one_explained(lab: Lab, job8: str):
     page = kernel_panel(lab, job8)
-    field = page.panel().get_by_role("spinbutton", name="Share of time")
+    field = page.panel().get_by_role("spinbutton", name="Time covered")
     field.fill("0.5")
     field.press("Enter")
     page.wait_for("panel.duration_ratio", 0.5)
@@ -70,7 +70,7 @@ def test_a_typed_ratio_is_taken_and_a_wrong_one_explained(lab: Lab, job8: str):
 def test_python_moves_the_controls(lab: Lab, job8: str):
     page = kernel_panel(lab, job8)
     page.execute("panel.num_kernels = 33; panel.kernel_type = 'MEMORY'")
-    expect(page.panel().get_by_role("spinbutton", name="Kernels")).to_have_value("33")
+    expect(page.panel().get_by_role("spinbutton", name="Top kernels")).to_have_value("33")
     expect(page.panel().get_by_role("radio", name="Memory")).to_be_checked()
 
 
@@ -122,7 +122,7 @@ def test_a_chart_is_worked_with_the_keyboard(lab: Lab, job8: str):
 def test_keys_move_the_slider_and_nothing_else(lab: Lab, job8: str):
     page = kernel_panel(lab, job8)
     count = page.page.locator(".jp-Cell").count()
-    page.panel().get_by_role("slider", name="Kernels").focus()
+    page.panel().get_by_role("slider", name="Top kernels").focus()
     for key in ("ArrowRight", "ArrowUp", "b", "a", "x"):
         page.page.keyboard.press(key)
     page.wait_for("panel.num_kernels", 12)
@@ -204,7 +204,7 @@ def test_a_restarted_kernel_is_said(lab: Lab, job8: str):
     page = lab.open(cells(job8, "TemporalBreakdownPanel(job)"))
     wait_for_charts(page)
     page.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-    expect(page.panel().get_by_role("status")).to_contain_text("kernel has gone")
+    expect(page.panel().get_by_role("status")).to_contain_text("kernel has stopped")
 
 
 def test_a_reloaded_page_shows_the_panels_again(lab: Lab, job8: str):
@@ -212,9 +212,9 @@ def test_a_reloaded_page_shows_the_panels_again(lab: Lab, job8: str):
     page.execute("panel.num_kernels = 4")
     page.reload()
     wait_for_charts(page)
-    expect(page.panel().get_by_role("spinbutton", name="Kernels")).to_have_value("4")
-    page.panel().get_by_role("spinbutton", name="Kernels").fill("6")
-    page.panel().get_by_role("spinbutton", name="Kernels").press("Enter")
+    expect(page.panel().get_by_role("spinbutton", name="Top kernels")).to_have_value("4")
+    page.panel().get_by_role("spinbutton", name="Top kernels").fill("6")
+    page.panel().get_by_role("spinbutton", name="Top kernels").press("Enter")
     page.wait_for("panel.num_kernels", 6)
 
 
@@ -232,7 +232,7 @@ def test_jslink_moves_a_panel(lab: Lab, job8: str):
     wait_for_charts(page)
     page.execute("slider.value = 3")
     page.wait_for("panel.num_kernels", 3)
-    expect(page.panel().get_by_role("spinbutton", name="Kernels")).to_have_value("3")
+    expect(page.panel().get_by_role("spinbutton", name="Top kernels")).to_have_value("3")
 
 
 def test_the_dashboard_links_its_panels(lab: Lab, job8: str):

@@ -194,7 +194,7 @@ def test_pieces(tmp_path_factory, block):
 class TestRefusals:
     def test_a_folder_that_is_none(self, tmp_path):
         source = write(tmp_path / "rank-0.json", EVENTS)
-        with pytest.raises(ParameterError, match="does not exist; give a folder"):
+        with pytest.raises(ParameterError, match="does not exist; give an existing folder"):
             overlay(source, tmp_path / "nowhere")
         with pytest.raises(ParameterError, match="is a file"):
             overlay(source, source)
@@ -204,14 +204,14 @@ class TestRefusals:
     def test_a_folder_that_cannot_be_written_to(self, tmp_path, out, monkeypatch):
         source = write(tmp_path / "rank-0.json", EVENTS)
         monkeypatch.setattr(os, "access", lambda path, _: path != out)
-        with pytest.raises(ParameterError, match="cannot be written to"):
+        with pytest.raises(ParameterError, match="is not writable"):
             overlay(source, out)
 
     def test_nothing_to_mark(self, tmp_path, out):
         source = write(tmp_path / "rank-0.json", EVENTS)
-        with pytest.raises(ParameterError, match="no pattern to overlay: None of the 1 occurrence"):
+        with pytest.raises(ParameterError, match="no pattern to mark: The 1 occurrence"):
             overlay(source, out, min_pattern_len=5)
-        with pytest.raises(ParameterError, match="top_k is 0"):
+        with pytest.raises(ParameterError, match="top_k must be 1 or more, got 0"):
             overlay(source, out, top_k=0)
         assert not list(out.iterdir())
 

@@ -196,7 +196,7 @@ class TestChoice:
     def test_a_rank_without_counters_gets_no_copy(self, job, tmp_path, caplog):
         with caplog.at_level(logging.WARNING):
             assert write_traces_with_counters(job, ranks=[1]) == []
-        assert "rank 1 has nothing to count; no file is written for it" in caplog.text
+        assert "rank 1 has no counters; no file is written for it" in caplog.text
         assert not (tmp_path / "rank-1_with_counters.json").exists()
 
     def test_all_ranks_by_default(self, job):
@@ -239,7 +239,9 @@ class TestNames:
         job = open_trace(write(tmp_path / "a.json", EVENTS))
         other = tmp_path / "a_1.json"
         other.write_text(text)
-        with pytest.raises(ParameterError, match=r"a_1\.json exists, was not written by hta_widg"):
+        with pytest.raises(
+            ParameterError, match=r"a_1\.json exists and was not written by hta_widg"
+        ):
             write_traces_with_counters(job, output_suffix="_1")
         assert other.read_text() == text
 

@@ -49,7 +49,7 @@ def test_kernels_by_total_time(compared):
         "Only in &lt;i&gt;after.json": {"new&lt;b&gt;": 6},
     }
     assert list(figure.layout.yaxis.ticktext) == ["faster", "slower", "new&lt;b&gt;", "gone"]
-    assert figure.layout.xaxis.title.text == "Change of total time (µs)"
+    assert figure.layout.xaxis.title.text == "Change in total time (µs)"
     patterns = {bar.name[:7]: bar.marker.pattern.shape for bar in figure.data}
     assert patterns == {"In both": "", "Only in": "\\"}
     assert [bar.marker.color for bar in figure.data][1:] == [FIRST_COLOR, SECOND_COLOR]
@@ -61,7 +61,7 @@ def test_kernels_by_mean_and_launches(compared):
     }
     figure = kernel_changes(compared, sort_by="count", num_kernels=2).figure()
     assert bars(figure) == {"In both": {"faster": 1}, "Only in before.json": {"gone": -1}}
-    assert figure.layout.xaxis.title.text == "Change of launches"
+    assert figure.layout.xaxis.title.text == "Change in launches"
 
 
 def test_a_click_selects_the_kernel_of_the_first_job(compared):
@@ -95,7 +95,7 @@ def test_times_share_a_scale(compared):
 
 def test_tails_show_what_is_defined(compared):
     figure = tails(compared).figure()
-    assert list(figure.layout.xaxis.ticktext) == ["Kernels", "Runtime calls"]
+    assert list(figure.layout.xaxis.ticktext) == ["Kernels", "Runtime API calls"]
     assert [len(marks.x) for marks in figure.data] == [0, 1, 1]
     assert figure.data[1].y[0] == 40 / 30
     assert figure.data[2].hovertext[0] == (

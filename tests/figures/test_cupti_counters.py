@@ -19,12 +19,12 @@ def test_one_counter_by_operator(tmp_path):
     result = cupti_counters(open_job(tmp_path, [events]))
     figure = counter_by_operator(result, "inst").figure()
     assert list(figure.data[0].x) == [4, 3]
-    assert figure.layout.yaxis.ticktext[1] == "no operator"
+    assert figure.layout.yaxis.ticktext[1] == "(no operator)"
     assert figure.data[0].hovertext[0].endswith("sum 4, mean 2 over 2 kernels")
     assert "<img" not in json.dumps(figure.to_plotly_json(), default=np.ndarray.tolist)
     mean = counter_by_operator(result, "inst", level="bottom_level_op", statistic="mean").figure()
     assert list(mean.data[0].x) == [3, 2]
-    assert list(mean.layout.yaxis.ticktext) == ["no operator", "inner"]
+    assert list(mean.layout.yaxis.ticktext) == ["(no operator)", "inner"]
 
 
 def test_nothing_to_draw(tmp_path):

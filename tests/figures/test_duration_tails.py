@@ -32,12 +32,12 @@ def test_shares_of_all_time(job):
     figure = category_shares(duration_tails(job)).figure()
     (bars,) = figure.data
     assert list(figure.layout.yaxis.ticktext) == [
-        *("Kernels (device)", "Copies (device)", "Runtime calls (host)")
+        *("Kernels (device)", "Copies (device)", "Runtime API calls (host)")
     ]
     assert list(bars.x) == pytest.approx([100 * ns / 1519 for ns in (1200, 20, 299)])
-    assert figure.layout.xaxis.title.text == "Share of all time (%)"
+    assert figure.layout.xaxis.title.text == "Share of host and device time (%)"
     assert bars.hovertext[2] == (
-        "Runtime calls: 400, 598 µs<br>100 % of host time, 19.7 % of all time<br>"
+        "Runtime API calls: 400, 598 µs<br>100 % of host time, 19.7 % of host and device time<br>"
         "1 µs to 100 µs, mean 1.5 µs"
     )
 
@@ -53,7 +53,7 @@ def test_curves_with_the_percentage_marked(job):
     figure = tail_curves(duration_tails(job, percent=0.5)).figure()
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     marks = [trace for trace in figure.data if trace.mode == "markers"]
-    assert [line.name for line in lines] == ["Kernels", "Copies", "Runtime calls"]
+    assert [line.name for line in lines] == ["Kernels", "Copies", "Runtime API calls"]
     assert [line.line.color for line in lines] == [
         *(TYPE_COLORS["COMPUTATION"], TYPE_COLORS["MEMORY"], NEUTRAL)
     ]
@@ -65,15 +65,14 @@ def test_curves_with_the_percentage_marked(job):
         pytest.approx((0.5, 100 * 200 / 598)),
     ]
     assert marks[0].hovertext[0] == (
-        "Kernels<br>The longest 0.5 %, 2 of them: 50.2 % of the time<br>mean 603 µs, at least "
-        "603 µs"
+        "Kernels<br>Longest 0.5 % (2 events): 50.2 % of the time<br>mean 603 µs, shortest 603 µs"
     )
     assert figure.layout.shapes[0].x0 == 0.5
 
 
 def test_curves_of_one_side(job):
     figure = tail_curves(duration_tails(job), side="host").figure()
-    assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["Runtime calls"]
+    assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["Runtime API calls"]
 
 
 def test_nothing_to_draw(tmp_path):

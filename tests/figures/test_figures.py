@@ -66,8 +66,8 @@ def test_top_kernels(job):
 def test_kernels_that_no_rank_names_are_one_bar(job):
     figure = kernel_figures.top_kernels(kernel_breakdown(job, num_kernels=0)).figure()
     assert sorted(figure.layout.yaxis.ticktext) == [
-        "1 others (communication)",
-        "1 others (computation)",
+        "1 other (communication)",
+        "1 other (computation)",
     ]
 
 

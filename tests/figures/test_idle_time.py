@@ -42,7 +42,7 @@ def test_streams_by_share(job):
     assert bars(figure)["Kernel wait"][::2] == [25, 0]
     assert bars(figure)["Other"][::2] == [0, 100]
     assert figure.data[0].hovertext[0] == (
-        "Rank 3 · stream 7<br>Host wait: 15 µs, 75 % of 20 µs idle time<br>Intervals: 1, "
+        "Rank 3 · stream 7<br>Host wait: 15 µs, 75 % of 20 µs idle time<br>Idle intervals: 1, "
         "median 15 µs"
     )
     assert figure.data[0].hovertext[1] == "Rank 3 · stream 20: never idle"
@@ -76,7 +76,7 @@ def test_the_least_idle_of_too_many_streams_share_a_bar(tmp_path):
     figure = idle_time_of_streams(idle_time(job), as_percent=False).figure()
     assert len(figure.data[0].x) == STREAMS_AT_MOST
     assert figure.layout.yaxis.ticktext[0] == "stream 11"
-    assert figure.layout.yaxis.ticktext[-1] == "11 others"
+    assert figure.layout.yaxis.ticktext[-1] == "11 other streams"
     assert figure.data[1].x[-1] == sum(1 + s for s in range(11))
     assert figure.data[1].customdata[-1][0] is None
     assert "median" not in figure.data[1].hovertext[-1]

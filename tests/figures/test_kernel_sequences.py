@@ -29,7 +29,9 @@ def test_a_bar_for_each_of_the_top_sequences(result):
     figure = draw(result).figure()
     assert list(figure.data[0].x) == [2, 1]
     assert figure.layout.yaxis.ticktext[1] == "long_kernel"
-    assert figure.data[0].hovertext[1] == "1 times, 100 µs GPU time, 9 µs CPU time<br>long_kernel"
+    assert figure.data[0].hovertext[1] == (
+        "1 occurrence, 100 µs GPU time, 9 µs CPU time<br>long_kernel"
+    )
     assert list(draw(result, top_k=1).figure().data[0].x) == [2]
     assert list(draw(result, as_time=True).figure().data[0].x) == [2, 100]
 

@@ -65,7 +65,7 @@ def test_kernel_time_by_api(result):
     assert list(kernel_time_by_api(result).figure().data[0].x) == [56, 44]
     assert figure.layout.yaxis.ticktext[1] == "cudaLaunchKernel"
     assert bar.hovertext[1] == (
-        "cudaLaunchKernel<br>3 launches of 3 kernels, 22 µs (44 % of the kernel time)"
+        "cudaLaunchKernel<br>3 calls, 3 kernels, 22 µs (44 % of the kernel time)"
     )
     assert "<img" not in json.dumps(figure.to_plotly_json(), default=np.ndarray.tolist)
 

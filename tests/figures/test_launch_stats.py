@@ -34,7 +34,7 @@ def test_histograms(job):
         launch_histogram(result, name).figure() for name in DISTRIBUTIONS
     )
     assert sum(short.data[0].y) == 3
-    assert short.layout.xaxis.title.text == "Duration of the call, up to 50 µs (µs)"
+    assert short.layout.xaxis.title.text == "Launch call duration, up to 50 µs (µs)"
     assert list(long_calls.data[0].y)[-1] == 1
     assert long_calls.layout.yaxis.title.text == "Calls"
     assert sum(long_delays.data[0].y) == 1
@@ -73,7 +73,7 @@ def test_empty_bins_get_no_bar_but_the_axis_is_that_of_all_bins(tmp_path):
 def test_empty_histograms_say_so(job):
     result = launch_stats(job, runtime_cutoff=1000, launch_delay_cutoff=1000)
     (note,) = launch_histogram(result, "runtime_outliers").figure().layout.annotations
-    assert note.text == "No call lasts longer than 1 ms"
+    assert note.text == "No launch call is longer than 1 ms"
 
 
 def test_what_each_api_launches(job):

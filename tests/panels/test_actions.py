@@ -95,7 +95,7 @@ def test_one_press_is_one_call(panel):
     [
         (None, "Done."),
         ("Three kernels renamed.", "Three kernels renamed."),
-        ([], "There was nothing to write."),
+        ([], "Nothing to write."),
         (Path("/a/b.json"), "Wrote b.json to /a"),
         ([Path(f"/a/{n}.json") for n in range(8)], "Wrote 0.json, 1.json, 2.json and 5 more to /a"),
     ],

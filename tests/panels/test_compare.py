@@ -24,7 +24,7 @@ def test_the_result_is_that_of_the_analysis(loaded: Job, other: Job):
     pd.testing.assert_frame_equal(panel.result.kernels, expected.kernels)
     pd.testing.assert_frame_equal(panel.table, expected.kernels)
     assert panel._view["finding"] == expected.finding
-    assert list(panel.figures) == ["Kernels that changed most", "Times", "Longest events"]
+    assert list(panel.figures) == ["Kernels with the largest change", "Times", "Longest events"]
 
 
 def test_jobs_of_unequal_length_are_compared_step_by_step(loaded: Job, other: Job):
@@ -53,7 +53,7 @@ def test_anything_that_can_be_opened_can_be_compared(tmp_path):
 
 def test_number_and_order_of_kernels(loaded: Job, other: Job):
     panel = ComparePanel(loaded, other, num_kernels=3, per_step=False)
-    bars = panel.figures["Kernels that changed most"].data
+    bars = panel.figures["Kernels with the largest change"].data
     assert sum(len(bar.x) for bar in bars) == 3
     panel.sort_by = "mean"
     changes = panel.table["delta_mean_ns"].abs()
@@ -69,9 +69,9 @@ def test_other_tables(loaded: Job, other: Job, listed):
 def test_a_kernel_of_the_first_job_is_selected_with_its_panels(loaded: Job, other: Job):
     panel = ComparePanel(loaded, other)
     breakdown = KernelBreakdownPanel(loaded)
-    [bars, *_] = panel.figures["Kernels that changed most"].data
+    [bars, *_] = panel.figures["Kernels with the largest change"].data
     breakdown.selection.kernel = bars.customdata[0][0]
-    [bars, *_] = panel.figures["Kernels that changed most"].data
+    [bars, *_] = panel.figures["Kernels with the largest change"].data
     assert bars.selectedpoints == (0,)
     breakdown.selection.kernel = ""
 
@@ -95,7 +95,7 @@ def test_steps_that_a_job_lacks_are_missed_in_the_panel(tmp_path):
     panel = ComparePanel(*paths)
     assert list(panel.figures) == ["Times"]
     panel.per_step = True
-    assert "without.json lacks them" in panel._view["error"]
+    assert "missing in without.json" in panel._view["error"]
     panel.per_step = False
     assert panel._view["error"] is None
 
@@ -103,7 +103,7 @@ def test_steps_that_a_job_lacks_are_missed_in_the_panel(tmp_path):
 def test_without_gpu_work_there_is_nothing_to_show(tmp_path):
     path = write(tmp_path / "idle.json", [call(0, 5, 1)])
     panel = ComparePanel(path, path)
-    assert panel._view["empty"] == "No GPU work in either job."
+    assert panel._view["empty"] == "Neither job has any GPU work."
     assert panel.figures == {}
 
 

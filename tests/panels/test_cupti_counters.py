@@ -30,7 +30,7 @@ def test_parameters(panel):
     (figure,) = panel.figures.values()
     assert figure.layout.xaxis.title.text == "b.inst, mean"
     panel.counter = "c"
-    assert panel._view["empty"] == "No kernel on these ranks has the counter 'c'."
+    assert panel._view["empty"] == "No kernel on the selected ranks has the counter 'c'."
 
 
 def test_without_counters_it_says_how_to_get_them(tmp_path):

@@ -53,7 +53,7 @@ def declare(**declarations):
     ("declarations", "reason"),
     [
         ({"n": Int(min=0).tag(sync=True, knob=Toggle("N"))}, r"the tag knob="),
-        ({"n": Bool().tag(sync=True, control="N")}, r"the tag control='N' is no control"),
+        ({"n": Bool().tag(sync=True, control="N")}, r"the tag control='N' is not a control"),
         ({"n": Bool().tag(control=Toggle("N"))}, r".* is public and has the tag sync=True"),
         ({"_n": Bool().tag(sync=True, control=Toggle("N"))}, r".* is public"),
         ({"n": Int().tag(sync=True, control=Toggle("N"))}, r"Toggle\('N'\) sets a trait of"),

@@ -55,11 +55,11 @@ def test_one_side_of_the_table_and_the_figures(loaded: Job):
 def test_nothing_recorded_is_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     panel = DurationTailsPanel(job)
-    assert panel._view["empty"] == "No kernels, copies or calls of the CPU to look at."
+    assert panel._view["empty"] == panel.result.finding
     assert list(panel.table) == list(panel.result.tails)
     write(tmp_path / "rank-0.json", [kernel(0, 1)])
     panel = DurationTailsPanel(open_trace(tmp_path, progress=False), side="host")
-    assert panel._view["empty"] == "No events of the host."
+    assert panel._view["empty"] == "No host events on the selected ranks."
 
 
 @pytest.mark.parametrize("name", ["duration_tails", "launch_overlap"])

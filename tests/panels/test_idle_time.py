@@ -56,11 +56,11 @@ def test_shares_or_times(loaded: Job):
 
 def test_streams_that_nothing_runs_on_are_said(loaded: Job):
     panel = IdleTimePanel(loaded, streams=[12345])
-    assert panel._view["empty"] == "No work on these streams."
+    assert panel._view["empty"] == "No GPU work on the selected streams."
     panel.level = "device"
     assert panel._view["empty"] is None
 
 
 def test_no_gpu_work_is_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert IdleTimePanel(job)._view["empty"] == "No GPU work that could be idle."
+    assert IdleTimePanel(job)._view["empty"] == "No GPU work was recorded on the selected ranks."

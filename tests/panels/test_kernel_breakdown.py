@@ -41,7 +41,10 @@ def test_a_type_that_is_left_out_is_said(panel: KernelBreakdownPanel):
     with panel.hold():
         panel.kernel_type = "MEMORY"
         panel.include_memory_kernels = False
-    assert panel._view["empty"] == "Memory kernels are left out; include them to see them."
+    assert (
+        panel._view["empty"]
+        == "Copies and memsets are hidden; tick “Copies and memsets” to show them."
+    )
 
 
 def test_pies_of_up_to_four_ranks(panel: KernelBreakdownPanel):

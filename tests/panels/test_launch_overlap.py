@@ -33,9 +33,12 @@ def test_shares_or_times(loaded: Job):
     assert panel.figures["Launch time of each rank"].layout.yaxis.range == (0, 100)
     panel.as_percent = False
     assert "Time (" in panel.figures["Launch time of each rank"].layout.yaxis.title.text
-    assert "time (" in panel.figures["Kernel time by launching call"].layout.xaxis.title.text
+    assert "time (" in panel.figures["Kernel time by launch API"].layout.xaxis.title.text
 
 
 def test_no_launches_are_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert LaunchOverlapPanel(job)._view["empty"] == "No launches of kernels to look at."
+    assert (
+        LaunchOverlapPanel(job)._view["empty"]
+        == "No kernel launches were recorded on the selected ranks."
+    )

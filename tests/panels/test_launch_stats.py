@@ -40,4 +40,7 @@ def test_the_worst_by_either_measure(loaded: Job):
 
 def test_no_launches_are_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert LaunchStatsPanel(job)._view["empty"] == "No launches of GPU work to look at."
+    assert (
+        LaunchStatsPanel(job)._view["empty"]
+        == "No launches of GPU work were recorded on the selected ranks."
+    )

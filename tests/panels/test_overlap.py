@@ -26,6 +26,6 @@ def test_a_linked_panel_draws_all_ranks_and_fades_the_others(loaded: Job):
 def test_without_communication_there_is_nothing_to_show(tmp_path):
     write(tmp_path / "rank0.json", [kernel(0, 10, name="gemm")])
     panel = OverlapPanel(open_trace(tmp_path, progress=False))
-    assert panel._view["empty"] == "No communication to overlap."
+    assert panel._view["empty"] == panel._view["finding"]
     assert "kernel_rules" in panel._view["finding"]
     assert panel.figures == {}

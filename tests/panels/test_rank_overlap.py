@@ -62,14 +62,14 @@ def test_the_table_of_outliers_begins_with_the_farthest():
     assert set(panel.table["rank"]) == {7}
     far = panel.table["modified_z"].abs().tolist()
     assert far == sorted(far, reverse=True)
-    assert panel._view["finding"].startswith("Rank 7 stands out of 8 ranks")
+    assert panel._view["finding"].startswith("Rank 7 is an outlier among 8 ranks")
     panel.ranks = [7]
     assert set(panel.table["rank"]) == {7}
 
 
 def test_without_kernels_there_is_nothing_to_show():
     panel = RankOverlapPanel(kernels_job({0: [(COPY, 0, 9, 0, 7)], 1: []}))
-    assert panel._view["empty"] == "No kernels on these ranks."
+    assert panel._view["empty"] == "No kernels on the selected ranks."
     assert panel.figures == {}
     assert panel._view["error"] is None
 

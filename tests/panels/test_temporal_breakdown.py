@@ -30,6 +30,6 @@ def test_one_with_ranks_of_its_own_draws_only_those(loaded: Job):
 
 def test_shares_or_times(loaded: Job):
     panel = TemporalBreakdownPanel(loaded)
-    assert "%" in panel.figures["Time of each GPU"].layout.yaxis.title.text
+    assert "%" in panel.figures["GPU time by activity"].layout.yaxis.title.text
     panel.as_percent = False
-    assert "%" not in panel.figures["Time of each GPU"].layout.yaxis.title.text
+    assert "%" not in panel.figures["GPU time by activity"].layout.yaxis.title.text

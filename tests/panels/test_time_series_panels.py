@@ -48,9 +48,9 @@ def test_a_zoom_sets_the_window(panel):
 
 @pytest.mark.parametrize("window", [[5, 5], [6, 5], [1], [1, 2, 3], [float("nan"), 1]])
 def test_a_window_is_a_start_before_an_end(panel, window):
-    with pytest.raises(TraitError, match=r"it is \[start, end\] in µs, or \[\] for all"):
+    with pytest.raises(TraitError, match=r"must be \[start, end\] in µs, or \[\] for all"):
         panel.window_us = window
-    assert "it is [start, end]" in send(panel, window_us=window)["error"]
+    assert "must be [start, end]" in send(panel, window_us=window)["error"]
     assert panel.window_us == []
 
 
@@ -72,7 +72,7 @@ def test_streams(job):
     assert panel.table["stream"].tolist() == [20]
     assert len(next(iter(panel.figures.values())).data) == 1
     panel.streams = [99]
-    assert panel._view["empty"] == "No operations on these streams."
+    assert panel._view["empty"] == "No launched operations on the selected streams."
 
 
 def test_transfers(job):
@@ -80,13 +80,13 @@ def test_transfers(job):
     assert panel._spec["controls"][1]["options"] == [("All", "all"), ("Memcpy HtoD", "Memcpy HtoD")]
     assert panel.table["rank"].tolist() == [0, 1]
     panel.transfer = "Memset"
-    assert panel._view["empty"] == "No Memset on these ranks."
+    assert panel._view["empty"] == "No Memset on the selected ranks."
 
 
 def test_nothing_to_show(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert QueueLengthPanel(job)._view["empty"] == "No GPU work was recorded on these ranks."
-    words = "No copies or fills were recorded on these ranks."
+    assert QueueLengthPanel(job)._view["empty"] == "No GPU work was recorded on the selected ranks."
+    words = "No copies or memsets were recorded on the selected ranks."
     assert MemoryBandwidthPanel(job)._view["empty"] == words
 
 

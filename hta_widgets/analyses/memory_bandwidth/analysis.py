@@ -178,7 +178,7 @@ def _bandwidth_finding(transfers: pd.DataFrame) -> str:
     moved = int(transfers["bytes"].sum())
     operations = counted(int(transfers["operations"].sum()), "copy or memset", "copies and memsets")
     if not moved:
-        return f"The trace does not record the size of the {operations}."
+        return f"The trace has {operations} but no transfer sizes."
     by_name = transfers.groupby("name")[["bytes", "busy_ns"]].sum().sort_values("bytes")
     most, size, busy_ns = by_name.index[-1], by_name["bytes"].iloc[-1], by_name["busy_ns"].iloc[-1]
     highest = transfers.loc[transfers["name"] == most, "max_gb_per_s"].max()

@@ -17,7 +17,7 @@ Column = NDArray[Any] | TextColumn
 
 
 def with_kernels(job: Job, kernels: int) -> Job:
-    """Return a job of one rank, the first one of `job`, with at least so many GPU operations."""
+    """Return a job of one rank, the first of `job`, with at least this many GPU operations."""
     number = job.ranks[0]
     times = -(-kernels // max(1, len(job.gpu_work(number))))
     trace = job.rank(number).trace

@@ -37,7 +37,7 @@ class Outcome:
     cpu_s, wall_s : float
         Of the whole process, interpreter and imports included.
     peak_mb : float
-        Largest resident memory of the process, or of one of its own children.
+        Largest resident memory of the process, or of one of its children.
     tree_mb : float
         Largest memory of the whole process tree (sum of PSS); 0 where it was not sampled.
     """

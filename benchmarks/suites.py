@@ -79,7 +79,7 @@ def load(bench: Bench) -> Iterator[Row]:
 def ranks(bench: Bench) -> Iterator[Row]:
     """First load of a job of several ranks; the cache is off.
 
-    Wall time is of three times as many runs. Memory is sampled in runs of its own: that slows down
+    Wall time is of three times as many runs. Memory is sampled in separate runs: that slows down
     what uses all CPUs.
     """
     files = bench.eight_ranks()

@@ -22,7 +22,7 @@ class Row:
     unit : str
         ``s`` or ``MB``.
     times_better : float, optional
-        Target: so many times less than HTA.
+        Target: this many times less than HTA.
     at_most : float, optional
         Target: no more than this.
     """
@@ -41,7 +41,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Tell whether the target is met; None where there is none, or nothing to tell it by."""
+        """Whether the target is met; None if there is no target or no measurement."""
         if self.at_most is not None and self.ours is not None:
             return self.ours <= self.at_most
         if self.times_better is not None and self.ratio is not None:

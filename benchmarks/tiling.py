@@ -22,7 +22,7 @@ Event = dict[str, Any]
 
 
 def tile(source: Path, target: Path, *, events: int, rank: int, world: int) -> None:
-    """Write a gzipped trace of at least so many events."""
+    """Write a gzipped trace of at least this many events."""
     trace = json.loads(_content(source), parse_float=Decimal)
     once = [
         event for event in trace["traceEvents"] if event.get("ph") == _ONCE or "ts" not in event

@@ -42,7 +42,7 @@ class Traces:
     scale_tool: Path
 
     def tiled(self, name: str, source: str, *, events: int, ranks: int = 1) -> Files:
-        """Return traces of at least so many events per rank, made when they are first asked for."""
+        """Return traces of at least that many events per rank, made on first use."""
         folder = self.work / "traces" / f"{name}-{events}x{ranks}"
         if not folder.is_dir():
             partial = folder.with_suffix(".part")
@@ -60,7 +60,7 @@ class Traces:
 
     @property
     def are_real(self) -> bool:
-        """Tell whether there are real traces."""
+        """Whether there are real traces."""
         return self._real(V100) is not None and self._real(H100) is not None
 
     def _real(self, pattern: str) -> Path | None:

@@ -128,7 +128,7 @@ class TraceAnalysis:
 
         result = overlap(self.job)
         if visualize:
-            _show(figure(result), "Communication-computation overlap")
+            _show(figure(result), "Communication–computation overlap")
         return table(result)
 
     def get_gpu_kernel_breakdown(

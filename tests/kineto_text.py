@@ -47,7 +47,7 @@ def call(
     pid: int = 100,
     tid: int = 100,
 ) -> Event:
-    """A launching call of the CPU."""
+    """A CPU call that launches GPU work."""
     return {
         "ph": "X",
         "cat": cat,

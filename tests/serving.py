@@ -1,4 +1,4 @@
-"""Servers of folders, each a process of its own that says on each line what was asked of it."""
+"""Servers of folders, each in a separate process that prints a line for each request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OfFolder:
     folder: Path
 
     def log_message(self, *_):
-        """Say nothing more."""
+        """Log nothing else."""
 
 
 def say(what):

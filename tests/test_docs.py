@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
+ANALYSES = sorted((ROOT / "docs" / "analyses").glob("*.md"))
 SOURCES = ("hta_widgets", "js", "tests", "docs", "benchmarks", "notebooks")
 INSTALLED = ROOT / "js" / "node_modules"
 
@@ -58,6 +59,14 @@ def test_links_lead_somewhere(page):
 def test_sources_that_a_page_names_are_there(page, sources):
     named = [name.rstrip("/") for name in SOURCE.findall(text_of(page))]
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in sources)] == []
+
+
+@pytest.mark.parametrize("page", ANALYSES, ids=lambda page: page.stem)
+def test_an_analysis_has_the_same_name_everywhere(page):
+    title = HEADING.findall(text_of(page))[0]
+    overview, readme = (text_of(ROOT / name) for name in ("docs/README.md", "README.md"))
+    assert f"[{title}](analyses/{page.name})" in overview
+    assert f"[{title[0].lower()}{title[1:]}](docs/analyses/{page.name})" in readme
 
 
 def test_a_broken_link_is_found():

@@ -35,6 +35,6 @@ test.each([
   expect(afterClick(chosen, item, add)).toEqual(expected);
 });
 
-test("the noun says of what", () => {
+test("the noun is what they number", () => {
   expect(describe([7, 20], [7, 20, 24], "stream")).toBe("streams 7, 20");
 });

@@ -59,7 +59,7 @@ test("typing narrows the list down, Enter picks the first", () => {
   expect(input.getAttribute("aria-expanded")).toBe("false");
 });
 
-test("arrow keys open the list at the current value and go round", () => {
+test("arrow keys open the list at the current value and wrap around", () => {
   const { input, press, active, pick } = open();
   press("ArrowDown");
   expect(active()?.textContent).toContain("aten::mm");
@@ -125,7 +125,7 @@ test("names from a trace are text", () => {
   expect(popover.querySelector("img")).toBeNull();
 });
 
-test("a value that Python sets is shown, also one that is no option", () => {
+test("a value that Python sets is shown, even one that is not an option", () => {
   const { input, box } = open();
   box.show("LinearBackward0");
   expect(input.value).toBe("Linear back…");

@@ -173,7 +173,7 @@ class Launch:
 def launches(draw: st.DrawFn) -> list[Launch]:
     """Launches of threads of up to two processes, with long kernels on several streams.
 
-    Each process has a device of its own. Correlation ids collide between processes; the first one
+    Each process has its own device. Correlation ids collide between processes; the first one
     of each process does not, so that it is known which process uses which device.
     """
     found: list[Launch] = []

@@ -35,7 +35,7 @@ def queued_events(draw: st.DrawFn) -> list[Event]:
 
 @st.composite
 def operations(draw: st.DrawFn, correlation: int | None) -> Event:
-    """A kernel, or a transfer that may say its bytes and its bandwidth."""
+    """A kernel, or a transfer with or without bytes and bandwidth."""
     name = draw(st.sampled_from(["gemm", *TRANSFERS]))
     fields = {"bytes": 4000, "memory bandwidth (GB/s)": draw(st.sampled_from([0, 0.1, 0.2, "N/A"]))}
     stated = draw(st.sampled_from([(), ("bytes",), tuple(fields)])) if name in TRANSFERS else ()

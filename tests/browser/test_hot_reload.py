@@ -74,7 +74,7 @@ job = open_trace({folder!r})
     return lab.open([development, "panel = KernelBreakdownPanel(job)\npanel", "OverlapPanel(job)"])
 
 
-def test_open_panels_are_drawn_anew_by_a_rebuilt_front_end(lab: Lab, job8: str, checkout: Path):
+def test_open_panels_are_redrawn_by_a_rebuilt_front_end(lab: Lab, job8: str, checkout: Path):
     with watching(checkout):
         page = open_panels(lab, checkout, job8)
         kernel = page.python("os.getpid()")

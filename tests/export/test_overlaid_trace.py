@@ -136,7 +136,7 @@ def test_an_overlay_of_an_overlay(tmp_path, out):
     assert written[8]["args"]["Patterns"] == {"aten::relu|relu": 1}
 
 
-def test_events_are_found_by_their_position_also_where_text_is_mended(tmp_path, out):
+def test_events_are_found_by_their_position_also_in_repaired_text(tmp_path, out):
     source = write(tmp_path / "rank-0.json", [host(50, 1, "broken"), *EVENTS], layout="one_line")
     text = source.read_text()
     source.write_text(

@@ -1,4 +1,4 @@
-"""Figures say what the results say, safely."""
+"""Figures show what the results have, safely."""
 
 from __future__ import annotations
 

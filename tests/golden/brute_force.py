@@ -20,7 +20,7 @@ _CAUSES = ("host_wait", "kernel_wait", "other")
 def gpu_operations(path: Path) -> list[dict[str, Any]]:
     """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns.
 
-    With ``stream``, ``correlation`` and ``call``: the launching call, or None. Calls have the same
+    With ``stream``, ``correlation`` and ``call``: the launch call, or None. Calls have the same
     keys; ``tid`` is their thread.
     """
     text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")

@@ -25,7 +25,7 @@ DIFFERENT = {
 
 SUMMARY_DIFFERENT = {
     "ns_resolution": "B7, B8: one change more than changes to a bandwidth",
-    "h100_qwen": "B9: 22 of 241 fills are lost",
+    "h100_qwen": "B9: 22 of 241 memsets are lost",
     "compare_test": DIFFERENT["compare_test"],
 }
 """Jobs in which the count or, by more than 0.1 %, the mean of a transfer differs."""

@@ -1,4 +1,4 @@
-"""What the buttons of a panel may do, and what is said of it."""
+"""Actions of the buttons of a panel, and their status messages."""
 
 from __future__ import annotations
 

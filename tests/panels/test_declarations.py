@@ -34,7 +34,7 @@ def test_buttons_are_in_the_order_of_declaration():
     assert not FakePanel.buttons
 
 
-def test_a_trait_declared_anew_has_its_own_control():
+def test_a_trait_declared_again_has_its_own_control():
     controls = {each["name"]: each for each in ExtendedPanel(fake_job())._spec["controls"]}
     assert (controls["bars"]["label"], controls["bars"]["min"]) == ("More bars", 2)
 

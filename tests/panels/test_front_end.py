@@ -1,4 +1,4 @@
-"""The built front end is there, made from the sources beside it, and says what is missing."""
+"""The built front end exists, matches its sources, and reports missing files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_module_registers_with_an_amd_loader_of_the_page(name):
     assert b"define.amd" not in gzip.decompress(front_end.static_file(f"{name}.js.gz").read_bytes())
 
 
-def test_closed_assets_are_made_anew():
+def test_closed_assets_are_made_again():
     first = shared_assets()
     first.close()
     assert shared_assets() is not first

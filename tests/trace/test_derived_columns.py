@@ -97,7 +97,7 @@ def test_each_device_is_kept_by_itself(folder, monkeypatch):
     assert repr(again) == repr(first)
 
 
-def test_other_settings_are_derived_anew(folder):
+def test_other_settings_are_derived_again(folder):
     usual = tables(folder)
     whole = tables(folder, include_last_profiler_step=True)
     assert whole[2]["operations"] == [40]
@@ -108,7 +108,7 @@ def test_other_settings_are_derived_anew(folder):
     assert repr(tables(folder)) == repr(usual)
 
 
-def test_damaged_files_are_written_anew(folder):
+def test_damaged_files_are_written_again(folder):
     usual = tables(folder)
     beside = [path for path in folder.iterdir() if "-" in path.name]
     assert len(beside) > 5

@@ -34,7 +34,7 @@ def decode(*events):
         (b'{"ph": "X", "name": null, "cat": null, "pid": null, "ts": 1}', None),
     ],
 )
-def test_mended(bad, name):
+def test_repaired(bad, name):
     events, dropped = decode(GOOD, bad, GOOD)
     assert [event.name for event in events] == ["good", name, "good"]
     assert dropped == 0
@@ -93,7 +93,7 @@ def test_fields_are_kept_as_they_are_written():
 
 
 @pytest.mark.parametrize("broken", [b'"\x01"', b"NaN", b'"\xff"', b'"C:\\q"'])
-def test_fields_are_mended_like_events(broken):
+def test_fields_are_repaired_like_events(broken):
     text = b'{"ph":"X","name":"a"},{"ph":"X","name":"b","args":{"k":' + broken + b"}}"
     fields, dropped = decode_fields(text, b'{"ph":')
     assert [json.loads(bytes(each["name"])) for each in fields] == ["a", "b"]

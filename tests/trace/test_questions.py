@@ -33,7 +33,7 @@ def test_a_function_without_a_name_of_its_own_is_not_kept():
         return subject
 
     for function in (inner, lambda subject: subject):
-        with pytest.raises(TypeError, match="has no name of its own"):
+        with pytest.raises(TypeError, match="has no importable name"):
             _ = Question(function).text
 
 

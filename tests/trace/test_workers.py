@@ -45,7 +45,7 @@ HERE = os.getpid(), threading.get_ident()
 
 
 def no_trace(path):
-    msg = f"{path} is no trace"
+    msg = f"{path} is not a trace"
     raise TraceFormatError(msg)
 
 
@@ -120,6 +120,6 @@ def test_an_executor_that_is_shut_down_is_replaced(caplog):
 
 
 def test_the_error_of_a_task_is_raised_as_it_is():
-    with pytest.raises(TraceFormatError, match=r"^a\.json is no trace$") as raised:
+    with pytest.raises(TraceFormatError, match=r"^a\.json is not a trace$") as raised:
         list(results(no_trace, {0: ("a.json",)}))
     assert raised.value.__cause__ is None

@@ -53,7 +53,7 @@ def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, floa
 
 
 def _time_by_value(values: NDArray[Any], held_ns: Times) -> tuple[NDArray[Any], Times]:
-    """Values, ascending, and how long each holds in all."""
+    """Values, ascending, and the total time that each holds."""
     if values.dtype.kind == "f":
         distinct, number = np.unique(values, return_inverse=True)
     else:

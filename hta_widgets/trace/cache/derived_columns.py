@@ -61,7 +61,7 @@ class DerivedColumnCache(NamedTuple):
             return None
 
     def write(self, name: str, columns: Columns) -> None:
-        """Keep columns of numbers under a name, if they are many; failing to is no error."""
+        """Keep columns of numbers under a name, if they are large; failures are ignored."""
         if sum(column.nbytes for column in columns.values()) < WORTH_KEEPING:
             return
         if any(column.dtype == np.object_ for column in columns.values()):
@@ -105,5 +105,5 @@ class Derivations(NamedTuple):
         return columns
 
     def within(self, part: str) -> Derivations:
-        """Derive from a part of the rank, and keep it under names of its own."""
+        """Derive from a part of the rank, and keep it under separate names."""
         return self._replace(settings=f"{part}, {self.settings}")

@@ -45,7 +45,7 @@ class Question(NamedTuple):
         function = self.function
         if "<" in function.__qualname__:
             msg = (
-                f"{function.__qualname__} has no name of its own; define it at the top of a module"
+                f"{function.__qualname__} has no importable name; define it at the top of a module"
             )
             raise TypeError(msg)
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"

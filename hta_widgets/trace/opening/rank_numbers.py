@@ -42,7 +42,7 @@ def node_in_name(name: str) -> int | None:
 def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]:
     """Assign a distinct rank to each trace.
 
-    The first rule that gives every trace a number of its own is used. For files: ``rank3`` in the
+    The first rule that gives every trace a different number is used. For files: ``rank3`` in the
     name; the order of node and rank in the name; ``gpu3``, ``proc3``, ``pid3`` or ``r3`` in the
     name; the number at the end of the name; the order of the names. For files with several
     processes: the device of each process (after its node, with several files); the order of the

@@ -1,4 +1,4 @@
-"""The GPU work of one rank that the analyses look at."""
+"""The GPU work of one rank that is analysed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class GpuWork:
         return grouped(self.device, self.stream)._asdict()
 
     def by_device(self) -> dict[int, GpuWork]:
-        """Work of each device, ascending; `NO_DEVICE` where there is no work at all."""
+        """Work of each device, ascending; `NO_DEVICE` if there is no work at all."""
         return self._parts if len(self.devices) > 1 else {(*self.devices, NO_DEVICE)[0]: self}
 
     @cached_property

@@ -41,10 +41,10 @@ def test_every_analysis_has_its_files(name):
             assert any(each in place.read_text(encoding="utf-8") for each in mentioned), path
 
 
-@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize("name", PANELS)
 def test_a_panel_has_the_title_of_its_page(name):
     page = (ROOT / "docs" / "analyses" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {ANALYSES[name].title}\n")
+    assert page.startswith(f"# {PANELS[name].title}\n")
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=repr)

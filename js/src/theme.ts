@@ -2,24 +2,33 @@
 
 type Attributes = Pick<DOMStringMap, string>;
 
+const THEME_ATTRIBUTES = ["class", "style", "theme", "data-jp-theme-light", "data-theme"];
 const VSCODE = { "vscode-dark": true, "vscode-high-contrast": true, "vscode-light": false };
 
-function declared(body: HTMLElement): boolean | undefined {
+function declared({ documentElement, body }: Document): boolean | undefined {
+  if (documentElement.getAttribute("theme") === "dark") return true; // Colab
   const { jpThemeLight }: Attributes = body.dataset;
   if (jpThemeLight) return jpThemeLight === "false";
   for (const [name, dark] of Object.entries(VSCODE)) if (body.classList.contains(name)) return dark;
   return undefined;
 }
 
-/** Relative luminance (0 to 1) of a CSS `rgb()` colour; undefined if it is transparent. */
+/** Relative luminance (0 to 1) of a CSS `rgb()` or `color(srgb …)` colour; undefined if it is transparent. */
 export function luminance(colour: string): number | undefined {
-  const [red = 0, green = 0, blue = 0, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
-  if (!colour.startsWith("rgb") || alpha < 0.5) return undefined;
-  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+  const [, space, channels = ""] = colour.match(/^(rgba?\(|color\(srgb )(.+)\)$/) ?? [];
+  const [red = 0, green = 0, blue = 0, alpha = 1] = channels.split(/[\s,/]+/).map(Number);
+  if (!space || alpha < 0.5) return undefined;
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / (space.startsWith("rgb") ? 255 : 1);
+}
+
+/** The element around another one, or around the shadow root that it stands in. */
+function around(element: Element): Element | null {
+  const root = element.getRootNode();
+  return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
 }
 
 function behind(start: HTMLElement): number | undefined {
-  for (let element: HTMLElement | null = start; element; element = element.parentElement) {
+  for (let element: Element | null = start; element; element = around(element)) {
     const seen = luminance(getComputedStyle(element).backgroundColor);
     if (seen !== undefined) return seen;
   }
@@ -28,7 +37,7 @@ function behind(start: HTMLElement): number | undefined {
 
 /** Whether an element is on a dark background. */
 export function isDark(element: HTMLElement): boolean {
-  const stated = declared(document.body);
+  const stated = declared(document);
   if (stated !== undefined) return stated;
   const background = behind(element);
   if (background !== undefined) return background < 0.5;
@@ -76,7 +85,7 @@ export function template(element: HTMLElement): object {
 /** Call back when the page may have changed its theme, until the signal aborts. */
 export function followTheme(callback: () => void, signal: AbortSignal): void {
   const observer = new MutationObserver(callback);
-  const attributes = { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-light", "data-theme"] };
+  const attributes = { attributes: true, attributeFilter: THEME_ATTRIBUTES };
   observer.observe(document.documentElement, attributes);
   observer.observe(document.body, attributes);
   observer.observe(document.head, { childList: true });

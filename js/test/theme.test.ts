@@ -1,9 +1,10 @@
-import { afterEach, expect, test } from "vitest";
-import { isDark, luminance } from "../src/theme";
+import { afterEach, expect, test, vi } from "vitest";
+import { followTheme, isDark, luminance } from "../src/theme";
 
 afterEach(() => {
   document.body.className = "";
   delete document.body.dataset.jpThemeLight;
+  document.documentElement.removeAttribute("theme");
   document.body.style.backgroundColor = "";
 });
 
@@ -12,8 +13,14 @@ test.each([
   ["rgb(255, 0, 0)", 0.2126],
   ["rgba(0, 0, 0, 0)", undefined],
   ["transparent", undefined],
+  ["color(srgb 1 0 0)", 0.2126],
+  ["color(srgb 0 1e-05 0 / 0.8)", 7.152e-6],
+  ["color(srgb 1 1 1 / 0.4)", undefined],
+  ["color(display-p3 1 1 1)", undefined],
 ])("luminance of %s", (colour, expected) => {
-  expect(luminance(colour)).toBe(expected);
+  const found = luminance(colour);
+  if (expected === undefined) expect(found).toBeUndefined();
+  else expect(found).toBeCloseTo(expected, 9);
 });
 
 test("JupyterLab says which theme it has", () => {
@@ -30,8 +37,24 @@ test("so does VS Code", () => {
   expect(isDark(document.body)).toBe(false);
 });
 
+test("so does Colab, and it is followed", async () => {
+  const changed = vi.fn();
+  const stop = new AbortController();
+  followTheme(changed, stop.signal);
+  document.documentElement.setAttribute("theme", "dark");
+  expect(isDark(document.body)).toBe(true);
+  await vi.waitFor(() => expect(changed).toHaveBeenCalled());
+  stop.abort();
+});
+
 test("elsewhere the background tells", () => {
   document.body.style.backgroundColor = "rgb(20, 20, 20)";
   const element = document.body.appendChild(document.createElement("div"));
   expect(isDark(element)).toBe(true);
+});
+
+test("a background around a shadow root is seen from within", () => {
+  document.body.style.backgroundColor = "rgb(20, 20, 20)";
+  const root = document.body.appendChild(document.createElement("div")).attachShadow({ mode: "open" });
+  expect(isDark(root.appendChild(document.createElement("div")))).toBe(true);
 });

@@ -92,7 +92,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         [bar],
         height=height_for_rows(len(rows)),
         showlegend=False,
-        xaxis=axis(f"Time, summed over ranks ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Total time ({unit.symbol})", rangemode="tozero"),
         yaxis=names_axis(plot_names([_label(row) for row in rows])),
     )
 

@@ -6,19 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hta_widgets.cli.doctor import doctor
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
     from hta_widgets.trace_analysis import TraceAnalysis
     from hta_widgets.version import __version__
 
-__all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "open_trace"]
+__all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "doctor", "open_trace"]
 
 _WHERE = {
     "Dashboard": "hta_widgets.panels.dashboard",
     "RankSample": "hta_widgets.trace.opening.rank_sample",
     "TraceAnalysis": "hta_widgets.trace_analysis",
     "__version__": "hta_widgets.version",
+    "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",
 }
 """Imported when first used: processes that only load ranks do without widgets and figures."""

@@ -1,4 +1,4 @@
-"""The command ``hta-widgets``: a sample job, your own traces, and the cache of traces."""
+"""The command ``hta-widgets``: a sample job, your own traces, the cache, and what is wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
+from hta_widgets.cli.doctor import report
 from hta_widgets.cli.notebook import (
     demo_notebook,
     notebook_stem,
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_open(commands)
     _add_cache(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -96,6 +98,11 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     cache = commands.add_parser("cache", help="show or clear the trace cache")
     cache.add_argument("--clear", action="store_true", help="remove all cached traces")
     cache.set_defaults(run=_print_cache)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser("doctor", help="find out why panels do not show")
+    doctor.set_defaults(run=lambda _: sys.stdout.write(report()))
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,118 @@
+"""Whether the browser finds the front end: anywidget's, and ours."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hta_widgets.cli.doctor.host import Host, Place
+from hta_widgets.cli.doctor.packages import installed_version, release
+from hta_widgets.cli.doctor.wording import Problem
+
+EXTENSIONS: Final = {
+    "anywidget": "anywidget",
+    "jupyterlab_widgets": "@jupyter-widgets/jupyterlab-manager",
+}
+"""Name of the extension that each package brings."""
+
+_DATA = Path("share", "jupyter")
+_LAB = _DATA / "lab" / "static" / "package.json"
+
+
+class Extension(NamedTuple):
+    """A part of the front end that Jupyter serves to the browser."""
+
+    folder: Path
+    version: str | None
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """What a host finds of the packages that bring a part of the front end."""
+
+    host: Host
+    environment: Path
+    found: dict[str, Extension]
+
+    @classmethod
+    def of(cls, place: Place) -> FrontEnd:
+        """Look where the host looks: in its server's environment, or in this one."""
+        environment = place.server or Path(sys.prefix)
+        folders = [folder / place.host.folder for folder in data_folders(environment)]
+        found = {package: find_extension(name, folders) for package, name in EXTENSIONS.items()}
+        return cls(place.host, environment, {name: each for name, each in found.items() if each})
+
+    def description(self) -> str:
+        """Name the versions that are found, and where, unless the host brings its own."""
+        if self.host.brings_its_own:
+            return f"brought by {self.host.name}"
+        if "anywidget" not in self.found:
+            return f"no anywidget in {self.environment}"
+        parts = [f"{name} {each.version or ''}".rstrip() for name, each in self.found.items()]
+        if lab := version_in(self.environment / _LAB):
+            parts.append(f"jupyterlab {lab}")
+        return f"{', '.join(parts)} in {self.found['anywidget'].folder.parent.parent}"
+
+    def problems(self) -> list[Problem]:
+        """Find what keeps panels from being drawn."""
+        return [*self._missing(), *self._of_another_version(), *_stale_build()]
+
+    def _missing(self) -> list[Problem]:
+        return [
+            Problem(
+                f"{self.host.name} finds no {name} in {self.environment}",
+                f"pip install {name} there, restart {self.host.name} and reload the page",
+            )
+            for name in self.host.needs
+            if name not in self.found
+        ]
+
+    def _of_another_version(self) -> list[Problem]:
+        """Compare anywidget's two halves, which fit together if they are of one minor version."""
+        if "anywidget" not in self.host.needs or "anywidget" not in self.found:
+            return []
+        served, ours = self.found["anywidget"].version, installed_version("anywidget")
+        if not served or not ours or release(served)[:2] == release(ours)[:2]:
+            return []
+        what = f"{self.host.name} has anywidget {served}, but this Python has {ours}"
+        cure = f"pip install anywidget=={ours} in {self.environment}, and reload the page"
+        return [Problem(what, cure)]
+
+
+def data_folders(environment: Path) -> list[Path]:
+    """Folders of Jupyter's data that a server of an environment reads, the first first."""
+    own = environment / _DATA
+    try:
+        from jupyter_core.paths import jupyter_path  # noqa: PLC0415  # comes with ipykernel
+    except ImportError:
+        return [own]
+    here = Path(sys.prefix) / _DATA
+    return [own if Path(each) == here else Path(each) for each in jupyter_path()]
+
+
+def find_extension(name: str, folders: list[Path]) -> Extension | None:
+    """Find an extension in the first of the folders that has it."""
+    for folder in folders:
+        if (folder / name).is_dir():
+            return Extension(folder / name, version_in(folder / name / "package.json"))
+    return None
+
+
+def version_in(file: Path) -> str | None:
+    """Version that a ``package.json`` names; None if there is none."""
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _stale_build() -> list[Problem]:
+    """Only a checkout can have sources that are newer than the built files."""
+    built = sys.modules.get("hta_widgets.panels.base.front_end")
+    if built is None or built.is_up_to_date():
+        return []
+    what = "the built front end of hta_widgets is missing or older than its sources"
+    return [Problem(what, f"run `{built.BUILD_COMMAND}` in {built.SOURCES}")]

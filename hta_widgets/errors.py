@@ -18,6 +18,10 @@ class TraceFormatError(HtaWidgetsError):
     """A file is not a trace that can be read."""
 
 
+class TraceChangedError(HtaWidgetsError):
+    """A trace is not the one that was opened; another was written in its place."""
+
+
 class RemoteError(HtaWidgetsError):
     """The file or folder at a URL cannot be fetched."""
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets import TraceAnalysis
-from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
+from hta_widgets.errors import ParameterError, TraceChangedError, UnknownRankError
 from hta_widgets.export import extended_trace
 from hta_widgets.export.trace_with_counters import TimeSeriesTypes, write_traces_with_counters
 from hta_widgets.trace.opening.open import open_trace
@@ -267,7 +267,7 @@ class TestNames:
     def test_the_file_has_become_something_else(self, tmp_path):
         job = open_trace(write(tmp_path / "a.json", EVENTS))
         (tmp_path / "a.json").write_text("no trace")
-        with pytest.raises(TraceFormatError):
+        with pytest.raises(TraceChangedError):
             write_traces_with_counters(job)
 
 

@@ -136,7 +136,7 @@ def _select_ranks(
     ranks: Iterable[int] | RankSample | None,
     notices: list[str],
 ) -> dict[int, RankSource]:
-    """Keep the requested ranks and add a notice."""
+    """Keep the requested ranks, as their files are now, and add a notice."""
     available = tuple(sorted(sources))
     asked = ranks.among(available) if isinstance(ranks, RankSample) else tuple(ranks or available)
     if not set(asked) <= set(available):
@@ -144,7 +144,7 @@ def _select_ranks(
     kept = set(asked)
     if len(kept) < len(available):
         notices.append(f"{len(kept)} of {len(available)} ranks were opened: {number_ranges(kept)}")
-    return {rank: sources[rank] for rank in sorted(kept)}
+    return {rank: sources[rank].as_opened() for rank in sorted(kept)}
 
 
 def _is_big(sources: Mapping[int, RankSource]) -> bool:

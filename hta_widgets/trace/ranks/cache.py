@@ -21,12 +21,12 @@ from hta_widgets.trace.cache.files import (
     stem_of,
 )
 from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace, write_trace
+from hta_widgets.trace.ranks.file_states import file_states
 from hta_widgets.trace.ranks.source import RankSource
 
 WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""
 
-_TRAILER_BYTES: Final = 8
 _UNREADABLE: Final = "damaged, or written by another version"
 
 
@@ -114,22 +114,9 @@ def _files_of_rank(folder: Path, source: RankSource, rank: int) -> _RankFiles:
         "path": source.name if source.remote else str(source.path.resolve()),
     }
     state = {
-        "files": source.remote.files if source.remote else _file_states(source.path),
+        "files": source.remote.files if source.remote else source.files or file_states(source.path),
         "code": code_version(LOADING),
     }
     stem = stem_of(json.dumps(which, sort_keys=True))
     key = json.dumps(which | state, sort_keys=True)
     return _RankFiles(folder / f"{stem}{SUFFIX}", key, DerivedColumnCache(folder, stem, key))
-
-
-def _file_states(path: Path) -> list[list[str | int]]:
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [_file_state(file) for file in files if file.is_file()]
-
-
-def _file_state(file: Path) -> list[str | int]:
-    """Name, size, modification time and last bytes, which are the checksum of a gzip file."""
-    state = file.stat()
-    with file.open("rb") as content:
-        content.seek(-min(_TRAILER_BYTES, state.st_size), os.SEEK_END)
-        return [file.name, state.st_size, state.st_mtime_ns, content.read().hex()]

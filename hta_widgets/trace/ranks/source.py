@@ -11,6 +11,7 @@ from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Format
+from hta_widgets.trace.ranks.file_states import LocalFileState, file_states, require_unchanged
 from hta_widgets.trace.remote.copies import RemoteSource, urls_in_errors
 
 
@@ -27,12 +28,15 @@ class RankSource:
         The process, in an export with several.
     remote : RemoteSource, optional
         The URL that `path` is a copy of, if it is one.
+    files : tuple of LocalFileState
+        The files of a local trace when the job was opened; any state will do if there are none.
     """
 
     path: Path
     format: Format = KINETO
     process: int | None = None
     remote: RemoteSource | None = None
+    files: tuple[LocalFileState, ...] = ()
 
     @property
     def name(self) -> str:
@@ -44,8 +48,19 @@ class RankSource:
         """Name of the folder that contains it, or the URL of that folder, for display."""
         return self.path.resolve().parent.name if self.remote is None else self.remote.folder
 
+    def as_opened(self) -> RankSource:
+        """Return it with the state of its files, which are refused once they have changed."""
+        return self if self.remote is not None else replace(self, files=file_states(self.path))
+
     def fetch(self, *, progress: bool = False) -> RankSource:
-        """Return it with a path that exists on this machine, fetching the trace if necessary."""
+        """Return it with a path that exists on this machine, fetching the trace if necessary.
+
+        Raises
+        ------
+        TraceNotFoundError, TraceChangedError
+            If the trace is not the one that was opened.
+        """
+        require_unchanged(self.path, self.files)
         if self.remote is None or self.remote.has_copy_at(self.path):
             return self
         return replace(self, path=self.remote.fetch(self.path, progress=progress))
@@ -95,9 +110,14 @@ class RankSource:
         ------
         TraceFormatError
             If the file or folder is not of the format.
+        TraceNotFoundError, TraceChangedError
+            If the trace is not the one that was opened.
         """
         if self.remote is None:
-            return self._load(rank, on_read)
+            require_unchanged(self.path, self.files)
+            trace = self._load(rank, on_read)
+            require_unchanged(self.path, self.files)
+            return trace
         try:
             trace = self._load_copy(rank, on_read)
         except FileNotFoundError:  # another process dropped the copy meanwhile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import signal
 import subprocess
@@ -71,6 +72,45 @@ def test_open_writes_a_notebook_for_the_traces(
     path = notebooks / "hta_widgets_job_7.ipynb"
     assert served == [(path, False, 9000)]
     assert f'open_trace("{trace}")' in sources(path)[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["run \N{ROCKET}", 'a"b\\c', "é\N{GREEK SMALL LETTER MU}", "a\x7fb"]
+)
+def test_any_path_opens_again_from_its_notebook(
+    tmp_path: Path, served: list[tuple[Path, bool, int | None]], name: str
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    write(folder / "rank-0.json", [kernel(0, 1)])
+    assert cli.main(["open", str(folder), "--folder", str(tmp_path)]) == 0
+    (code,) = (line for line in sources(served[0][0])[1].splitlines() if "open_trace(" in line)
+    opened: dict[str, Any] = {}
+    exec(f"from hta_widgets import open_trace\n{code}", opened)  # noqa: S102
+    assert opened["job"].ranks == (0,)
+
+
+def test_bytes_of_a_path_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:
+    source = "/traces/\udcff.json"
+    notebook = trace_notebook([GivenTrace(source, "\udcff.json")])
+    path = write_notebook(tmp_path, "notebook", notebook)
+    code = "".join(notebook["cells"][1]["source"])
+    assert ast.literal_eval(code.partition("open_trace(")[2].partition(")")[0]) == source
+    assert path.read_text(encoding="utf-8").isascii()
+
+
+@pytest.mark.parametrize(
+    ("name", "heading"),
+    [
+        ('<img src="https://a.b/c">', r"\<img src\=\"https\:\/\/a.b\/c\"\>"),
+        ("run_7", r"run\_7"),
+        ("a\n# b", "a\N{REPLACEMENT CHARACTER}\\# b"),
+        ("$x$ ![x](y) \\", r"\$x\$ \!\[x\]\(y\) \\"),
+    ],
+)
+def test_the_heading_shows_the_name_as_text(name: str, heading: str) -> None:
+    notebook = trace_notebook([GivenTrace("/traces", name)])
+    assert "".join(notebook["cells"][0]["source"]).splitlines()[0] == f"# {heading}"
 
 
 def test_open_of_several_files_lists_them(tmp_path: Path) -> None:

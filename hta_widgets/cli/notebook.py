@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from string import punctuation
 from typing import Any
 
 from hta_widgets.cli.traces import GivenTrace
@@ -36,6 +37,7 @@ _FINDINGS = """\
 for name, panel in dashboard.panels.items():
     print(f"{name}: {panel.result.finding}")\
 """
+_PUNCTUATION = re.compile(rf"(?![.-])[{re.escape(punctuation)}]")
 _TABLE = 'dashboard.panels["kernel_breakdown"].result.kernels.head()'
 
 
@@ -56,7 +58,9 @@ def trace_notebook(traces: Sequence[GivenTrace]) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files."""
     sources = [trace.source for trace in traces]
     name = ", ".join(trace.name for trace in traces)
-    return _notebook(_INTRODUCTION.format(name=name), sources[0] if len(sources) == 1 else sources)
+    return _notebook(
+        _INTRODUCTION.format(name=_markdown(name)), sources[0] if len(sources) == 1 else sources
+    )
 
 
 def notebook_stem(traces: Sequence[GivenTrace]) -> str:
@@ -97,7 +101,7 @@ def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
 def _notebook(introduction: str, source: str | list[str]) -> dict[str, Any]:
     cells = [
         ("introduction", "markdown", introduction),
-        ("dashboard", "code", _DASHBOARD.format(source=json.dumps(source))),
+        ("dashboard", "code", _DASHBOARD.format(source=_python_literal(source))),
         ("going-on", "markdown", _RESULTS),
         ("findings", "code", _FINDINGS),
         ("kernels", "code", _TABLE),
@@ -115,6 +119,17 @@ def _notebook(introduction: str, source: str | list[str]) -> dict[str, Any]:
         },
         "cells": [_cell(*cell) for cell in cells],
     }
+
+
+def _python_literal(source: str | list[str]) -> str:
+    """Python code of text; bytes of a path that are not UTF-8 are escaped."""
+    return json.dumps(source, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+def _markdown(text: str) -> str:
+    """Markdown that shows a text as it is, on one line."""
+    shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return _PUNCTUATION.sub(r"\\\g<0>", shown)
 
 
 def _cell(cell_id: str, cell_type: str, source: str) -> dict[str, Any]:

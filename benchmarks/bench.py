@@ -11,10 +11,10 @@ from benchmarks.children import Child, Outcome, by_turns
 from benchmarks.traces import V100, Files, Traces
 
 MORE_OFTEN = 3
-"""So many times as often is run what takes a second or two, or two CPUs: one that others use slows
-it down for all of that time."""
+"""Factor on the runs of tasks that take only a second or two, or two CPUs: another user of a CPU
+slows them down for the whole time."""
 OUR_CALLS, THEIR_CALLS = 9, 3
-"""Of each method in a run."""
+"""Calls of each method in a run."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Child:
         sample_tree: bool = False,
         **arguments: object,
     ) -> Outcome | None:
-        """Do a task in a new process; None where it fails or takes too long, and says so."""
+        """Do a task in a new process; None, with a message, if it fails or takes too long."""
         command: list[str | Path] = [
             self.python,
             "-m",

@@ -25,7 +25,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "DurationTailsPanel": {},
     "KernelSequencesPanel": MANY_SEQUENCES,
 }
-"""What is moved, and set before."""
+"""Panels whose sliders are moved, and their settings."""
 
 CELL = """
 import sys
@@ -39,10 +39,10 @@ panel
 """
 
 QUIET_MS = 150
-"""Charts of which none is drawn for so long are drawn."""
+"""Charts count as drawn when none is drawn for this long (ms)."""
 
 UNCHANGED_MS = 2000
-"""A step that draws nothing for so long changes no chart."""
+"""A step that draws nothing for this long (ms) changes no chart."""
 
 MOVE = """async ([place, share, quiet, unchanged]) => {
     const panel = document.querySelector('.hta-panel');

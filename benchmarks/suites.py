@@ -144,7 +144,7 @@ WHOLE_JOB = ("get_temporal_breakdown", "get_comm_comp_overlap", "get_gpu_kernel_
 def sequences(bench: Bench) -> Iterator[Row]:
     """CPU time of looking for kernel sequences, with and without writing them into the trace.
 
-    Both look at one rank; of the job, the first.
+    Both analyse one rank, the first of the job.
     """
     jobs = {"8 ranks": bench.eight_ranks(), f"{_count(bench.large)} events": bench.v100()}
     for what, files in jobs.items():

@@ -1,4 +1,4 @@
-"""Which types of kernels, and which kernels, the GPU time goes to."""
+"""GPU time by kernel type and by kernel."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class KernelBreakdownParameters(PanelParameters, total=False):
 
 
 class KernelBreakdownPanel(Panel[KernelBreakdown]):
-    """Which types of kernels, and which kernels, the GPU time goes to.
+    """GPU time by kernel type and by kernel.
 
     A click on a kernel shows how long it takes on each rank.
 

@@ -1,4 +1,4 @@
-"""What differs between two jobs: kernels, times, and the longest events."""
+"""Comparison of two jobs: kernels, times, and the longest events."""
 
 from hta_widgets.analyses.compare.analysis import Compare, compare, job_names, steps_differ
 

@@ -77,7 +77,7 @@ class Occurrences(NamedTuple):
     cpu_time_ns: Times
 
     def table(self, patterns: NDArray[np.bool_]) -> pd.DataFrame:
-        """One row for each that has one of some patterns, which are counted without the others."""
+        """Occurrences of the wanted patterns, which are numbered without the others."""
         wanted = np.flatnonzero(patterns[self.pattern])
         events = self.rows[self.places[wanted]]
         by_event = np.argsort(events, kind="stable")

@@ -1,4 +1,4 @@
-"""What a GPU does over time, split exactly into time slices."""
+"""Activity of a GPU over time, split exactly into time slices."""
 
 from __future__ import annotations
 

@@ -250,7 +250,10 @@ def _counter_finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequen
     if operators.empty:
         return f"{measured}; no kernel could be matched to an operator."
     kernels = operators.value_counts()
+    top, matched = kernels.index[0], f"{len(operators):,} of these"
+    if len(kernels) == 1:
+        return f"{measured}; the top-level operator {top} launched {matched}."
     return (
-        f"{measured}; {counted(len(kernels), 'top-level operator')} launched {len(operators):,} of "
-        f"these, {kernels.index[0]} the most ({kernels.iloc[0]:,})."
+        f"{measured}; {len(kernels):,} top-level operators launched {matched}, {top} the most "
+        f"({kernels.iloc[0]:,})."
     )

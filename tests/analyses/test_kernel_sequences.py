@@ -162,6 +162,10 @@ def test_a_part_of_the_name_or_the_whole(tmp_path):
     part = kernel_sequences(job, operator_name="aten::add", min_pattern_len=1)
     assert [row[0] for row in rows(part)] == ["aten::addmm|k", "aten::add|k"]
     assert "2 different names contain operator_name: aten::add, aten::addmm" in part.notices
+    assert part.finding.startswith(
+        "The 2 occurrences of aten::add on rank 0 launched 2 different sequences; the most frequent "
+        "one, k, occurs once and takes "
+    )
     whole = kernel_sequences(job, operator_name="aten::add", min_pattern_len=1, whole_name=True)
     assert [row[0] for row in rows(whole)] == ["aten::add|k"]
 
@@ -170,8 +174,8 @@ def test_words(tmp_path):
     events = [host(0, 5, "aten::add"), *launched(1, 1, 20, name="void relu_kernel<int>(int)")]
     job = open_job(tmp_path, [events, []])
     assert kernel_sequences(job, operator_name="aten::add", min_pattern_len=1).finding == (
-        "The 1 occurrence of aten::add on rank 0 launched 1 sequence; the most frequent one, "
-        "relu_kernel, occurs once and takes 1 µs of GPU time and 5 µs of CPU time."
+        "The 1 occurrence of aten::add on rank 0 launched 1 sequence, relu_kernel, which "
+        "occurs once and takes 1 µs of GPU time and 5 µs of CPU time."
     )
     short = kernel_sequences(job, operator_name="aten::add")
     assert short.finding == (
@@ -181,10 +185,10 @@ def test_words(tmp_path):
         "sequences of fewer than 3 GPU operations are left out (1 of 1 occurrence)"
     )
     missing = kernel_sequences(job, operator_name="ATEN::ADD")
-    assert missing.finding == "No call on rank 0 matches ATEN::ADD; similar names: aten::add."
+    assert missing.finding == "No call on rank 0 matches 'ATEN::ADD'; similar names: aten::add."
     assert list(missing.patterns.columns) == list(short.patterns.columns)
     nothing = kernel_sequences(job, 1, operator_name="aten::add")
-    assert nothing.finding == "No call on rank 1 matches aten::add."
+    assert nothing.finding == "No call on rank 1 matches 'aten::add'."
     assert operators_by_gpu_time(job, 1).empty
     assert suggested_operator(job, 1) == "aten::linear"
 

@@ -77,4 +77,4 @@ def test_the_overlay_has_the_sequences_shown(tmp_path):
 
 def test_without_gpu_work_it_says_so(tmp_path):
     panel = KernelSequencesPanel(open_job(tmp_path, [[host(0, 1, "op")]]))
-    assert panel._view["empty"] == "No call on rank 0 matches aten::linear."
+    assert panel._view["empty"] == "No call on rank 0 matches 'aten::linear'."

@@ -196,16 +196,18 @@ def _sequence_finding(
 ) -> str:
     name, rank, least = asked
     if not found:
-        return f"No call on rank {rank} matches {name}{_similar(calls, name)}."
+        return f"No call on rank {rank} matches {name!r}{_similar(calls, name)}."
     occurrences = f"{counted(found, 'occurrence')} of {name} on rank {rank}"
     if not patterns.count.size:
         fewest = counted(least, "GPU operation")
         return f"The {occurrences} launched no sequence of at least {fewest}."
-    sequences = counted(patterns.count.size, "sequence", "different sequences")
+    different, top = patterns.count.size, sequence_words(patterns.sequences[0], 3)
+    sequences = f"1 sequence, {top}, which"
+    if different > 1:
+        sequences = f"{different:,} different sequences; the most frequent one, {top},"
     often = "once" if patterns.count[0] == 1 else f"{patterns.count[0]:,} times"
     return (
-        f"The {occurrences} launched {sequences}; the most frequent one, "
-        f"{sequence_words(patterns.sequences[0], 3)}, occurs {often} and takes "
+        f"The {occurrences} launched {sequences} occurs {often} and takes "
         f"{duration(patterns.gpu_time_ns[0])} of GPU time and "
         f"{duration(patterns.cpu_time_ns[0])} of CPU time."
     )

@@ -7,9 +7,10 @@ every stored column is contiguous in the file, whatever its length.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ else:
     pa = LazyModule("pyarrow")
 
 _HEADER: Final = b"hta_widgets"
+_CHECKSUM: Final = b"checksum"
+_PAGE: Final = 2**12
+_STRIDE: Final = 2**20
 _NUMBERS: Mapping[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
@@ -42,9 +46,9 @@ def unreadable() -> tuple[type[Exception], ...]:
 def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], path: Path) -> None:
     """Write columns with metadata."""
     lists = [_as_list(values) for values in columns.values()]
-    table = pa.Table.from_arrays(
-        lists, names=list(columns), metadata={_HEADER: json.dumps(header).encode()}
-    )
+    text = json.dumps(header).encode()
+    metadata = {_HEADER: text, _CHECKSUM: b"%d" % _checksum(text, columns.values())}
+    table = pa.Table.from_arrays(lists, names=list(columns), metadata=metadata)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -60,6 +64,10 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
     batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     batch.validate(full=True)
     columns = {name: _single_list(batch.column(name)) for name in batch.schema.names}
+    metadata = batch.schema.metadata
+    if int(metadata[_CHECKSUM]) != _checksum(metadata[_HEADER], columns.values()):
+        msg = "the checksum differs"
+        raise ValueError(msg)
     return _header(batch.schema), columns
 
 
@@ -107,6 +115,22 @@ def numbers_of(values: pa.Array) -> NDArray[Any]:
 
 def _header(schema: pa.Schema) -> Any:  # noqa: ANN401
     return json.loads((schema.metadata or {})[_HEADER])
+
+
+def _checksum(header: bytes, columns: Iterable[pa.Array]) -> int:
+    """Checksum of the header, of all texts, and of a page in each `_STRIDE` of the numbers.
+
+    All numbers of a long trace would take longer than opening it.
+    """
+    sum_ = crc32(header)
+    for values in columns:
+        if str(values.type) in _NUMBERS:
+            numbers = numbers_of(values).view(np.uint8).data
+            for start in (*range(0, len(numbers), _STRIDE), max(0, len(numbers) - _PAGE)):
+                sum_ = crc32(numbers[start : start + _PAGE], sum_)
+        else:
+            sum_ = crc32(b"\0".join(values.to_pylist()), sum_)
+    return sum_
 
 
 def _single_list(lists: pa.Array) -> pa.Array:

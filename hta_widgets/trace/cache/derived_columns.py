@@ -50,9 +50,9 @@ class DerivedColumnCache(NamedTuple):
     def read(self, name: str) -> dict[str, NDArray[Any]] | None:
         """Open what was kept under a name, by memory map; None where there is nothing usable."""
         file = self._file(name)
-        if not file.exists():
-            return None
         try:
+            if not file.exists():
+                return None
             header, columns = read_columns(file)
             if header["key"] != self._key(name):
                 return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -33,6 +36,8 @@ URL_FILE: Final = "url.txt"
 _URL_FOLDER = re.compile(r"[0-9a-f]{32}")
 _LEFT_OVER_AFTER_S: Final = 86_400
 _BYTES_PER_GB: Final = 10**9
+_log = logging.getLogger(__name__)
+_logged: set[Path | None] = set()
 
 
 class CacheEntry(NamedTuple):
@@ -49,7 +54,34 @@ def cache_folder() -> Path | None:
     chosen = os.environ.get(VARIABLE, "")
     if chosen.lower() == OFF:
         return None
-    return Path(chosen) if chosen else platformdirs.user_cache_path("hta_widgets", appauthor=False)
+    if chosen:
+        return Path(chosen)
+    with suppress(RuntimeError):  # raised by newer platformdirs where there is no home folder
+        folder = platformdirs.user_cache_path("hta_widgets", appauthor=False)
+        if folder.is_absolute():
+            return folder
+    log_unusable(None, "the user has no home folder")
+    return None
+
+
+def usable_folder() -> Path | None:
+    """Folder of the cache, made if it does not exist; None if it is off or cannot be used."""
+    folder = cache_folder()
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.stat()
+    except OSError as error:
+        log_unusable(folder, error)
+        return None
+    return folder
+
+
+def log_unusable(folder: Path | None, reason: object) -> None:
+    """Log, once for each folder, that the cache is not used."""
+    if folder not in _logged:
+        _logged.add(folder)
+        _log.warning("no cache in %s: %s; set %s to another folder", folder, reason, VARIABLE)
 
 
 def size_limit() -> int:
@@ -58,7 +90,8 @@ def size_limit() -> int:
         gigabytes = float(os.environ.get(SIZE_VARIABLE, DEFAULT_GB))
     except ValueError:
         gigabytes = DEFAULT_GB
-    return int(gigabytes * _BYTES_PER_GB)
+    limit = DEFAULT_GB if math.isnan(gigabytes) else gigabytes
+    return int(min(max(limit, 0) * _BYTES_PER_GB, sys.maxsize))
 
 
 def entries(folder: Path) -> list[CacheEntry]:

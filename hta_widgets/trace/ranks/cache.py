@@ -16,9 +16,11 @@ from hta_widgets.trace.cache.files import (
     URL_FILE,
     CacheEntry,
     cache_folder,
+    log_unusable,
     prune,
     size_limit,
     stem_of,
+    usable_folder,
 )
 from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace, write_trace
 from hta_widgets.trace.ranks.file_states import file_states
@@ -32,18 +34,17 @@ _UNREADABLE: Final = "damaged, or written by another version"
 
 def should_cache(source: RankSource) -> bool:
     """Whether a rank is worth caching: fetching or reading it again would take time."""
-    if cache_folder() is None:
-        return False
-    return source.remote is not None or source.size >= WORTH_KEEPING
+    is_worth = source.remote is not None or source.size >= WORTH_KEEPING
+    return is_worth and usable_folder() is not None
 
 
 def load(source: RankSource, rank: int, folder: Path | None = None) -> LoadedTrace | None:
     """Open a rank from the cache or another folder, if its source files are unchanged."""
     folder = folder or cache_folder()
-    if folder is None or not folder.is_dir():
+    if folder is None or not _is_readable(folder):
         return None
     files = _files_of_rank(folder, source, rank)
-    found = read_trace(files.file, files.key) if files.file.exists() else None
+    found = read_trace(files.file, files.key) if _is_readable(files.file) else None
     if found is None:
         return None
     with suppress(OSError):
@@ -66,7 +67,7 @@ def store(
     folder = folder or cache_folder()
     if folder is None:
         return trace
-    with suppress(OSError):
+    try:
         files = _files_of_rank(folder, source, rank)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(files.file, private=True) as partial:
@@ -75,7 +76,21 @@ def store(
             prune(folder, size_limit())
         if files.file.exists():
             return trace._replace(derived=files.derived)
+    except OSError as error:
+        log_unusable(folder, error.strerror)
     return trace
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether a file or folder exists; the log says so if that cannot be found out."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        log_unusable(cache_folder(), error.strerror)
+        return False
+    return True
 
 
 def describe_entry(entry: CacheEntry) -> str:

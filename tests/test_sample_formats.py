@@ -62,7 +62,7 @@ def test_notebooks_may_import_it_from_export():
 
 @pytest.mark.parametrize("write", [write_cupti_tables, write_overlap_recipe])
 def test_nothing_is_overwritten_or_left_half(job, tmp_path, write, monkeypatch):
-    with pytest.raises(ParameterError, match="exists and is not overwritten"):
+    with pytest.raises(ParameterError, match="exists and is never overwritten"):
         write(job, tmp_path)
     monkeypatch.setattr(job, "rank", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -163,8 +163,8 @@ def test_a_part_of_the_name_or_the_whole(tmp_path):
     assert [row[0] for row in rows(part)] == ["aten::addmm|k", "aten::add|k"]
     assert "2 different names contain operator_name: aten::add, aten::addmm" in part.notices
     assert part.finding.startswith(
-        "The 2 occurrences of aten::add on rank 0 launched 2 different sequences; the most frequent "
-        "one, k, occurs once and takes "
+        "The 2 occurrences of aten::add on rank 0 launched 2 different sequences; the most "
+        "frequent one, k, occurs once and takes "
     )
     whole = kernel_sequences(job, operator_name="aten::add", min_pattern_len=1, whole_name=True)
     assert [row[0] for row in rows(whole)] == ["aten::add|k"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import anywidget
+import ipywidgets
 import pytest
 from jupyter_core import paths as jupyter_paths
 
@@ -17,6 +18,8 @@ from hta_widgets.cli.doctor.host import Place, find_place
 from hta_widgets.panels.base import front_end
 from hta_widgets.trace.cache import files as cache_files
 
+MANAGER = "@jupyter-widgets/jupyterlab-manager"
+FITTING = "5.0.17" if ipywidgets.__version__.startswith("8.") else "3.1.11"
 LAB = ["/envs/lab/bin/python", "/envs/lab/bin/jupyter-lab", "--IdentityProvider.token=s3cret"]
 KERNEL = SimpleNamespace(kernel=object(), user_ns={})
 TERMINAL = Place(host.NONE)
@@ -37,8 +40,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def server(tmp_path: Path):
     """An environment that serves the whole front end."""
-    for name in ("anywidget", "@jupyter-widgets/jupyterlab-manager"):
-        serve(tmp_path / "server", name, anywidget.__version__)
+    serve(tmp_path / "server", "anywidget", anywidget.__version__)
+    serve(tmp_path / "server", MANAGER, FITTING)
     return tmp_path / "server"
 
 
@@ -148,6 +151,22 @@ class TestFrontEnd:
             f"Problem: JupyterLab has anywidget 0.9.21, but this Python has {ours}\n"
             f"   Cure: pip install anywidget=={ours} in {server}, and reload the page\n"
         )
+
+    @pytest.mark.parametrize(
+        ("kernel", "served", "cure"),
+        [
+            ("7.7.1", "5.0.17", "pip install 'ipywidgets>=8', then restart the kernel"),
+            ("8.1.8", "3.1.11", "pip install 'jupyterlab_widgets>=3' in "),
+        ],
+    )
+    def test_boxes_and_sliders_that_are_not_drawn(self, server, monkeypatch, kernel, served, cure):
+        serve(server, MANAGER, served)
+        installed = {"ipywidgets": kernel, "anywidget": anywidget.__version__}
+        monkeypatch.setattr("hta_widgets.cli.doctor.front_end.installed_version", installed.get)
+        said = problems(Place(host.JUPYTERLAB, server))
+        assert f"Problem: the {MANAGER} {served} does not draw ipywidgets {kernel}\n" in said
+        assert cure in said
+        assert "does not draw" not in problems(Place(host.VOILA, server))
 
     def test_extensions_of_the_user_count(self, alone, tmp_path):
         folder = alone / "jupyter" / "nbextensions" / "anywidget"

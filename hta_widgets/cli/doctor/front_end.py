@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hta_widgets.cli.doctor.host import Host, Place
-from hta_widgets.cli.doctor.packages import installed_version, release
+from hta_widgets.cli.doctor.packages import RESTART, installed_version, release
 from hta_widgets.cli.doctor.wording import Problem
 
 EXTENSIONS: Final = {
@@ -17,6 +17,9 @@ EXTENSIONS: Final = {
     "jupyterlab_widgets": "@jupyter-widgets/jupyterlab-manager",
 }
 """Name of the extension that each package brings."""
+
+_MANAGERS: Final = {7: 3, 8: 5}
+"""Major version of the manager of widgets that fits each of ipywidgets."""
 
 _DATA = Path("share", "jupyter")
 _LAB = _DATA / "lab" / "static" / "package.json"
@@ -58,7 +61,8 @@ class FrontEnd:
 
     def problems(self) -> list[Problem]:
         """Find what keeps panels from being drawn."""
-        return [*self._missing(), *self._of_another_version(), *_stale_build()]
+        found = [*self._missing(), *self._of_another_version(), *self._manager_of_another()]
+        return [*found, *_stale_build()]
 
     def _missing(self) -> list[Problem]:
         return [
@@ -72,14 +76,28 @@ class FrontEnd:
 
     def _of_another_version(self) -> list[Problem]:
         """Compare anywidget's two halves, which fit together if they are of one minor version."""
-        if "anywidget" not in self.host.needs or "anywidget" not in self.found:
-            return []
-        served, ours = self.found["anywidget"].version, installed_version("anywidget")
+        served, ours = self._served("anywidget"), installed_version("anywidget")
         if not served or not ours or release(served)[:2] == release(ours)[:2]:
             return []
         what = f"{self.host.name} has anywidget {served}, but this Python has {ours}"
         cure = f"pip install anywidget=={ours} in {self.environment}, and reload the page"
         return [Problem(what, cure)]
+
+    def _manager_of_another(self) -> list[Problem]:
+        """Compare ipywidgets with its half in JupyterLab, which draws its boxes and sliders."""
+        served, ours = self._served("jupyterlab_widgets"), installed_version("ipywidgets")
+        if not served or not ours or _MANAGERS.get(release(ours)[0]) in {None, release(served)[0]}:
+            return []
+        what = f"the {EXTENSIONS['jupyterlab_widgets']} {served} does not draw ipywidgets {ours}"
+        if release(served)[0] == _MANAGERS[8]:
+            return [Problem(what, f"pip install 'ipywidgets>=8', then {RESTART}")]
+        cure = f"pip install 'jupyterlab_widgets>=3' in {self.environment}, and reload the page"
+        return [Problem(what, cure)]
+
+    def _served(self, package: str) -> str | None:
+        """Version of a package's extension, if the host needs it."""
+        wanted = package in self.host.needs and package in self.found
+        return self.found[package].version if wanted else None
 
 
 def data_folders(environment: Path) -> list[Path]:

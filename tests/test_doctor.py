@@ -77,6 +77,12 @@ class TestReport:
         assert "~/cache, writable, " in text
         assert str(alone) not in text
 
+    def test_a_path_that_only_looks_like_home_stays(self, alone):
+        beside, below = Path(f"{alone}-2"), Path(f"/mnt{alone}")
+        assert f"runs in {beside}\n" in report(Place(host.VOILA, beside))
+        assert f"runs in {below}\n" in report(Place(host.VOILA, below))
+        assert "runs in ~/lab\n" in report(Place(host.VOILA, alone / "lab"))
+
     def test_no_argument_of_the_server_is_shown(self):
         text = report(find_place({}, {}, KERNEL, [LAB]))
         assert "/envs/lab" in text

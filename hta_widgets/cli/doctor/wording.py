@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ class Problem(NamedTuple):
 def without_home(text: str) -> str:
     """Shorten the user's home in each path to ``~``, and mask control characters."""
     for home in _homes():
-        text = text.replace(home, "~")
+        text = re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 
 
@@ -16,6 +17,14 @@ class TraceNotFoundError(HtaWidgetsError):
 
 class TraceFormatError(HtaWidgetsError):
     """A file is not a trace that can be read."""
+
+
+class UnreadableError(HtaWidgetsError):
+    """The system refuses to read a file or folder."""
+
+
+class WriteError(HtaWidgetsError):
+    """The system refuses to write a file."""
 
 
 class TraceChangedError(HtaWidgetsError):
@@ -48,6 +57,29 @@ class UnknownRankError(HtaWidgetsError):
 
 class ParameterError(HtaWidgetsError):
     """An argument is outside its range."""
+
+
+def unreadable_path(path: object, error: Exception) -> UnreadableError:
+    """Error for a path that the system does not read."""
+    reason = getattr(error, "strerror", None) or error
+    return UnreadableError(
+        f"{path} cannot be read ({reason}); check that it is there and that you may read it"
+    )
+
+
+@contextmanager
+def os_errors_as_ours(path: object = None) -> Iterator[None]:
+    """Replace errors of the system by one that names the file and what to do.
+
+    Parameters
+    ----------
+    path : path, optional
+        What is read, where the system does not say it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise unreadable_path(error.filename or path, error) from error
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -227,9 +226,12 @@ def _by_number(numbers: Mapping[str, int]) -> dict[str, str]:
 
 
 def _with(args: msgspec.Raw | None, key: str, value: msgspec.Raw) -> msgspec.Raw:
-    """Add an argument."""
-    known: Any = msgspec.json.decode(args or b"{}", type=Fields | None)
-    return msgspec.Raw(_encode({**(known or {}), key: value}))
+    """Add an argument; arguments that are not an object become one."""
+    try:
+        known = msgspec.json.decode(args or b"{}", type=Fields | None) or {}
+    except msgspec.ValidationError:
+        known = {"args": msgspec.Raw(args or b"")}
+    return msgspec.Raw(_encode({**known, key: value}))
 
 
 def _text(value: bytes) -> str:

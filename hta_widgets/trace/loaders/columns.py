@@ -105,6 +105,22 @@ def _narrowest_type(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
     return np.dtype(next(holding))
 
 
+def whole_number(value: object, limit: int = 2**63) -> int | None:
+    """Whole number in a file's metadata, which may be text; None if it is none below a limit.
+
+    Examples
+    --------
+    >>> whole_number("12"), whole_number("²"), whole_number(10**30)
+    (12, None, None)
+    """
+    if isinstance(value, str):
+        digits = value.isascii() and value.isdigit() and len(value) < len(str(2**63))
+        value = int(value) if digits else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) < limit else None
+
+
 class Vocabulary(dict[Text, int]):
     """Code of each distinct text; looking up an unknown text adds it."""
 

@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from hta_widgets.progress import OnRead
     from hta_widgets.trace.model.events import Trace
+
+
+RANK_LIMIT: Final = 2**31
+"""Ranks are below; a greater number is something else, such as a time."""
 
 
 class Recorded(Enum):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from operator import index
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Final, Protocol, runtime_checkable
 
 from hta_widgets.errors import (
@@ -14,9 +16,12 @@ from hta_widgets.errors import (
     TraceNotFoundError,
     UnknownRankError,
     number_ranges,
+    os_errors_as_ours,
+    unreadable_path,
 )
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
+from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import FetchedSource, fetch_remote
 from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_name
@@ -96,6 +101,8 @@ def open_trace(
         If a path does not exist or a folder has no trace.
     TraceFormatError
         If a file is not a trace.
+    UnreadableError
+        If the system does not allow reading it.
     RankError
         If the ranks are unknown or ambiguous.
     RemoteError
@@ -105,9 +112,8 @@ def open_trace(
     """
     notices: list[str] = []
     fetched = fetch_remote(source, progress=progress)
-    with fetched.urls_in_errors():
-        sources = _find_sources(fetched, notices)
-    sources = _select_ranks(sources, ranks, notices)
+    with fetched.urls_in_errors(), os_errors_as_ours():
+        sources = _select_ranks(_find_sources(fetched, notices), ranks, notices)
     big = _is_big(sources)
     job = Job(
         sources,
@@ -161,7 +167,8 @@ def _find_sources(fetched: FetchedSource, notices: list[str]) -> dict[int, RankS
             msg = f"no trace was given; {_GIVE_RANKS}"
             raise TraceNotFoundError(msg)
         ranks = {
-            int(rank): _single_rank(existing_path(path), notices) for rank, path in source.items()
+            _given_rank(rank): _single_rank(existing_path(path), notices)
+            for rank, path in source.items()
         }
         return {rank: fetched.with_remote(each) for rank, each in ranks.items()}
     if not isinstance(source, str | os.PathLike):
@@ -180,12 +187,31 @@ def existing_path(path: PathLike) -> Path:
     ------
     TraceNotFoundError
         If it does not exist.
+    TraceFormatError
+        If it is neither a file nor a folder.
+    UnreadableError
+        If it cannot be read.
     """
-    expanded = Path(path).expanduser()
-    if expanded.exists():
+    try:
+        expanded = Path(path).expanduser()
+        state = expanded.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        msg = f"{path} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
+        raise TraceNotFoundError(msg) from None
+    except (OSError, RuntimeError) as error:
+        raise unreadable_path(path, error) from error
+    if S_ISREG(state.st_mode) or S_ISDIR(state.st_mode):
         return expanded
-    msg = f"{expanded} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
-    raise TraceNotFoundError(msg)
+    msg = f"{path} is a pipe, a socket or a device; give a file or a folder"
+    raise TraceFormatError(msg)
+
+
+def _given_rank(rank: int | str) -> int:
+    number = whole_number(rank if isinstance(rank, str) else index(rank), RANK_LIMIT)
+    if number is not None and number >= 0:
+        return number
+    msg = f"{rank!r} is not a rank; give a whole number from 0 to {RANK_LIMIT - 1}"
+    raise RankError(msg)
 
 
 def _number_traces(

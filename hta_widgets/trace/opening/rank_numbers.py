@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from hta_widgets.errors import number_ranges
-from hta_widgets.trace.model.formats import FoundRank
+from hta_widgets.trace.model.formats import RANK_LIMIT, FoundRank
 
 Numbers: TypeAlias = list[int]
 
@@ -67,8 +67,8 @@ def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]
 
 
 def _last_number(pattern: re.Pattern[str], name: str) -> int | None:
-    found = pattern.findall(name)
-    return int(found[-1]) if found else None
+    found = [number for number in map(int, pattern.findall(name)) if number < RANK_LIMIT]
+    return found[-1] if found else None
 
 
 def _number_in_name(pattern: re.Pattern[str]) -> Callable[[Sequence[FoundRank]], Numbers | None]:

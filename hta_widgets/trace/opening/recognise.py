@@ -13,6 +13,7 @@ from hta_widgets.trace.loaders.nsys.format import RECORDINGS
 from hta_widgets.trace.model.formats import Format
 
 _MAX_NAMES: Final = 5
+ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
 
 WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMATS[:-1])}, or " + (
@@ -54,9 +55,12 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
     entries = sorted(folder.iterdir())
     traces = {each: _trace_files(each, entries, notices) for each in FORMATS if each.suffixes}
     if not any(traces.values()):
-        traces = {each: _trace_folders(each, entries) for each in FORMATS if each.in_folders}
+        traces = {
+            each: _trace_folders(each, entries, notices) for each in FORMATS if each.in_folders
+        }
     formats = [each for each, paths in traces.items() if paths]
     if not formats:
+        _require_readable(entries)
         msg = f"{folder} has no trace: {_describe_contents(entries)}; {WHAT_IS_A_TRACE}"
         raise TraceNotFoundError(msg)
     if len(formats) > 1:
@@ -68,8 +72,7 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
 
 def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> list[Path]:
     files = [path for path in entries if path.name.endswith(form.suffixes) and path.is_file()]
-    traces = [file for file in files if form.matches(file)]
-    notices += [_NOT_A_TRACE.format(file.name) for file in files if file not in traces]
+    traces = [file for file in files if _matches(form, file, notices)]
     copies = [file for file in traces if form.is_copy and form.is_copy(file)]
     if not copies or len(copies) == len(traces):
         return traces
@@ -77,8 +80,29 @@ def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> l
     return [file for file in traces if file not in copies]
 
 
-def _trace_folders(form: Format, entries: Iterable[Path]) -> list[Path]:
-    return [path for path in entries if path.is_dir() and form.matches(path)]
+def _matches(form: Format, file: Path, notices: list[str], *, others: bool = False) -> bool:
+    """Whether a path is a trace; a notice says why it is left out, unless `others` are usual."""
+    try:
+        is_trace = form.matches(file)
+    except OSError as error:
+        words = f"{file.name} cannot be read ({error.strerror}) and is left out"
+        notices += [words] if words not in notices else []
+        return False
+    if not (is_trace or others):
+        notices.append(_NOT_A_TRACE.format(file.name))
+    return is_trace
+
+
+def _trace_folders(form: Format, entries: Iterable[Path], notices: list[str]) -> list[Path]:
+    folders = [path for path in entries if path.is_dir()]
+    return [path for path in folders if _matches(form, path, notices, others=True)]
+
+
+def _require_readable(entries: Iterable[Path]) -> None:
+    """Raise the error of the system for the first file that cannot be read."""
+    for entry in entries:
+        if entry.is_file():
+            entry.open("rb").close()
 
 
 def _list_names(paths: Sequence[Path]) -> str:
@@ -91,6 +115,9 @@ def _describe_contents(entries: Sequence[Path]) -> str:
     recordings = [entry for entry in entries if entry.suffix in RECORDINGS]
     if recordings:
         return f"{_list_names(recordings)} must be exported first (nsys export --type sqlite)"
+    archives = [entry for entry in entries if entry.name.endswith(ARCHIVES)]
+    if archives:
+        return f"{_list_names(archives)} must be unpacked first"
     folders = [entry for entry in entries if entry.is_dir()]
     if folders:
         return f"if its folders ({_list_names(folders)}) hold traces, give one of them"

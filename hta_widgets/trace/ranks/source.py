@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hta_widgets.errors import TraceFormatError
+from hta_widgets.errors import TraceFormatError, UnreadableError, os_errors_as_ours
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Trace
@@ -60,7 +60,8 @@ class RankSource:
         TraceNotFoundError, TraceChangedError
             If the trace is not the one that was opened.
         """
-        require_unchanged(self.path, self.files)
+        with os_errors_as_ours(self.path):
+            require_unchanged(self.path, self.files)
         if self.remote is None or self.remote.has_copy_at(self.path):
             return self
         return replace(self, path=self.remote.fetch(self.path, progress=progress))
@@ -120,7 +121,7 @@ class RankSource:
             return trace
         try:
             trace = self._load_copy(rank, on_read)
-        except FileNotFoundError:  # another process dropped the copy meanwhile
+        except UnreadableError:  # another process dropped the copy meanwhile
             trace = self._load_copy(rank, on_read)
         return replace(trace, source=self.name)
 
@@ -130,4 +131,5 @@ class RankSource:
             return source._load(rank, on_read)  # noqa: SLF001  # of the same class
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
-        return self.format.load(self.path, rank, self.process, on_read)
+        with os_errors_as_ours(self.path):
+            return self.format.load(self.path, rank, self.process, on_read)

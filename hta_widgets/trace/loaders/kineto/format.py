@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.progress import OnRead
+from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.loaders.kineto.mark import is_derived
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Trace
-from hta_widgets.trace.model.formats import Format, FoundRank, Metadata
+from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 
 
 class _Header(NamedTuple):
@@ -56,7 +57,8 @@ def _rank_in(path: Path, rest: Callable[[], Metadata]) -> int | None:
 def _distributed_rank(metadata: Metadata) -> int | None:
     info = metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, Mapping) else None
-    return int(str(rank)) if str(rank).isdigit() else None
+    number = whole_number(rank, RANK_LIMIT)
+    return None if number is None or number < 0 else number
 
 
 def _header_of(path: Path) -> _Header:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.decode import decode_events
@@ -61,8 +62,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
 
 def base_ns(metadata: Mapping[str, Any]) -> int:
     """Zero of the file's own clock, in ns since the Unix epoch; 0 if it is not recorded."""
-    base = metadata.get(BASE_TIME, 0)
-    return int(base) if isinstance(base, int) or str(base).isdigit() else 0
+    return whole_number(metadata.get(BASE_TIME)) or 0
 
 
 def _truncation_notice(text: EventText, events: Events) -> list[Notice]:

@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
+from hta_widgets.trace.loaders.magic import archive_kind
 
 try:
     from isal import isal_zlib as zlib
@@ -192,7 +193,7 @@ class EventText:
         if opening == b"[":
             return text.index(b"[") + 1
         if opening not in (b"{", b""):
-            raise TraceFormatError(self._not_json_message())
+            raise TraceFormatError(self._not_json_message(text))
         found = _EVENTS_KEY.search(text)
         return found.end() if found else None
 
@@ -243,7 +244,9 @@ class EventText:
             yield text[:end]
         self.tail = text[end + 1 :]
 
-    def _not_json_message(self) -> str:
+    def _not_json_message(self, text: bytes) -> str:
+        if kind := archive_kind(text):
+            return f"{self.path} is packed ({kind}); unpack it and give the trace in it"
         return (
             f"{self.path} is not a JSON trace: it does not begin with '{{' or '['; "
             "expected a PyTorch-profiler (Kineto) trace, *.json or *.json.gz"

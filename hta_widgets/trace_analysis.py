@@ -384,6 +384,8 @@ class TraceAnalysis:
         time_series: TimeSeriesTypes | None = None,
         ranks: Iterable[int] | None = None,
         output_suffix: str = DEFAULT_SUFFIX,
+        *,
+        output_dir: PathLike | None = None,
     ) -> None:
         """Write copies of traces with queue length and memory bandwidth as counter tracks.
 
@@ -398,9 +400,13 @@ class TraceAnalysis:
             The first rank by default.
         output_suffix : str
             Added to the file name, before ``.json`` or ``.json.gz``.
+        output_dir : path, optional
+            An existing folder to write to, where the folder of the traces is read-only.
 
         Raises
         ------
+        WriteError
+            If the system refuses to write a copy.
         ParameterError
             If `output_suffix` cannot be part of a file name, or a file of that name exists that is
             not such a copy.
@@ -408,7 +414,7 @@ class TraceAnalysis:
         from hta_widgets.export.trace_with_counters import write_traces_with_counters
 
         chosen = self._ranks_or_first(ranks)
-        write_traces_with_counters(self.job, time_series, chosen, output_suffix)
+        write_traces_with_counters(self.job, time_series, chosen, output_suffix, output_dir)
 
     def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917
         self,
@@ -460,7 +466,8 @@ class TraceAnalysis:
             If the job lacks the rank.
         """
         from hta_widgets.analyses.kernel_sequences import kernel_sequences
-        from hta_widgets.export.overlaid_trace import existing_folder, write_overlaid_trace
+        from hta_widgets.export.extended_trace import existing_folder
+        from hta_widgets.export.overlaid_trace import write_overlaid_trace
         from hta_widgets.figures.base.text import plot_name
         from hta_widgets.figures.kernel_sequences import kernel_sequences as figure
         from hta_widgets.hta_tables.kernel_sequences import kernel_sequences as table

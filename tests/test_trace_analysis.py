@@ -286,7 +286,9 @@ class TestTimeSeries:
             "time_series": None,
             "ranks": None,
             "output_suffix": "_with_counters",
+            "output_dir": None,  # ours, by keyword only
         }
+        assert parameters["output_dir"].kind is inspect.Parameter.KEYWORD_ONLY
 
     def test_queue_length(self, analysis):
         series = analysis.get_queue_length_time_series()

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, WriteError
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.remote.urls import PathLike
 
 try:
     from isal import igzip as gzip
@@ -90,13 +91,51 @@ def closing(text: EventText) -> bytes:
 
 @contextmanager
 def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
-    """Open a file that replaces the target at the end, compressed if the original is."""
+    """Open a file that replaces the target at the end, compressed if the original is.
+
+    Raises
+    ------
+    WriteError
+        If the system refuses to write it; then nothing is left of it.
+    """
     with compressed_like.open("rb") as file:
         compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     with (
+        _write_errors(target),
         atomic_write(target) as partial,
         gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL)
         if compressed
         else partial.open("wb") as out,
     ):
         yield out
+
+
+@contextmanager
+def _write_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = (
+            f"{target} cannot be written ({error.strerror or error}); "
+            "make room for it, or give another folder: output_dir"
+        )
+        raise WriteError(msg) from error
+
+
+def existing_folder(output_dir: PathLike) -> Path:
+    """Return the folder to write to.
+
+    Raises
+    ------
+    ParameterError
+        If it does not exist or is not writable.
+    """
+    folder = Path(output_dir).expanduser()
+    if not os.fspath(output_dir) or not folder.is_dir():
+        state = "is a file" if folder.is_file() else "does not exist"
+        msg = f"output_dir {os.fspath(output_dir)!r} {state}; give an existing folder"
+        raise ParameterError(msg)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        msg = f"output_dir {folder} is not writable; give another folder"
+        raise ParameterError(msg)
+    return folder

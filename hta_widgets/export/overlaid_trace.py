@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
 from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import BETWEEN, atomic_open, closing
+from hta_widgets.export.extended_trace import BETWEEN, atomic_open, closing, existing_folder
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
@@ -78,6 +77,8 @@ def write_overlaid_trace(
     ParameterError
         If the folder is not writable, `top_k` is less than 1, there are no patterns, or the copy
         would replace a trace of this job.
+    WriteError
+        If the system refuses to write the copy.
     TraceFormatError
         If the trace of the rank is not a Kineto trace.
     """
@@ -89,25 +90,6 @@ def write_overlaid_trace(
         for part in overlay.parts(EventText(source)):
             out.write(part)
     return target
-
-
-def existing_folder(output_dir: PathLike) -> Path:
-    """Return the folder to write to.
-
-    Raises
-    ------
-    ParameterError
-        If it does not exist or is not writable.
-    """
-    folder = Path(output_dir).expanduser()
-    if not os.fspath(output_dir) or not folder.is_dir():
-        state = "is a file" if folder.is_file() else "does not exist"
-        msg = f"output_dir {os.fspath(output_dir)!r} {state}; give an existing folder"
-        raise ParameterError(msg)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        msg = f"output_dir {folder} is not writable; give another folder"
-        raise ParameterError(msg)
-    return folder
 
 
 def _check(job: Job, result: KernelSequences, target: Path, top_k: int) -> None:

@@ -13,13 +13,14 @@ import pandas as pd
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import ParameterError, TraceFormatError
-from hta_widgets.export.extended_trace import BETWEEN, path_beside, write_extended
+from hta_widgets.export.extended_trace import BETWEEN, existing_folder, path_beside, write_extended
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.load import base_ns
 from hta_widgets.trace.loaders.kineto.mark import is_derived
 from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.remote.urls import PathLike
 
 __all__ = ["DEFAULT_SUFFIX", "TimeSeriesTypes", "write_traces_with_counters"]
 
@@ -38,10 +39,9 @@ def write_traces_with_counters(
     time_series: TimeSeriesTypes | None = None,
     ranks: Iterable[int] | None = None,
     output_suffix: str = DEFAULT_SUFFIX,
+    output_dir: PathLike | None = None,
 ) -> list[Path]:
-    """Write a copy of each rank's trace with counter tracks, next to the trace.
-
-    Copies of traces from a URL are written into the current folder.
+    """Write a copy of each rank's trace with counter tracks.
 
     The copy has the compression of the original, whose contents are unchanged. A rank without
     counters gets no copy; the log says so. `open_trace` leaves copies out of a folder that has
@@ -56,6 +56,9 @@ def write_traces_with_counters(
         All ranks when not given.
     output_suffix : str
         Added to the file name, before ``.json`` or ``.json.gz``; the default when empty.
+    output_dir : path, optional
+        An existing folder. When not given, copies are written beside the traces; those of traces
+        that were given by URL, into the current folder.
 
     Returns
     -------
@@ -71,10 +74,13 @@ def write_traces_with_counters(
         copy.
     TraceFormatError
         If the trace of a rank is not a Kineto trace.
+    WriteError
+        If the system refuses to write a copy.
     """
+    folder = None if output_dir is None else existing_folder(output_dir)
     chosen = job.select_ranks(ranks)
     wanted = time_series or TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
-    targets = {rank: _target(job, rank, output_suffix) for rank in chosen}
+    targets = {rank: _target(job, rank, output_suffix, folder) for rank in chosen}
     if len(set(targets.values())) < len(targets):
         names = ", ".join(sorted({target.name for target in targets.values()}))
         msg = f"several ranks would be written to {names} in this folder; write one rank at a time"
@@ -82,13 +88,14 @@ def write_traces_with_counters(
     return [target for rank, target in targets.items() if _write(job, rank, wanted, target)]
 
 
-def _target(job: Job, rank: int, suffix: str) -> Path:
+def _target(job: Job, rank: int, suffix: str, folder: Path | None) -> Path:
     for ending in _ENDING:
         suffix = suffix.removesuffix(ending)
     source = job.sources[rank]
     file = source.kineto_file
-    beside = file if source.remote is None else Path(file.name)
-    target = path_beside(beside, suffix or DEFAULT_SUFFIX)
+    if folder is None:
+        folder = file.parent if source.remote is None else Path()
+    target = path_beside(folder / file.name, suffix or DEFAULT_SUFFIX)
     if target.exists() and not _is_copy(target):
         msg = (
             f"{target} exists and was not written by hta_widgets, so it is not overwritten; "

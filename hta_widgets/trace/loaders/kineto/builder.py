@@ -51,10 +51,15 @@ _ON_GPU = KindSet(GPU_SIDE)
 _GPU_WORK = KindSet(GPU_WORK)
 _NOT_AN_EVENT = -1
 _BEGIN_OR_END = -2
+_OTHER_PHASE = -3
+_NOT_IN_TIME = frozenset("XCiIMstf")
+"""Phases whose events are known to be left out without loss: metadata, flow arrows, …"""
+
 
 _BEGIN_END_NOTICE = (
     "{} begin and end events (phases B and E) are left out; only complete events (phase X) are read"
 )
+_OTHER_PHASE_NOTICE = "{} events without a phase (ph), or of a phase that is not read, are left out"
 _UNREADABLE_NOTICE = "{} events that are not JSON are left out"
 _UNCOUNTED_NOTICE = "counters could not be read in {} parts of the file"
 _TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
@@ -87,6 +92,7 @@ class EventsBuilder:
         kinds = self._kinds.of(events)
         self._left_out[_UNREADABLE_NOTICE] += unreadable
         self._left_out[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
+        self._left_out[_OTHER_PHASE_NOTICE] += int(np.count_nonzero(kinds == _OTHER_PHASE))
         known = kinds >= 0
         kept = cast("Sequence[TimedEvent]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
@@ -173,9 +179,11 @@ class _Kinds:
 
 def _code_of(phase: str | None, category: str | None) -> int:
     kind = kind_of(phase, category)
-    if kind is None:
-        return _BEGIN_OR_END if phase in {"B", "E"} else _NOT_AN_EVENT
-    return int(kind)
+    if kind is not None:
+        return int(kind)
+    if phase in {"B", "E"}:
+        return _BEGIN_OR_END
+    return _NOT_AN_EVENT if phase in _NOT_IN_TIME else _OTHER_PHASE
 
 
 def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:

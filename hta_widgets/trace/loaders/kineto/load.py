@@ -17,6 +17,12 @@ from hta_widgets.trace.model.notices import Notice
 BASE_TIME: Final = "baseTimeNanoseconds"
 """Where a file says from when its times count; behind the events, in most versions."""
 
+_TRUNCATED: Final = "the file is truncated; its {} complete events are loaded"
+_DAMAGED: Final = (
+    "the gzip file is damaged (its checksum is wrong): copy it again; "
+    "the {} events that were readable are loaded and may be wrong"
+)
+
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
     """Load a ``.json`` or ``.json.gz`` trace, in the object or the bare-array form.
@@ -48,7 +54,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     metadata = text.metadata()
     table, first_ns = builder.finish()
     base = base_ns(metadata)
-    is_lost = text.truncated and BASE_TIME not in metadata
+    is_lost = (text.truncated or text.damaged) and BASE_TIME not in metadata
     return Trace(
         rank=rank,
         source=str(path),
@@ -66,5 +72,6 @@ def base_ns(metadata: Mapping[str, Any]) -> int:
 
 
 def _truncation_notice(text: EventText, events: Events) -> list[Notice]:
-    words = "the file is truncated; its {} complete events are loaded"
-    return [Notice(words, (len(events),))] if text.truncated else []
+    if text.damaged:
+        return [Notice(_DAMAGED, (len(events),))]
+    return [Notice(_TRUNCATED, (len(events),))] if text.truncated else []

@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
+from hta_widgets.trace.loaders.kineto.pending_text import PendingText
 from hta_widgets.trace.loaders.magic import archive_kind
 
 try:
@@ -66,6 +67,8 @@ class EventText:
         While iterating: the text between the last piece and the next.
     truncated : bool
         After iterating: whether the file ends before its list of events does.
+    damaged : bool
+        After iterating: whether decompression failed, or a checksum of the file is wrong.
     """
 
     def __init__(self, path: Path, on_read: Callable[[int], object] | None = None) -> None:
@@ -73,6 +76,7 @@ class EventText:
         self._on_read = on_read
         self.separator = b"{"
         self.truncated = False
+        self.damaged = False
         self.head = b""
         self.tail = b""
         self.gap = b""
@@ -81,14 +85,14 @@ class EventText:
         """Yield pieces of whole events."""
         with self.path.open("rb") as file:
             blocks = self._inflated(file)
-            pending = _PendingText(self._read_head(blocks))
+            pending = PendingText(self._read_head(blocks))
             for block in blocks:
                 if not pending.add(block):
                     continue
                 whole, rest = self._cut(pending.text)
                 if whole:
                     yield whole
-                    pending = _PendingText(rest)
+                    pending = PendingText(rest)
             yield from self._finish(pending.text)
 
     def header(self) -> dict[str, Any]:
@@ -145,23 +149,27 @@ class EventText:
 
     def _gunzip(self, blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
         member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        is_within, is_first = False, True
         for block in blocks:
             pending = block
             while pending:
                 try:
                     inflated = member.decompress(pending, size)
                 except _CORRUPT:
+                    self.damaged = is_within or is_first
                     return
+                is_within = bool(inflated) or is_within
                 yield inflated
                 pending = member.unconsumed_tail
                 if member.eof:
                     pending = member.unused_data
                     member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+                    is_within = is_first = False  # what follows may be padding
         yield member.flush()
 
     def _read_head(self, blocks: Iterator[bytes]) -> bytes:
         """Read up to the first event; return the text that was read beyond it."""
-        pending = _PendingText()
+        pending = PendingText()
         for block in blocks:
             if pending.add(block) and self._is_head(pending.text):
                 break
@@ -254,37 +262,11 @@ class EventText:
 
     def _no_events_message(self, text: bytes) -> str:
         if not text.strip(_WHITE):
-            return f"{self.path} is empty or cannot be decompressed; export the trace again"
+            return f"{self.path} is empty or cannot be decompressed; copy or export it again"
         return (
             f"{self.path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
             "trace; export one with torch.profiler's export_chrome_trace"
         )
-
-
-class _PendingText:
-    """Text that has been read and not yet been cut.
-
-    It is looked at again only when it has doubled, so that the time is bounded by its length
-    however long a run of blanks or a string in it is.
-    """
-
-    def __init__(self, text: bytes = b"") -> None:
-        self._parts = [text]
-        self._size = len(text)
-        self._due_size = 0
-
-    def add(self, block: bytes) -> bool:
-        """Add a block; return whether the text should be looked at again."""
-        self._parts.append(block)
-        self._size += len(block)
-        return self._size >= self._due_size
-
-    @property
-    def text(self) -> bytes:
-        """All of the text."""
-        self._parts = [b"".join(self._parts)]
-        self._due_size = 2 * self._size
-        return self._parts[0]
 
 
 def _is_gzip(file: IO[bytes]) -> bool:

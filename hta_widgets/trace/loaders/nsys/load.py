@@ -26,6 +26,7 @@ from hta_widgets.trace.loaders.nsys.tables import (
     process_of,
 )
 from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.notices import Notice
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NVPROF = "StringTable"
@@ -124,6 +125,7 @@ def load_nsys(
         for table, rows in _rows(tables, process, _bytes_of(path), on_read or _ignore):
             builder.add(table, rows)
         session_ns = _session_ns(tables)
+        views = [_view_notice(name) for name in tables.views()]
     events, first_ns = builder.finish()
     return Trace(
         rank=rank,
@@ -131,8 +133,12 @@ def load_nsys(
         events=events,
         origin_ns=session_ns + first_ns,
         metadata={},
-        notices=tuple(builder.notices()),
+        notices=(*views, *builder.notices()),
     )
+
+
+def _view_notice(name: str) -> Notice:
+    return Notice(f"{name} is a view, which may show tables with secrets; it is not read")
 
 
 def _open(path: Path) -> AbstractContextManager[NsysTables]:

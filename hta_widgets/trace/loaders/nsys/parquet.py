@@ -83,6 +83,10 @@ class ParquetTables:
             combinations.update(map(tuple, np.unique(values, axis=0).tolist()))
         return combinations
 
+    def views(self) -> tuple[str, ...]:
+        """Views that have the name of a readable table: files are none."""
+        return ()
+
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
         """Texts of those of the given ids that exist."""
         if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):

@@ -55,7 +55,14 @@ class SqliteTables:
     @cached_property
     def names(self) -> frozenset[str]:
         """Names of all tables, readable or not."""
-        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        return self._names_of("table")
+
+    def views(self) -> tuple[str, ...]:
+        """Views that have the name of a readable table; they are not read."""
+        return tuple(sorted(self._names_of("view") & READABLE.keys()))
+
+    def _names_of(self, kind: str) -> frozenset[str]:
+        query = f"SELECT name FROM sqlite_master WHERE type = '{kind}'"  # noqa: S608
         return frozenset(name for (name,) in self._rows(query))
 
     def columns(self, table: str) -> tuple[str, ...]:

@@ -81,6 +81,9 @@ class NsysTables(Protocol):
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """Return the distinct combinations of numbers."""
 
+    def views(self) -> tuple[str, ...]:
+        """Views that have the name of a readable table; they are not read."""
+
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
         """Texts of those of the given ids that exist."""
 

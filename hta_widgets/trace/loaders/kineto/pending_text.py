@@ -1,0 +1,29 @@
+"""Text that is waiting for more text."""
+
+from __future__ import annotations
+
+
+class PendingText:
+    """Text that has been read and not yet been cut.
+
+    It is looked at again only when it has doubled, so that the time is bounded by its length
+    however long a run of blanks or a string in it is.
+    """
+
+    def __init__(self, text: bytes = b"") -> None:
+        self._parts = [text]
+        self._size = len(text)
+        self._due_size = 0
+
+    def add(self, block: bytes) -> bool:
+        """Add a block; return whether the text should be looked at again."""
+        self._parts.append(block)
+        self._size += len(block)
+        return self._size >= self._due_size
+
+    @property
+    def text(self) -> bytes:
+        """All of the text."""
+        self._parts = [b"".join(self._parts)]
+        self._due_size = 2 * self._size
+        return self._parts[0]

@@ -14,7 +14,7 @@ from playwright.sync_api import expect, sync_playwright
 from benchmarks.children import CHECKOUT
 from benchmarks.stopwatch import answer
 from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, LabPage, jupyter_lab
+from tests.browser.lab_pages import Lab, LabPage, jupyter
 
 MANY_SEQUENCES = {"operator_name": "aten::", "whole_name": False, "min_pattern_len": 1}
 PANELS: dict[str, dict[str, Any]] = {
@@ -70,7 +70,7 @@ def redraws(files: dict[int, str], kernels: int, steps: int) -> dict[str, Any]:
     with (
         sync_playwright() as playwright,
         tempfile.TemporaryDirectory() as home,
-        jupyter_lab(Path(home)) as (url, token, root),
+        jupyter("lab", Path(home)) as (url, token, root),
     ):
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
         for panel in PANELS:

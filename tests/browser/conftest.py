@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from hta_widgets.sample import write_sample
-from tests.browser.lab_pages import Lab, jupyter_lab
+from tests.browser.lab_pages import Lab, jupyter
 
 HERE = Path(__file__).parent
 FLAGS = (
@@ -57,7 +57,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def lab_session(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One JupyterLab for the whole run."""
-    with jupyter_lab(tmp_path_factory.mktemp("lab")) as (url, token, root):
+    with jupyter("lab", tmp_path_factory.mktemp("lab")) as (url, token, root):
         yield Lab(chromium, url, token, root)
 
 

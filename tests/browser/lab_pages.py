@@ -36,6 +36,8 @@ SETTINGS = {
     "@jupyter-widgets/jupyterlab-manager/plugin.jupyterlab-settings": {"saveState": True},
 }
 
+EXPOSING = {"lab": "LabApp", "notebook": "JupyterNotebookApp"}
+
 RUN_ALL = """async () => {
     const panel = jupyterapp.shell.currentWidget;
     await panel.context.ready;
@@ -195,7 +197,7 @@ class Lab:
             self._pages.pop().close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -215,8 +217,8 @@ def _isolated(home: Path) -> dict[str, str]:
     return {**os.environ, **folders}
 
 
-def _wait_until_up(url: str, token: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    address = f"{url}/api/status?token={token}"
+def wait_until_up(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers, and fail with its log if it does not."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
@@ -225,31 +227,31 @@ def _wait_until_up(url: str, token: str, server: subprocess.Popen[bytes], log: P
             time.sleep(0.1)
         else:
             return
-    msg = f"JupyterLab did not start:\n{log.read_text()[-2000:]}"
+    msg = f"The server did not start:\n{log.read_text()[-2000:]}"
     raise RuntimeError(msg)
 
 
 @contextmanager
-def jupyter_lab(home: Path) -> Iterator[tuple[str, str, Path]]:
-    """Start JupyterLab on a free port; gives its address, its token and its folder."""
+def jupyter(app: str, home: Path) -> Iterator[tuple[str, str, Path]]:
+    """Start JupyterLab or Notebook on a free port; gives its address, its token and its folder."""
     root = home / "notebooks"
     root.mkdir()
-    port, token, log = _free_port(), secrets.token_hex(16), home / "server.log"
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"]
+    port, token, log = free_port(), secrets.token_hex(16), home / "server.log"
+    command = [sys.executable, "-m", "jupyter", app, "--no-browser", "--allow-root"]
     command += [
         "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
     ]
     command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"]
-    command += ["--LabApp.expose_app_in_browser=True"]
+    command += [f"--{EXPOSING[app]}.expose_app_in_browser=True"]
     with log.open("wb") as output:
         server = subprocess.Popen(
             command, env=_isolated(home), stdout=output, stderr=output, start_new_session=True
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait_until_up(url, token, server, log)
+        wait_until_up(f"{url}/api/status?token={token}", server, log)
         yield url, token, root
     finally:
         os.killpg(server.pid, signal.SIGTERM)

@@ -61,6 +61,7 @@ class TestReport:
         assert f"hta_widgets  {hta_widgets.__version__}\n" in text
         assert f"anywidget   {anywidget.__version__}\n" in text
         assert f"JupyterLab, which runs in {server}\n" in text
+        assert f"anywidget {anywidget.__version__}, {MANAGER} {FITTING} in {server}" in text
         assert text.endswith("\n\nNo problem was found.\n")
 
     def test_the_command_and_the_function_print_it(self, capsys):

@@ -54,7 +54,8 @@ class FrontEnd:
             return f"brought by {self.host.name}"
         if "anywidget" not in self.found:
             return f"no anywidget in {self.environment}"
-        parts = [f"{name} {each.version or ''}".rstrip() for name, each in self.found.items()]
+        served = {EXTENSIONS[name]: each.version or "" for name, each in self.found.items()}
+        parts = [f"{name} {version}".rstrip() for name, version in served.items()]
         if lab := version_in(self.environment / _LAB):
             parts.append(f"jupyterlab {lab}")
         return f"{', '.join(parts)} in {self.found['anywidget'].folder.parent.parent}"

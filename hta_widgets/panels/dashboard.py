@@ -107,6 +107,9 @@ class Dashboard(anywidget.AnyWidget):
     _assets = anywidget.WidgetTrait().tag(sync=True)
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
 
+    _ipython_display_ = None
+    """That of ipywidgets 7 would be used instead of `_repr_mimebundle_`, and has no HTML."""
+
     def __init__(self, source: Source, **traits: Any) -> None:  # noqa: ANN401
         self.job = as_job(source)
         self.selection = Selection.of(self.job)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from html import escape
 
+from IPython.core.formatters import DisplayFormatter
+
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
@@ -56,7 +58,7 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
 
 def test_its_summary_has_the_findings_and_first_rows_of_all_panels(loaded: Job):
     board = Dashboard(loaded)
-    data, _ = board._repr_mimebundle_()
+    data, _ = DisplayFormatter().format(board)
     assert data["text/plain"] == repr(board)
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == board.model_id
     for panel in (board.header, *board.panels.values()):

@@ -17,7 +17,13 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
-from hta_widgets.trace.ranks.facts import ALWAYS_ASKED, lacks_of, notices_of
+from hta_widgets.trace.ranks.facts import (
+    ALWAYS_ASKED,
+    lacks_of,
+    missing_ranks,
+    notices_of,
+    world_size_of,
+)
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loader import RankLoader
 from hta_widgets.trace.ranks.rank import Rank, RankSettings
@@ -305,4 +311,10 @@ class Job:
         for rank, origin in self.reduce(origin_of, by_rank).items():
             if origin.base_ns is None:  # the clock of all ranks is not asked for without need
                 by_rank[rank] += self.clock.notices(origin)
-        return (*self._notices, *merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
+        is_whole = len(by_rank) == len(self.ranks)
+        missing = missing_ranks(self.reduce(world_size_of, by_rank)) if is_whole else ()
+        return (
+            *self._notices,
+            *missing,
+            *merge_notices(by_rank, name_ranks=len(self.ranks) > 1),
+        )

@@ -24,7 +24,7 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import FetchedSource, fetch_remote
-from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_name
+from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_file_name
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
 from hta_widgets.trace.ranks import cache
@@ -73,9 +73,10 @@ def open_trace(
         are loaded.
 
         The rank of a PyTorch-profiler trace comes from ``distributedInfo`` in the file, else from
-        its name (``rank-3``, ``rank3``); a single file with neither is rank 0. In an Nsight Systems
-        export, each process with GPU work is a rank. `number_ranks` documents how other formats are
-        numbered, and a notice names the rule that was used. Ranks given in a mapping are kept.
+        its name (``rank-3``, ``worker3``, ``TP-3``); a single file with neither is rank 0. In an
+        Nsight Systems export, each process with GPU work is a rank. `number_ranks` documents how
+        other formats are numbered, and a notice names the rule that was used. Ranks given in a
+        mapping are kept.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
     include_last_profiler_step : bool
@@ -289,7 +290,7 @@ def _rank_of_file(file: Path, source: RankSource, fetched: FetchedSource) -> int
 
     Metadata after the events comes from the cache if the trace is cached, without fetching it.
     """
-    named = rank_in_name(file.name)
+    named = rank_in_file_name(file.name)
 
     def read_metadata() -> Metadata:
         cached = cache.load(source, named or 0)

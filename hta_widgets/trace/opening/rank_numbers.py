@@ -12,6 +12,10 @@ from hta_widgets.trace.model.formats import RANK_LIMIT, FoundRank
 Numbers: TypeAlias = list[int]
 
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_WORKER = re.compile(r"(?<![a-z])worker[_-]?(\d+)", re.IGNORECASE)
+_PARALLEL = re.compile(r"(?<![a-z])(?:TP|DP|PP|EP|CP)[_-]?(\d+)", re.IGNORECASE)
+"""Place in one kind of parallelism: SGLang calls its files ``1732611000.1-TP-0.trace.json.gz``."""
+
 _NODE = re.compile(r"node[_-]?(\d+)", re.IGNORECASE)
 _PROCESS = re.compile(r"[_.-](?:r|gpu|proc|pid)[_-]?(\d+)", re.IGNORECASE)
 _TRAILING = re.compile(r"(\d+)$")
@@ -26,6 +30,22 @@ def rank_in_name(name: str) -> int | None:
     (3, None)
     """
     return _last_number(_RANK, name)
+
+
+def rank_in_file_name(name: str) -> int | None:
+    """Rank in the name of a file: ``rank3``, else ``worker3``, else the only one of ``TP-3``.
+
+    Examples
+    --------
+    >>> rank_in_file_name("worker3.17.pt.trace.json"), rank_in_file_name("1.5-TP-3.trace.json.gz")
+    (3, 3)
+    >>> rank_in_file_name("1.5-TP-3-DP-1.trace.json.gz")
+    """
+    for pattern in (_RANK, _WORKER):
+        number = _last_number(pattern, name)
+        if number is not None:
+            return number
+    return _last_number(_PARALLEL, name) if len(_PARALLEL.findall(name)) == 1 else None
 
 
 def node_in_name(name: str) -> int | None:

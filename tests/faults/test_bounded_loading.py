@@ -26,7 +26,7 @@ SHAPES = {
     "a long last name": ["[", EVENTS, ",", json.dumps(host(1, 1, "n" * LONG)), "]"],
     "a last name of quotes": ["[", EVENTS, ",", json.dumps(host(1, 1, '"' * LONG)), "]"],
     "a last name of backslashes": ["[", EVENTS, ",", json.dumps(host(1, 1, "\\" * LONG)), "]"],
-    "a list that holds no objects": ["[", "5," * (LONG // 2), EVENTS, "]"],
+    "numbers before the events": ['{"traceEvents":[', "5," * (LONG // 2), EVENTS, "]}"],
 }
 
 
@@ -49,7 +49,7 @@ def test_text_is_looked_at_a_bounded_number_of_times(tmp_path, monkeypatch, shap
     assert sum(looked_at) <= 4 * len(text)
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if "no objects" not in shape])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if "numbers" not in shape])
 def test_memory_is_a_small_multiple_of_the_text(tmp_path, shape):
     path = tmp_path / "trace.json"
     path.write_text("".join(SHAPES[shape]))

@@ -22,7 +22,7 @@ def load(tmp_path, text):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("first", [[], [METADATA_EVENT], [{"pid": 1, "odd": []}]])
+@pytest.mark.parametrize("first", [[], [METADATA_EVENT], [{"pid": 1, "odd": [], "ph": "M"}]])
 def test_a_single_backslash_costs_nothing(tmp_path, layout, first):
     text = LAYOUTS[layout](document([*first, *EVENTS])).replace('"k7"', '"C:\\qs"')
     trace = load(tmp_path, text)

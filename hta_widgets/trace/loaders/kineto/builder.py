@@ -56,6 +56,7 @@ _NOT_IN_TIME = frozenset("XCiIMstf")
 """Phases whose events are known to be left out without loss: metadata, flow arrows, …"""
 
 
+_CATEGORIES, _CATEGORY_CHARACTERS = 5, 40
 _BEGIN_END_NOTICE = (
     "{} begin and end events (phases B and E) are left out; only complete events (phase X) are read"
 )
@@ -134,8 +135,11 @@ class EventsBuilder:
         return events, first_ns
 
     def notices(self) -> list[Notice]:
-        """Notices on what was left out, with counts."""
-        return [Notice(words, (count,)) for words, count in self._left_out.items() if count]
+        """Notices on what was left out, with counts, and on events of other tools."""
+        found = [Notice(words, (count,)) for words, count in self._left_out.items() if count]
+        if self._kinds.has_gpu_work or not self._kinds.unknown_categories:
+            return found
+        return [*found, _other_tool_notice(self._kinds.unknown_categories)]
 
     def _identity(self, events: Sequence[TimedEvent]) -> ColumnBlock:
         return {
@@ -171,10 +175,33 @@ class _Kinds:
                 of_phase[category] = _code_of(phase, category)
         return self._of_known(events)
 
+    @property
+    def has_gpu_work(self) -> bool:
+        """Whether any category was one of GPU work."""
+        return any(code in GPU_WORK for of in self._known.values() for code in of.values())
+
+    @property
+    def unknown_categories(self) -> list[str]:
+        """Categories of complete events that are not the PyTorch profiler's, sorted."""
+        complete = self._known.get("X", {})
+        return sorted(name or "" for name, code in complete.items() if code == Kind.OTHER)
+
     def _of_known(self, events: Sequence[Event]) -> NDArray[np.int8]:
         known = self._known
         codes = [known[event.ph][event.cat] for event in events]
         return np.fromiter(codes, np.int8, len(codes))
+
+
+def _other_tool_notice(categories: Sequence[str]) -> Notice:
+    """Notice on what is in a trace instead of GPU work."""
+    shown = [f"'{name[:_CATEGORY_CHARACTERS]}'" if name else "none" for name in categories]
+    more = f" and {len(shown) - _CATEGORIES} more" if len(shown) > _CATEGORIES else ""
+    names = ", ".join(shown[:_CATEGORIES]).replace("{", "(").replace("}", ")")
+    return Notice(
+        f"no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); other categories "
+        f"are: {names}{more}. Traces of the PyTorch profiler are supported, and Nsight Systems "
+        "exports; others have no numbers here"
+    )
 
 
 def _code_of(phase: str | None, category: str | None) -> int:

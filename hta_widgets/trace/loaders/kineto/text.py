@@ -47,6 +47,7 @@ _GZIP_WINDOW_BITS = 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb'\s*(\{\s*"[^"\\]{0,64}"\s*:)')
+_HATCHET = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
 _WHITE = b" \t\r\n"
 
@@ -178,6 +179,7 @@ class EventText:
         if start is None:
             raise TraceFormatError(self._no_events_message(text))
         self._learn_separator(text[start:])
+        self._refuse_other_lists(text[:start], text[start:])
         self.head = text[:start]
         return text[start:]
 
@@ -251,6 +253,20 @@ class EventText:
         if text[:end].strip(_WHITE):
             yield text[:end]
         self.tail = text[end + 1 :]
+
+    def _refuse_other_lists(self, head: bytes, first: bytes) -> None:
+        """Refuse a bare list of anything but events."""
+        if not head.lstrip(_WHITE).startswith(b"["):
+            return
+        what = "a Proton profile (.hatchet)" if _HATCHET.match(first) else ""
+        if first.lstrip(_WHITE)[:1] not in (b"{", b"]", b""):
+            what = "a list of other things than events, such as a memory timeline"
+        if what:
+            msg = (
+                f"{self.path} is {what}, not a trace; "
+                "export a trace with torch.profiler's export_chrome_trace"
+            )
+            raise TraceFormatError(msg)
 
     def _not_json_message(self, text: bytes) -> str:
         if kind := archive_kind(text):

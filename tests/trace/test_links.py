@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.trace.loaders.kineto.load import load_kineto
-from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS
+from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
 from tests.kineto_text import call, host, kernel, write
 
@@ -69,7 +70,37 @@ def test_one_id_in_two_processes_follows_the_process_of_the_device(tmp_path):
     assert table.pid[launches[-2:]].tolist() == [200, 100]
 
 
-def test_one_id_in_unknown_processes_is_the_last_call_before_the_work(tmp_path):
+def test_one_id_in_unknown_processes_is_the_only_call_before_the_work(tmp_path):
     calls = [call(0, 1, 7, pid=100), call(10, 1, 7, pid=200)]
-    table = load(tmp_path, [*calls, kernel(5, 1, correlation=7), kernel(12, 1, correlation=7)])
-    assert table.start_ns[launch_rows(table)[[1, 3]]].tolist() == [0, 10_000]
+    table = load(tmp_path, [*calls, kernel(5, 1, correlation=7), kernel(8, 1, correlation=7)])
+    assert launch_rows(table).tolist() == [NO_LAUNCH, 0, 0, NO_LAUNCH]
+
+
+def ranks_merged(devices, later, *, count=20):
+    """Two ranks with the same ids in one file, the second a little later."""
+    return [
+        event
+        for rank, device in enumerate(devices)
+        for number in range(count)
+        for start in [100 * number + rank * later]
+        for event in (
+            call(start, 2, number, pid=100 + rank),
+            kernel(start + 20, 5, correlation=number, device=device, rank=rank),
+        )
+    ]
+
+
+@pytest.mark.parametrize("devices", [(0, 1), (0, 0)])
+@pytest.mark.parametrize("later", [0, 5, 30, 300])
+def test_work_of_merged_ranks_is_never_linked_to_calls_of_another(tmp_path, devices, later):
+    table = load(tmp_path, ranks_merged(devices, later))
+    launches = launch_rows(table)
+    for row in table.rows_of(Kind.KERNEL):
+        of_first = (table.start_ns[row] // 1000 - 20) % 100 == 0
+        expected = 100 if of_first else 101
+        if launches[row] != NO_LAUNCH and later in {5, 30}:
+            assert table.pid[launches[row]] == expected
+    if later == 0:
+        assert (launches == NO_LAUNCH).all()
+    if devices == (0, 1) and later == 30:
+        assert (launches[(table.kind == Kind.KERNEL) & (table.device == 0)] != NO_LAUNCH).all()

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,9 +27,9 @@ def launch_rows(events: Events) -> NDArray[np.int32]:
 
     Correlation ids are unique within a process. If several calls of a process have the same id (a
     runtime call and the driver call inside it), the outermost counts: the earliest start, then the
-    longest. If calls of several processes have the same id, the call of the process that launches
-    most other work of the device counts; if that is unknown, the last call that starts before the
-    work.
+    longest. If calls of several processes have the same id, as in a file merged from several ranks,
+    the call of the process that launches all other work of the device counts. If that is unknown,
+    the only call that starts before the work counts; if there are several, none does.
 
     Returns
     -------
@@ -45,10 +47,15 @@ def launch_rows(events: Events) -> NDArray[np.int32]:
     sure = last - first == 1
     found[gpu[sure]] = calls[first[sure]]
     unsure = np.flatnonzero(last - first > 1)
-    process_of = _processes_of_devices(events, found, gpu[sure]) if unsure.size else {}
-    for row, start, end in zip(gpu[unsure], first[unsure], last[unsure], strict=True):
-        process = process_of.get(int(events.device[row]))
-        found[row] = _choose_call(events, calls[start:end], int(row), process)
+    if unsure.size:
+        work, first, last = gpu[unsure], first[unsure], last[unsure]
+        only = _only_first_is_before(events, work, calls[first], calls[first + 1])
+        found[work[only]] = calls[first[only]]
+        process_of = _processes_of_devices(events, found, gpu[sure])
+        for row, start, end in zip(work, first, last, strict=True):
+            process = process_of.get(int(events.device[row]))
+            if process is not None:
+                found[row] = _call_of_process(events, calls[start:end], process, found[row])
     return found
 
 
@@ -94,18 +101,21 @@ def _earliest_of_each(events: Events, calls: Rows) -> Rows:
     return np.asarray(calls[order][is_first])
 
 
+def _only_first_is_before(events: Events, work: Rows, first: Rows, second: Rows) -> NDArray[Any]:
+    """Whether only the first call, of several by start, starts before the work."""
+    start_ns = events.start_ns
+    return (start_ns[first] <= start_ns[work]) & (start_ns[second] > start_ns[work])
+
+
 def _processes_of_devices(events: Events, launches: NDArray[np.int32], gpu: Rows) -> dict[int, int]:
-    """Process that launches most of the work of each device."""
+    """Process that launches all of this work of each device; none for a device of several."""
     pairs = np.stack([events.device[gpu], events.pid[launches[gpu]]])
-    (devices, processes), count = np.unique(pairs, axis=1, return_counts=True)
-    order = np.argsort(count, kind="stable")
-    return dict(zip(devices[order].tolist(), processes[order].tolist(), strict=True))
+    devices, processes = np.unique(pairs, axis=1)
+    alone = ~np.isin(devices, devices[1:][devices[1:] == devices[:-1]])
+    return dict(zip(devices[alone].tolist(), processes[alone].tolist(), strict=True))
 
 
-def _choose_call(events: Events, candidates: Rows, work: int, process: int | None) -> int:
-    """Choose between calls of several processes, which are sorted by start."""
+def _call_of_process(events: Events, candidates: Rows, process: int, default: int) -> int:
+    """Choose the call of a process."""
     of_process = candidates[events.pid[candidates] == process]
-    if process is not None and of_process.size:
-        return int(of_process[0])
-    before = candidates[events.start_ns[candidates] <= events.start_ns[work]]
-    return int(before[-1] if before.size else candidates[0])
+    return int(of_process[0]) if of_process.size else default

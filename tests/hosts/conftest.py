@@ -31,15 +31,26 @@ def anywidget_amd() -> Path:
     return Path(anywidget.__file__).parent / "nbextension" / "index.js"
 
 
-@pytest.fixture(scope="session")
-def vscode_script(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """vscode.mjs with the libraries that it imports, but for the renderer of VS Code."""
-    script = tmp_path_factory.mktemp("vscode") / "vscode.js"
-    bundle = [str(node_modules / ".bin" / "esbuild"), str(HERE / "vscode.mjs"), "--bundle"]
-    options = ["--format=esm", "--external:./ipywidgets.js", "--alias:ws=./empty.mjs"]
+def bundled(name: str, node_modules: Path, folder: Path) -> Path:
+    """Build a script with the libraries that it imports, but for the renderer of VS Code."""
+    script = folder / f"{name}.js"
+    bundle = [str(node_modules / ".bin" / "esbuild"), str(HERE / f"{name}.mjs"), "--bundle"]
+    options = ["--format=esm", "--external:./ipywidgets.js", "--alias:ws=./websocket.mjs"]
     command = [*bundle, *options, "--define:global=globalThis", f"--outfile={script}"]
     subprocess.run(command, check=True, cwd=HERE, capture_output=True)
     return script
+
+
+@pytest.fixture(scope="session")
+def vscode_script(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script of the page of VS Code."""
+    return bundled("vscode", node_modules, tmp_path_factory.mktemp("vscode"))
+
+
+@pytest.fixture(scope="session")
+def colab_script(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script of the page of Colab."""
+    return bundled("colab", node_modules, tmp_path_factory.mktemp("colab"))
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 CHARTS = 10
 DRAWN_MS = 60_000
@@ -23,19 +24,19 @@ def cells(folder: str) -> list[str]:
 class Shown:
     """A dashboard and, below it, a panel of kernels by itself."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, *frames: FrameLocator) -> None:
         self.page = page
-        title = page.locator(".hta-title", has_text="Kernel breakdown")
-        panels = page.locator(".hta-panel", has=title)
-        self.in_dashboard, self.alone = panels.first, panels.last
+        self.first, second = frames or (page, page)
+        self.in_dashboard = _kernel_breakdowns(self.first).first
+        self.alone = _kernel_breakdowns(second).last
 
     def draws(self) -> None:
         """All charts are drawn, and the last one has its styles."""
-        charts = self.page.locator(".js-plotly-plot .main-svg:first-child")
+        charts = self.first.locator(".js-plotly-plot .main-svg:first-child")
         expect(charts.nth(CHARTS)).to_be_attached(timeout=DRAWN_MS)
         expect(self._bars(self.alone).first).to_be_visible(timeout=DRAWN_MS)
-        expect(self.page.locator(".hta-dashboard")).to_have_css("display", "grid")
-        expect(self.page.locator(".hta-figures", has_text="cannot")).to_have_count(0)
+        expect(self.first.locator(".hta-dashboard")).to_have_css("display", "grid")
+        expect(self.first.locator(".hta-figures", has_text="cannot")).to_have_count(0)
 
     def moves(self) -> None:
         """A key on a slider redraws a chart."""
@@ -76,6 +77,10 @@ class Shown:
     @staticmethod
     def _bars(panel: Locator) -> Locator:
         return panel.locator(".hta-figure").nth(1).locator(".bars .point")
+
+
+def _kernel_breakdowns(within: Page | FrameLocator) -> Locator:
+    return within.locator(".hta-panel").filter(has_text=re.compile("^Kernel breakdown"))
 
 
 PAINTED = """(element, property) => {

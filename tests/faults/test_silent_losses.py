@@ -60,7 +60,11 @@ def test_a_damaged_file_of_which_nothing_is_readable(tmp_path):
         load_kineto(path, 0)
 
 
-@pytest.mark.parametrize("behind", [b"", bytes(600), b"not gzip", gzip.compress(b"\n")])
+@pytest.mark.parametrize(
+    "behind",
+    [b"", bytes(600), b"not gzip", gzip.compress(b"\n")],
+    ids=["nothing", "zeros", "text", "another member"],
+)
 def test_what_follows_a_whole_file_is_no_damage(tmp_path, behind):
     path = tmp_path / "trace.json.gz"
     path.write_bytes(packed(path) + behind)

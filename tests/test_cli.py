@@ -201,7 +201,7 @@ def test_argument_out_of_range_is_an_error_of_the_user(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["demo", str(tmp_path), "--ranks", "0"]) == 2
-    assert "ranks=0 is not possible" in capsys.readouterr().err
+    assert "ranks must be 1 or more, got 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["open"], ["demo", "--ranks", "two"]])

@@ -121,6 +121,6 @@ def test_every_change_equals_brute_force(name):
 def test_operations_without_a_launch_are_counted():
     job = open_trace(trace_files("h100_qwen"), progress=False)
     assert any(
-        notice.startswith("509 of 1,707 GPU operations are not in the queue lengths")
+        notice.startswith("no launch in the trace for 509 of 1,707 GPU operations")
         for notice in queue_length(job).notices
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from threading import RLock
@@ -57,6 +57,8 @@ class Job:
         Ranks that are held at a time, those used last; all when not given.
     progress : bool
         Show a progress bar where many ranks are read for an analysis.
+    recorded_ranks : iterable of int
+        Ranks that have a trace beside those of `sources`, such as those that were not chosen.
     """
 
     def __init__(
@@ -70,9 +72,11 @@ class Job:
         executor: Executor | None = None,
         hold_at_most: int | None = None,
         progress: bool = False,
+        recorded_ranks: Iterable[int] = (),
     ) -> None:
         self.name = name
         self.sources = dict(sorted(sources.items()))
+        self.recorded_ranks = tuple(sorted({*recorded_ranks, *sources}))
         self.settings = RankSettings(kernel_rules or KernelRules(), include_last_profiler_step)
         self.hold_at_most = hold_at_most
         self._notices = tuple(notices)
@@ -142,7 +146,11 @@ class Job:
 
     def _hold(self, loaded: LoadedTrace) -> None:
         number = loaded.trace.rank
-        held = self._loaded[number] = Rank(loaded, self.sources[number].format, self.settings)
+        source = self.sources[number]
+        is_other = number in self._given and loaded.trace.source != source.name
+        held = self._loaded[number] = Rank(
+            loaded, source.format, self.settings, None if is_other else source
+        )
         if self.hold_at_most is not None:  # the rank may be gone when they are asked
             for question in ALWAYS_ASKED:
                 known = self._reduced.setdefault(question, {})
@@ -235,6 +243,35 @@ class Job:
                     known[rank] = question.asked_of(self.rank(rank))
             return {rank: cast("Answer", known[rank]) for rank in chosen}
 
+    def reduce_each(
+        self,
+        function: Callable[Concatenate[Rank, Arguments], Answer],
+        arguments: Mapping[int, tuple[Any, ...]],
+    ) -> dict[int, Answer]:
+        """Apply a function to each rank with arguments of its own, without holding the ranks.
+
+        The answers are not remembered: `remember` what is made of them.
+
+        Parameters
+        ----------
+        function : callable
+            From a rank and its arguments to something that is small beside the rank. Defined at the
+            top of a module, so that workers find it.
+        arguments : mapping of rank to tuple
+
+        Returns
+        -------
+        dict of rank to answer
+        """
+        chosen = self.select_ranks(arguments) if arguments else ()
+        asked = {rank: Question(function, arguments[rank]) for rank in chosen}
+        with self._lock:
+            away = {rank: (asked[rank],) for rank in self._away(chosen)}
+            found = {rank: answers[0] for rank, answers in self._answers_of_workers(away)}
+            for rank in asked.keys() - found.keys():
+                found[rank] = asked[rank].asked_of(self.rank(rank))
+        return {rank: cast("Answer", found[rank]) for rank in chosen}
+
     def _known(self, question: Question) -> dict[int, Any]:
         """Answers to a question so far; the oldest questions are forgotten."""
         known = self._reduced[question] = self._reduced.pop(question, {})
@@ -254,8 +291,6 @@ class Job:
 
     def _ask_workers(self, question: Question, ranks: list[int]) -> None:
         """Ask, along with the question, what every analysis needs to know of a rank."""
-        if not ranks:
-            return
         asked = {
             rank: tuple(
                 each
@@ -264,10 +299,16 @@ class Job:
             )
             for rank in ranks
         }
-        with self._bar(ranks, show=self._progress) as advance:
-            for rank, answers in self._loader.ask(self.sources, asked, advance):
-                for each, answer in zip(asked[rank], answers, strict=True):
-                    self._reduced.setdefault(each, {})[rank] = answer
+        for rank, answers in self._answers_of_workers(asked):
+            for each, answer in zip(asked[rank], answers, strict=True):
+                self._reduced.setdefault(each, {})[rank] = answer
+
+    def _answers_of_workers(
+        self, asked: Mapping[int, tuple[Question, ...]]
+    ) -> Iterator[tuple[int, list[Any]]]:
+        if asked:
+            with self._bar(asked, show=self._progress) as advance:
+                yield from self._loader.ask(self.sources, asked, advance)
 
     @property
     def clock(self) -> JobClock:

@@ -81,7 +81,8 @@ def log_unusable(folder: Path | None, reason: object) -> None:
     """Log, once for each folder, that the cache is not used."""
     if folder not in _logged:
         _logged.add(folder)
-        _log.warning("no cache in %s: %s; set %s to another folder", folder, reason, VARIABLE)
+        where = "" if folder is None else f" in {folder}"
+        _log.warning("no cache%s: %s; set %s to another folder", where, reason, VARIABLE)
 
 
 def size_limit() -> int:

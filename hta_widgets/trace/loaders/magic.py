@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _MAGIC: Final = {
+    b"\x1f\x8b": "gzip",
     b"PK\x03\x04": "zip",
     b"\xfd7zXZ\x00": "xz",
     b"BZh": "bzip2",

@@ -29,7 +29,9 @@ FLOAT_EXACT_US = 2.0**42
 UNREADABLE: int = np.iinfo(np.int64).min
 """Stands for a time that is unreadable or out of range."""
 
-_LARGEST = 2**62
+FARTHEST_NS = 2**61
+"""Times and durations are below, so that no sum of a start and a duration overflows."""
+
 _COMMA, _DOT = ord(","), ord(".")
 
 
@@ -51,11 +53,11 @@ def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
         return _convert_one_by_one(texts)
     if b"." not in joined:
         whole = _parse_numbers(joined, np.int64)
-        fits = _fits(whole, len(texts), _LARGEST // 1000)
+        fits = _fits(whole, len(texts), FARTHEST_NS // 1000)
         return whole * 1000 if fits else _convert_one_by_one(texts)
     if _three_decimals_each(joined, len(texts)):
         exact = _parse_numbers(joined.replace(b".", b""), np.int64)
-        return exact if _fits(exact, len(texts), _LARGEST) else _convert_one_by_one(texts)
+        return exact if _fits(exact, len(texts), FARTHEST_NS) else _convert_one_by_one(texts)
     microseconds = _parse_numbers(joined, np.float64)
     if _fits(microseconds, len(texts), FLOAT_EXACT_US):
         return _split_to_ns(microseconds)
@@ -115,7 +117,7 @@ def _convert_one_by_one(texts: Sequence[bytes]) -> Times:
 def _parse_exactly(text: bytes) -> int:
     try:
         microseconds = Decimal(bytes(text).decode("ascii", "replace").strip('" '))
-        if not abs(microseconds) < _LARGEST // 1000:
+        if not abs(microseconds) < FARTHEST_NS // 1000:
             return UNREADABLE
         return int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
     except (ArithmeticError, ValueError):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from hta_widgets.progress import OnRead
-    from hta_widgets.trace.model.events import Trace
+    from hta_widgets.trace.model.details import DetailGroup
+    from hta_widgets.trace.model.events import SideTable, Trace
 
 
 RANK_LIMIT: Final = 2**31
@@ -24,6 +25,7 @@ class Recorded(Enum):
     OPERATORS = "operators"
     PROFILER_STEPS = "ProfilerSteps"
     COUNTERS = "CUPTI counters"
+    MEMORY = "memory events"
 
 
 class FoundRank(NamedTuple):
@@ -48,6 +50,7 @@ class FoundRank(NamedTuple):
 
 
 Load: TypeAlias = "Callable[[Path, int, int | None, OnRead | None], Trace]"
+ReadDetails: TypeAlias = "Callable[[Path, Trace, int | None, DetailGroup], SideTable]"
 Metadata: TypeAlias = Mapping[str, object]
 
 
@@ -101,6 +104,8 @@ class Format:
     is_copy : callable, optional
         Whether a file is a copy that hta_widgets wrote of another trace; such copies are ignored
         next to other traces.
+    details : callable, optional
+        Read fields of a rank that loading leaves out, given its path, its trace and the process.
     """
 
     name: str
@@ -116,6 +121,7 @@ class Format:
     in_folders: bool = False
     rank_in: Callable[[Path, Callable[[], Metadata]], int | None] | None = None
     is_copy: Callable[[Path], bool] | None = None
+    details: ReadDetails | None = None
 
     def __repr__(self) -> str:
         """Show only the name."""

@@ -17,13 +17,22 @@ from hta_widgets.trace.model.events import Events, Kind
 
 
 class KernelType(IntEnum):
-    """The four types, in the order in which names of combinations list them."""
+    """The five types, in the order in which names of combinations list them.
+
+    CUDA_GRAPH is a CUDA graph that was recorded as a whole: whether it computes, communicates or
+    copies is not known. OTHER is whatever a rule of the user calls so.
+    """
 
     COMPUTATION = 0
     COMMUNICATION = 1
     MEMORY = 2
-    OTHER = 3
+    CUDA_GRAPH = 3
+    OTHER = 4
 
+
+COMPUTATION_NAMES = (r"(?:^|_)triton_(?:[a-z]{3}_)?fused_",)
+"""TorchInductor: its kernels have the names of the operators that they were fused from, so that
+`triton_poi_fused_all_reduce_0` prepares the input of an all-reduce."""
 
 COMMUNICATION_NAMES = (
     r"^(void\s+)?nccl",
@@ -33,11 +42,14 @@ COMMUNICATION_NAMES = (
     r"nvshmem",
     r"deep_?ep::",
     r"\bep::(internode|intranode)",
+    r"(?<![a-z])ep_?(dispatch|combine)",
+    r"\buccl::",
+    r"userbuffers_",
     r"cross_device_reduce",
     r"quick_?reduce::",
     r"(one|two)_?shot_?all_?reduce",
     r"multimem_",
-    r"symm_?mem",
+    r"symm(etric)?_?mem",
     r"lamport",
     r"all_?reduce",
     r"all_?gather",
@@ -45,11 +57,13 @@ COMMUNICATION_NAMES = (
     r"all_?to_?all(?!oc)",
     r"oneccl|\bccl::",
     r"^(hccl|hcom_)",
-    r"^moe_a2a|a2a_(dispatch|combine)",
+    r"^moe_a2a|a2a_?(dispatch|combine)",
 )
 """NCCL (old and new spellings, also as a template), RCCL, MSCCL and MSCCL++, NVSHMEM, DeepEP,
-the all-reduce kernels of vLLM, SGLang, TensorRT-LLM, FlashInfer and AITER, PyTorch symmetric
-memory, oneCCL, HCCL. Matched anywhere in the name, ignoring case."""
+MoRI, UCCL, userbuffers of TransformerEngine and TensorRT-LLM, the all-reduce kernels of vLLM,
+SGLang, TensorRT-LLM, FlashInfer and AITER, PyTorch symmetric memory, oneCCL, HCCL, and the dispatch
+and combine kernels of PPLX, TensorRT-LLM and FlashInfer. Matched anywhere in the name, ignoring
+case."""
 
 MEMORY_NAMES = (
     r"^(hip|cuda)?Mem(cpy|set)",
@@ -64,7 +78,7 @@ _TYPE_OF_KIND = {
     Kind.KERNEL: KernelType.COMPUTATION,
     Kind.MEMCPY: KernelType.MEMORY,
     Kind.MEMSET: KernelType.MEMORY,
-    Kind.GRAPH: KernelType.OTHER,
+    Kind.GRAPH: KernelType.CUDA_GRAPH,
 }
 
 BUSY_TYPES = {"Compute": KernelType.COMPUTATION, "Communicate": KernelType.COMMUNICATION}
@@ -79,9 +93,13 @@ Rules = tuple[tuple[KernelType, re.Pattern[str]], ...]
 class KernelRules:
     """Rules for the type of each GPU operation.
 
-    The first that applies decides: the user's patterns on the name; memcpy and memset by category;
-    a kernel with collective fields is COMMUNICATION; the built-in patterns on the name; any other
-    kernel is COMPUTATION.
+    The first that applies decides: the user's patterns on the name; memcpy, memset and whole CUDA
+    graphs by category; a kernel with collective fields is COMMUNICATION; the built-in patterns on
+    the name (those of COMPUTATION first, then MEMORY, then COMMUNICATION); any other kernel is
+    COMPUTATION.
+
+    A copy between two GPUs is MEMORY too: the trace does not say whether a collective, a pipeline
+    or the placement of a tensor asked for it. A pattern of the user can.
 
     Attributes
     ----------
@@ -143,9 +161,17 @@ class KernelRules:
         return types
 
 
-def built_in_rules(communication: Sequence[str], memory: Sequence[str]) -> Rules:
+def built_in_rules(
+    communication: Sequence[str],
+    memory: Sequence[str],
+    computation: Sequence[str] = COMPUTATION_NAMES,
+) -> Rules:
     """Put patterns together into the rules on the names of kernels, whatever the case."""
-    by_type = ((KernelType.MEMORY, memory), (KernelType.COMMUNICATION, communication))
+    by_type = (
+        (KernelType.COMPUTATION, computation),
+        (KernelType.MEMORY, memory),
+        (KernelType.COMMUNICATION, communication),
+    )
     return tuple((each, re.compile("|".join(some), re.IGNORECASE)) for each, some in by_type)
 
 

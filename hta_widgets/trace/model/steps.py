@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 else:
     pd = LazyModule("pandas")
 
-_STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+"""Names of the marks of steps, with their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +51,25 @@ class ProfilerSteps:
         return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
 
 
-def profiler_steps(events: Events) -> ProfilerSteps:
-    """List the ProfilerSteps that the CPU recorded."""
+def step_marks(events: Events) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the marks of ProfilerSteps that the CPU recorded, and their numbers."""
     numbers = {
         code: int(found[1])
         for code, name in enumerate(events.name.values)
-        if (found := _STEP_NAME.match(name))
+        if (found := STEP_NAME.match(name))
     }
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     rows = rows[np.isin(events.name.codes[rows], list(numbers))]
     codes = events.name.codes[rows].tolist()
+    return rows, np.array([numbers[code] for code in codes], dtype=np.int64)
+
+
+def profiler_steps(events: Events) -> ProfilerSteps:
+    """List the ProfilerSteps that the CPU recorded."""
+    rows, number = step_marks(events)
     start_ns = events.start_ns[rows]
     return ProfilerSteps(
-        number=np.array([numbers[code] for code in codes], dtype=np.int64),
+        number=number,
         start_ns=start_ns,
         end_ns=start_ns + events.duration_ns[rows],
     )

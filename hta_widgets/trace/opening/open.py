@@ -114,7 +114,8 @@ def open_trace(
     notices: list[str] = []
     fetched = fetch_remote(source, progress=progress)
     with fetched.urls_in_errors(), os_errors_as_ours():
-        sources = _select_ranks(_find_sources(fetched, notices), ranks, notices)
+        found = _find_sources(fetched, notices)
+        sources = _select_ranks(found, ranks, notices)
     big = _is_big(sources)
     job = Job(
         sources,
@@ -125,6 +126,7 @@ def open_trace(
         executor=executor,
         hold_at_most=RANKS_HELD if big else None,
         progress=progress,
+        recorded_ranks=found,
     )
     return job if big else job.load(progress=progress)
 
@@ -196,6 +198,8 @@ def existing_path(path: PathLike) -> Path:
     try:
         expanded = Path(path).expanduser()
         state = expanded.stat()
+        if S_ISDIR(state.st_mode):
+            os.scandir(expanded).close()
     except (FileNotFoundError, NotADirectoryError, ValueError):
         msg = f"{path} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
         raise TraceNotFoundError(msg) from None

@@ -10,11 +10,13 @@ from hta_widgets.errors import TraceFormatError, TraceNotFoundError
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.nsys.format import RECORDINGS
+from hta_widgets.trace.loaders.xplane import SUFFIX as XPLANE_SUFFIX
 from hta_widgets.trace.model.formats import Format
 
 _MAX_NAMES: Final = 5
 ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
+_PACKED: Final = "{} must be unpacked first and is left out"
 
 WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMATS[:-1])}, or " + (
     FORMATS[-1].example
@@ -89,7 +91,8 @@ def _matches(form: Format, file: Path, notices: list[str], *, others: bool = Fal
         notices += [words] if words not in notices else []
         return False
     if not (is_trace or others):
-        notices.append(_NOT_A_TRACE.format(file.name))
+        words = _PACKED if file.name.endswith(ARCHIVES) else _NOT_A_TRACE
+        notices.append(words.format(file.name))
     return is_trace
 
 
@@ -115,6 +118,9 @@ def _describe_contents(entries: Sequence[Path]) -> str:
     recordings = [entry for entry in entries if entry.suffix in RECORDINGS]
     if recordings:
         return f"{_list_names(recordings)} must be exported first (nsys export --type sqlite)"
+    xplanes = [entry for entry in entries if entry.name.endswith(XPLANE_SUFFIX)]
+    if xplanes:
+        return f"{_list_names(xplanes)} is of JAX, TensorFlow or PyTorch/XLA (XPlane) and not read"
     archives = [entry for entry in entries if entry.name.endswith(ARCHIVES)]
     if archives:
         return f"{_list_names(archives)} must be unpacked first"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from hta_widgets.trace.model.questions import Question
 Arguments = ParamSpec("Arguments")
 
 NO_DEVICE = -1
+_COLUMNS = ("rows", "start_ns", "duration_ns", "type", "name", "device", "stream", "launch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,18 @@ class GpuWork:
             launch=self.launch[positions],
             names=self.names,
         )
+
+    def timed(self, start_ns: Times, duration_ns: Times) -> GpuWork:
+        """The same work at other times."""
+        return replace(self, start_ns=start_ns, duration_ns=duration_ns, derivations=Derivations())
+
+    def followed_by(self, other: GpuWork) -> GpuWork:
+        """All work of this and of the other, of the same rank, ascending by start."""
+        columns: dict[str, Any] = {
+            name: np.concatenate((getattr(self, name), getattr(other, name))) for name in _COLUMNS
+        }
+        both = GpuWork(**columns, names=self.names)
+        return both.take(np.argsort(both.start_ns, kind="stable"))
 
     @cached_property
     def span_ns(self) -> int:

@@ -28,6 +28,8 @@ PARALLEL_BYTES: Final = 150 * 2**20
 INFLATED: Final = 12
 """Typical ratio of a trace's text to its gzip file."""
 
+PACKED: Final = (".gz", ".xz", ".zst")
+
 
 class RankLoader:
     """Loads ranks of one job in this process or an executor, and stores their Arrow files.
@@ -142,5 +144,5 @@ def biggest_first(sources: Mapping[int, RankSource]) -> list[int]:
 
 
 def inflated_size(source: RankSource) -> int:
-    """Bytes to read of a rank, decompressed; an estimate for gzip files."""
-    return source.size * (INFLATED if source.path.suffix == ".gz" else 1)
+    """Bytes to read of a rank, decompressed; an estimate for compressed files."""
+    return source.size * (INFLATED if source.path.suffix in PACKED else 1)

@@ -10,11 +10,12 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.cache.trace_file import LoadedTrace
-from hta_widgets.trace.model.events import GPU_WORK, Kind
+from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
@@ -24,11 +25,22 @@ from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
+from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 NEVER: Final = np.iinfo(np.int64).max
+_NO_GPU_WORK: Final = "the trace has no GPU work"
+_UNMATCHED: Final = (
+    "{} of {} GPU operations have no launch in the trace (launched before it began, or by a call "
+    "that was not recorded)"
+)
+_UNSURE: Final = (
+    "{} of {} GPU operations have the correlation id of calls of several processes, so that their "
+    "launch is not known: the file seems to be merged from several ranks; open the trace of each "
+    "rank instead"
+)
 
 
 @dataclass(frozen=True)
@@ -61,8 +73,15 @@ class Lacks(NamedTuple):
 class Rank:
     """One rank of a job: its trace, and what is derived from it once."""
 
-    def __init__(self, loaded: LoadedTrace, form: Format, settings: RankSettings) -> None:
+    def __init__(
+        self,
+        loaded: LoadedTrace,
+        form: Format,
+        settings: RankSettings,
+        source: RankSource | None = None,
+    ) -> None:
         self.trace = loaded.trace
+        self._source = source
         self.format = form
         self._links = loaded.links
         self.settings = settings
@@ -106,6 +125,27 @@ class Rank:
         """
         return self._derivations.answer(Question.of(function, arguments, named), self)
 
+    def details(self, group: DetailGroup) -> Details:
+        """Fields that loading leaves out, read from the source once, or why they are missing."""
+        return self.remember(Rank._read_details, group)
+
+    def has_read(self, group: DetailGroup) -> bool:
+        """Whether these fields are at hand."""
+        return Question.of(Rank._read_details, (group,), {}) in self._remembered
+
+    def _read_details(self, group: DetailGroup) -> Details:
+        try:
+            columns = self.derive(Rank._detail_columns, group)
+        except HtaWidgetsError as error:
+            return Details.missing(f"the {group.value} cannot be read: {error}")
+        return Details(from_numbers(columns))
+
+    def _detail_columns(self, group: DetailGroup) -> Columns:
+        if self._source is None:
+            msg = "the trace was not opened from a file"
+            raise HtaWidgetsError(msg)
+        return as_numbers(self._source.details(self.trace, group))
+
     @cached_property
     def launches(self) -> NDArray[np.int32]:
         """Row of the launch call of each event, -1 for none."""
@@ -140,8 +180,21 @@ class Rank:
     @cached_property
     def gpu_work(self) -> GpuWork:
         """GPU work that passes the step filter."""
-        events = self.trace.events
         rows, types = self.derive(Rank._gpu_work).values()
+        return self._work(rows, types, self._derivations)
+
+    @cached_property
+    def left_out_work(self) -> GpuWork:
+        """GPU work that does not pass the step filter."""
+        rows = self.trace.events.rows_of(*GPU_WORK)
+        rows = rows[~self.analysed[rows]]
+        types = self.settings.kernel_rules.types(self.trace.events, rows)
+        return self._work(rows, types, Derivations())
+
+    def _work(
+        self, rows: NDArray[np.int64], types: NDArray[np.int8], derivations: Derivations
+    ) -> GpuWork:
+        events = self.trace.events
         return GpuWork(
             rows=rows,
             start_ns=events.start_ns[rows],
@@ -152,7 +205,7 @@ class Rank:
             stream=events.stream[rows],
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
-            derivations=self._derivations,
+            derivations=derivations,
         )
 
     @cached_property
@@ -188,15 +241,24 @@ class Rank:
 
     def _gpu_notices(self) -> list[Notice]:
         if not len(self.gpu_work):
-            return [Notice("the trace has no GPU work")]
+            has_others = bool((self.trace.events.kind == Kind.OTHER).any())
+            return [Notice("no GPU work was recognised" if has_others else _NO_GPU_WORK)]
         if Recorded.KERNELS in self.format.lacks:
             return []
-        unmatched = int((self.gpu_work.launch < 0).sum())
-        words = (
-            "{} of {} GPU operations have no launch in the trace (launched before it began, or by "
-            "a call that was not recorded)"
-        )
-        return [Notice(words, (unmatched, len(self.gpu_work)))] if unmatched else []
+        unmatched = np.flatnonzero(self.gpu_work.launch < 0)
+        unsure = self._with_calls_of_several_processes(self.gpu_work.rows[unmatched])
+        counts = {_UNMATCHED: unmatched.size - unsure, _UNSURE: unsure}
+        whole = len(self.gpu_work)
+        return [Notice(words, (count, whole)) for words, count in counts.items() if count]
+
+    def _with_calls_of_several_processes(self, unmatched: NDArray[np.int64]) -> int:
+        """Number of operations without a launch for which there are several candidates."""
+        events = self.trace.events
+        calls = events.rows_of(*LAUNCH_CALLS) if unmatched.size else unmatched
+        if not (events.pid[calls] != events.pid[calls[:1]]).any():
+            return 0
+        ids = events.correlation[unmatched]
+        return int(np.isin(ids[ids >= 0], events.correlation[calls]).sum())
 
     def _step_notices(self) -> list[Notice]:
         if self.lacking([Recorded.PROFILER_STEPS]):
@@ -205,9 +267,11 @@ class Rank:
         distinct = self.steps.distinct
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
             return []
+        kept = f"steps {number_ranges(distinct[:-1])} are"
+        if len(distinct) == 2:  # noqa: PLR2004
+            kept = f"step {distinct[0]} is"
         words = (
-            f"the last ProfilerStep, {distinct[-1]}, is left out ({{}} events); "
-            f"steps {number_ranges(distinct[:-1])} are analysed "
+            f"the last ProfilerStep, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
             "(include_last_profiler_step=True keeps all)"
         )
         return [Notice(words, (int((~self.analysed).sum()),))]

@@ -9,7 +9,8 @@ from pathlib import Path
 from hta_widgets.errors import TraceFormatError, UnreadableError, os_errors_as_ours
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.kineto.format import KINETO
-from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import SideTable, Trace
 from hta_widgets.trace.model.formats import Format
 from hta_widgets.trace.ranks.file_states import LocalFileState, file_states, require_unchanged
 from hta_widgets.trace.remote.copies import RemoteSource, urls_in_errors
@@ -124,6 +125,25 @@ class RankSource:
         except UnreadableError:  # another process dropped the copy meanwhile
             trace = self._load_copy(rank, on_read)
         return replace(trace, source=self.name)
+
+    def details(self, trace: Trace, group: DetailGroup) -> SideTable:
+        """Read fields that loading leaves out, from the same files.
+
+        Raises
+        ------
+        TraceFormatError
+            If the format has none.
+        TraceNotFoundError, TraceChangedError
+            If the trace is not the one that was opened.
+        """
+        if self.format.details is None:
+            msg = f"{self.format.noun} has no {group.value}"
+            raise TraceFormatError(msg)
+        source = self.fetch()
+        with urls_in_errors({source.path: self.name}), os_errors_as_ours(source.path):
+            found = self.format.details(source.path, trace, self.process, group)
+        require_unchanged(self.path, self.files)
+        return found
 
     def _load_copy(self, rank: int, on_read: OnRead | None) -> Trace:
         source = self.fetch()

@@ -47,5 +47,5 @@ def hold_rank(task: RankTask) -> LoadedTrace:
 def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:
     """Load a rank and answer questions about it."""
     loaded = load_rank(task.source, task.rank, folder=task.folder)
-    rank = Rank(loaded, task.source.format, task.settings)
+    rank = Rank(loaded, task.source.format, task.settings, task.source)
     return [question.asked_of(rank) for question in questions]

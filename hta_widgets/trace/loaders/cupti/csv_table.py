@@ -97,8 +97,9 @@ class CsvTable:
             ),
         )
 
-    def _skip(self, _: pacsv.InvalidRow) -> str:
-        self.malformed += 1
+    def _skip(self, row: pacsv.InvalidRow) -> str:
+        lines = row.text.strip("\r\n").splitlines()  # many, behind a quote that nothing closes
+        self.malformed += max(len(lines), 1)
         return "skip"
 
 
@@ -157,6 +158,11 @@ def has_exponent(column: pa.Array) -> NDArray[np.bool_]:
     """Mask of the numbers written with an exponent, such as 1.7e+15."""
     found = pc.match_substring(column, "e", ignore_case=True)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def any_matches(column: pa.Array, pattern: str) -> bool:
+    """Whether any text matches a regular expression."""
+    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def _header(path: Path) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.trace.loaders.columns import ABSENT
 from hta_widgets.trace.loaders.cupti.csv_table import (
     CsvTable,
+    any_matches,
     distinct_texts,
     has_exponent,
     nanoseconds,
@@ -52,6 +53,8 @@ FLOAT_STEP_NS = 250
 _FLOAT_STEPS_SINCE_NS = 2**50 * 1000
 _ROUNDED = {0: 0, 200: 250, 250: 250, 500: 500, 750: 750, 800: 750}
 """Fraction of a µs (ns) as float64s are printed, in full or shortest: its exact value."""
+_IN_FULL = r"\.[28]0"
+"""A fraction that is rounded only where it is printed with a single digit."""
 
 _CONTENTS = {
     Kind.KERNEL: "kernels",
@@ -112,13 +115,15 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
     tables, notices = _select_tables(path)
     blocks = EventBlocks()
     left_out: Counter[str] = Counter()
-    for table in tables:
-        _add_table(blocks, table, left_out, on_read)
+    in_full = [_add_table(blocks, table, left_out, on_read) for table in tables]
     if not blocks and left_out[_COARSE_NOTICE]:
         msg = f"{path} cannot be loaded: {_COARSE}"
         raise TraceFormatError(msg)
     exact = [TABLES[table.path.name] for table in tables if "dur" in table.columns]
-    events, first_ns, is_rounded = _repair_float_times(*blocks.finish(), exact)
+    events, first_ns = blocks.finish()
+    is_rounded = not any(in_full) and _are_from_floats(events.start_ns + first_ns)
+    if is_rounded:
+        events, first_ns = _repair_float_times(events, first_ns, exact)
     notices += [Notice(words, (count,)) for words, count in left_out.items() if count]
     notices += [Notice(_FLOAT_NOTICE)] if is_rounded else []
     return Trace(
@@ -173,12 +178,15 @@ def _add_table(
     table: CsvTable,
     left_out: Counter[str],
     on_read: Callable[[int], object] | None,
-) -> None:
+) -> bool:
+    """Add the readable rows; whether a time is written with more digits than a rounded one has."""
+    in_full = False
     kind = TABLES[table.path.name]
     unreadable = f"{{}} unreadable rows of {table.path.name} are left out"
     length = "dur" if "dur" in table.columns else "end"
     for columns in table.blocks(("start", length, "name", "bytes", *_IDS), on_read):
         coarse = _is_coarse(columns["start"])
+        in_full = in_full or any_matches(columns["start"], _IN_FULL)
         start_ns, duration_ns = _times(columns, coarse)
         readable = duration_ns != UNREADABLE
         left_out[_COARSE_NOTICE] += int(coarse.sum())
@@ -188,6 +196,7 @@ def _add_table(
             columns = {name: column.filter(kept) for name, column in columns.items()}  # noqa: PLW2901
         _add_rows(blocks, kind, start_ns[readable], duration_ns[readable], columns)
     left_out[unreadable] += table.malformed
+    return in_full
 
 
 def _is_coarse(start: pa.Array) -> NDArray[np.bool_]:
@@ -243,9 +252,7 @@ def _ids(columns: Mapping[str, pa.Array]) -> dict[str, NDArray[np.int64] | int]:
     return ids
 
 
-def _repair_float_times(
-    events: Events, first_ns: int, exact: Iterable[Kind]
-) -> tuple[Events, int, bool]:
+def _repair_float_times(events: Events, first_ns: int, exact: Iterable[Kind]) -> tuple[Events, int]:
     """Restore the float64 values that times were printed from.
 
     Shortest round-trip printing writes the float64 1732611000000000.25 as 1732611000000000.2, and
@@ -260,16 +267,14 @@ def _repair_float_times(
 
     Returns
     -------
-    tuple of Events, first start in ns, and whether the times are rounded
+    tuple of Events and first start in ns
     """
     printed_ns = events.start_ns + first_ns
-    if not _are_from_floats(printed_ns):
-        return events, first_ns, False
     start_ns = _as_float64(printed_ns)
     between_ns = _as_float64(printed_ns + events.duration_ns) - start_ns
     duration_ns = np.where(np.isin(events.kind, list(exact)), events.duration_ns, between_ns)
     first_ns = int(start_ns[0])
-    return replace(events, start_ns=start_ns - first_ns, duration_ns=duration_ns), first_ns, True
+    return replace(events, start_ns=start_ns - first_ns, duration_ns=duration_ns), first_ns
 
 
 def _are_from_floats(start_ns: Times) -> bool:

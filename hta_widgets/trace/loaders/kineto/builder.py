@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from hta_widgets.trace.loaders.kineto.decode import (
     TimedEvent,
     decode_counters,
 )
+from hta_widgets.trace.loaders.kineto.repair import Reading
 from hta_widgets.trace.loaders.kineto.side_tables import SideTablesBuilder
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 from hta_widgets.trace.model.events import (
@@ -56,12 +57,12 @@ _NOT_IN_TIME = frozenset("XCiIMstf")
 """Phases whose events are known to be left out without loss: metadata, flow arrows, …"""
 
 
-_CATEGORIES, _CATEGORY_CHARACTERS = 5, 40
 _BEGIN_END_NOTICE = (
     "{} begin and end events (phases B and E) are left out; only complete events (phase X) are read"
 )
 _OTHER_PHASE_NOTICE = "{} events without a phase (ph), or of a phase that is not read, are left out"
 _UNREADABLE_NOTICE = "{} events that are not JSON are left out"
+_REPAIRED_NOTICE = "{} events that are not quite JSON are loaded after repair"
 _UNCOUNTED_NOTICE = "counters could not be read in {} parts of the file"
 _TIMELESS_NOTICE = "{} events without a readable time and duration are left out"
 
@@ -75,32 +76,25 @@ class EventsBuilder:
         self._labels = Labels()
         self._side = SideTablesBuilder()
         self._kinds = _Kinds()
-        self._left_out: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._read_count = 0
         self._kept_count = 0
 
-    def add(self, events: Sequence[Event], unreadable: int, text: bytes) -> None:
-        """Add the events of one piece of text.
-
-        Parameters
-        ----------
-        events : sequence of Event
-        unreadable : int
-            Events of this piece that could not be decoded.
-        text : bytes
-            The piece itself, decoded again if arguments are counters.
-        """
+    def add(self, reading: Reading[Any]) -> None:
+        """Add the events of one piece of text."""
+        events: Sequence[Event] = reading.events
         kinds = self._kinds.of(events)
-        self._left_out[_UNREADABLE_NOTICE] += unreadable
-        self._left_out[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
-        self._left_out[_OTHER_PHASE_NOTICE] += int(np.count_nonzero(kinds == _OTHER_PHASE))
+        self._counts[_UNREADABLE_NOTICE] += reading.dropped
+        self._counts[_REPAIRED_NOTICE] += reading.repaired
+        self._counts[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
+        self._counts[_OTHER_PHASE_NOTICE] += int(np.count_nonzero(kinds == _OTHER_PHASE))
         known = kinds >= 0
         kept = cast("Sequence[TimedEvent]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
         start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
         if not readable.all():
-            self._left_out[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
+            self._counts[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
             kept, kind, positions = _select(kept, readable), kind[readable], positions[readable]
             start, duration = start[readable], duration[readable]
         arguments = [event.args or NO_ARGS for event in kept]
@@ -111,13 +105,13 @@ class EventsBuilder:
         self._side.add(arguments, kind, self._kept_count)
         counted = np.flatnonzero(_COUNTED.among(kind))
         if counted.size:
-            self._add_counters(text, positions, counted, len(events))
-        self._read_count += len(events) + unreadable
+            self._add_counters(reading.text, positions, counted, len(events))
+        self._read_count += len(events) + reading.dropped
         self._kept_count += len(kept)
 
     def finish(self) -> tuple[Events, int]:
         """Return the table, sorted by start, and the first start on the trace's own clock (ns)."""
-        self.add([], 0, b"")
+        self.add(Reading(b"", []))
         starts = self._columns.pop("start_ns")
         first_ns = int(starts.min()) if starts.size else 0
         starts -= first_ns
@@ -135,11 +129,12 @@ class EventsBuilder:
         return events, first_ns
 
     def notices(self) -> list[Notice]:
-        """Notices on what was left out, with counts, and on events of other tools."""
-        found = [Notice(words, (count,)) for words, count in self._left_out.items() if count]
-        if self._kinds.has_gpu_work or not self._kinds.unknown_categories:
-            return found
-        return [*found, _other_tool_notice(self._kinds.unknown_categories)]
+        """Notices on what was left out or repaired, with counts."""
+        return [Notice(words, (count,)) for words, count in self._counts.items() if count]
+
+    def categories_of_others(self) -> list[str]:
+        """Categories that are not the PyTorch profiler's, sorted, if no event is GPU work."""
+        return [] if self._kinds.has_gpu_work else self._kinds.unknown_categories
 
     def _identity(self, events: Sequence[TimedEvent]) -> ColumnBlock:
         return {
@@ -153,7 +148,7 @@ class EventsBuilder:
     ) -> None:
         events = decode_counters(text)
         if len(events) != count:
-            self._left_out[_UNCOUNTED_NOTICE] += 1
+            self._counts[_UNCOUNTED_NOTICE] += 1
             return
         arguments = [events[i].args for i in positions[rows].tolist()]
         self._side.add_counters(arguments, rows + self._kept_count)
@@ -190,18 +185,6 @@ class _Kinds:
         known = self._known
         codes = [known[event.ph][event.cat] for event in events]
         return np.fromiter(codes, np.int8, len(codes))
-
-
-def _other_tool_notice(categories: Sequence[str]) -> Notice:
-    """Notice on what is in a trace instead of GPU work."""
-    shown = [f"'{name[:_CATEGORY_CHARACTERS]}'" if name else "none" for name in categories]
-    more = f" and {len(shown) - _CATEGORIES} more" if len(shown) > _CATEGORIES else ""
-    names = ", ".join(shown[:_CATEGORIES]).replace("{", "(").replace("}", ")")
-    return Notice(
-        f"no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); other categories "
-        f"are: {names}{more}. Traces of the PyTorch profiler are supported, and Nsight Systems "
-        "exports; others have no numbers here"
-    )
 
 
 def _code_of(phase: str | None, category: str | None) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hta_widgets.trace.loaders.columns import ABSENT
-from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, repair
+from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, HoldBack, Reading, repair
 
 MISSING_TEXT = msgspec.Raw(b"")
 NAN = float("nan")
@@ -32,6 +32,11 @@ class Args(
         "out_elements": "Out msg nelems",
         "group_size": "Group size",
         "group_name": "Process Group Name",
+        "group_description": "Process Group Description",
+        "group_ranks": "Process Group Ranks",
+        "source_rank": "Src Rank",
+        "destination_rank": "Dst Rank",
+        "sequence": "Seq",
     },
 ):
     """The arguments that some analysis uses; all others are skipped without being decoded.
@@ -53,6 +58,11 @@ class Args(
     dtype: Any = None
     group_size: Any = ABSENT
     group_name: Any = None
+    group_description: Any = None
+    group_ranks: msgspec.Raw = MISSING_TEXT
+    source_rank: Any = ABSENT
+    destination_rank: Any = ABSENT
+    sequence: Any = ABSENT
     input_dims: msgspec.Raw = MISSING_TEXT
     input_types: msgspec.Raw = MISSING_TEXT
     input_strides: msgspec.Raw = MISSING_TEXT
@@ -69,7 +79,7 @@ class TimedEvent(msgspec.Struct, gc=False):
     pid: Any = None
     tid: Any = None
     ts: msgspec.Raw = MISSING_TEXT
-    dur: Any = None
+    dur: int | float | str | None = None
     args: Args | None = None
 
 
@@ -135,15 +145,19 @@ class CountedEvent(msgspec.Struct, gc=False):
 Fields = dict[str, msgspec.Raw]
 """The keys of an event, with the JSON text of the values."""
 
+_ANY_EVENT = b"{"
 _USUAL_PHASE_EVENTS = msgspec.json.Decoder(list[UsualPhaseEvent])
 _ANY_PHASE_EVENTS = msgspec.json.Decoder(list[AnyPhaseEvent])
 _ANY_PHASE_EVENT = msgspec.json.Decoder(AnyPhaseEvent)
 _LIST_OF_FIELDS = msgspec.json.Decoder(list[Fields])
 _FIELDS = msgspec.json.Decoder(Fields)
 _COUNTED_EVENTS = msgspec.json.Decoder(list[CountedEvent])
+_COUNTED_EVENT = msgspec.json.Decoder(CountedEvent)
 
 
-def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
+def decode_events(
+    text: bytes, separator: bytes, hold_back: HoldBack | None = None
+) -> Reading[UsualPhaseEvent] | Reading[AnyPhaseEvent]:
     """Decode events separated by commas.
 
     Parameters
@@ -152,37 +166,37 @@ def decode_events(text: bytes, separator: bytes) -> tuple[Sequence[Event], int]:
         Whole events, without the brackets of their list.
     separator : bytes
         Text that each event starts with.
+    hold_back : callable, optional
+        Takes back an event that has been cut at the end of the text, and returns the rest.
 
     Returns
     -------
-    events : sequence of Event
-        `UsualPhaseEvent` if all of them have a usual phase, else `AnyPhaseEvent`.
-    dropped : int
-        Events that could not be decoded even after repair.
+    Reading
+        Of `UsualPhaseEvent` if all of them have a usual phase, else of `AnyPhaseEvent`.
     """
     whole = b"[%b]" % text
     with suppress(*UNREADABLE):
-        return _USUAL_PHASE_EVENTS.decode(whole), 0
+        return Reading(text, _USUAL_PHASE_EVENTS.decode(whole))
     with suppress(*UNREADABLE):
-        return _ANY_PHASE_EVENTS.decode(whole), 0
-    return repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT)
+        return Reading(text, _ANY_PHASE_EVENTS.decode(whole))
+    return repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT, hold_back)
 
 
-def decode_fields(text: bytes, separator: bytes) -> tuple[list[Fields], int]:
+def decode_fields(
+    text: bytes, separator: bytes, hold_back: HoldBack | None = None
+) -> Reading[Fields]:
     """Decode the same events into keys and the JSON text of values, for writing them again.
 
     Unreadable events are repaired or left out as by `decode_events`.
     """
-    try:
+    with suppress(*UNREADABLE):
         text.decode()
-        return _LIST_OF_FIELDS.decode(b"[" + text + b"]"), 0
-    except UNREADABLE:
-        return repair(text, separator, _LIST_OF_FIELDS, _FIELDS)
+        return Reading(text, _LIST_OF_FIELDS.decode(b"[%b]" % text))
+    return repair(text, separator, _LIST_OF_FIELDS, _FIELDS, hold_back)
 
 
-def decode_counters(text: bytes) -> list[CountedEvent]:
-    """Decode the same text again with all arguments; empty when the text needs repair."""
-    try:
-        return _COUNTED_EVENTS.decode(b"[" + text + b"]")
-    except UNREADABLE:
-        return []
+def decode_counters(text: bytes) -> Sequence[CountedEvent]:
+    """Decode the same events again with all arguments."""
+    with suppress(*UNREADABLE):
+        return _COUNTED_EVENTS.decode(b"[%b]" % text)
+    return repair(text, _ANY_EVENT, _COUNTED_EVENTS, _COUNTED_EVENT).events

@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.loaders.kineto.details import read_details
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.loaders.kineto.mark import is_derived
 from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.loaders.xplane import refuse_xplane
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 
@@ -87,7 +89,9 @@ KINETO: Final = Format(
     matches=_matches,
     load=_load,
     find_ranks=_find_ranks,
-    suffixes=(".json", ".json.gz", ".gz"),
+    refuse=refuse_xplane,
+    suffixes=(".json", ".json.gz", ".gz", ".json.xz", ".json.zst"),
     rank_in=_rank_in,
     is_copy=_is_copy,
+    details=read_details,
 )

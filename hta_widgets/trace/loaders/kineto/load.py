@@ -10,7 +10,9 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.decode import decode_events
+from hta_widgets.trace.loaders.kineto.other_tools import other_tool_notice
 from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.loaders.timestamps import FARTHEST_NS
 from hta_widgets.trace.model.events import Events, Trace
 from hta_widgets.trace.model.notices import Notice
 
@@ -19,13 +21,16 @@ BASE_TIME: Final = "baseTimeNanoseconds"
 
 _TRUNCATED: Final = "the file is truncated; its {} complete events are loaded"
 _DAMAGED: Final = (
-    "the gzip file is damaged (its checksum is wrong): copy it again; "
+    "the compressed file is damaged (its checksum is wrong): copy it again; "
     "the {} events that were readable are loaded and may be wrong"
 )
+_UNREADABLE_END: Final = "the metadata behind the events is not JSON and is not read"
+_SURPLUS: Final = "{} bytes behind the end of the trace in its file are not read"
+_OTHER_LIST: Final = "{} events in another list of the same file (traceEvents) are not read"
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
-    """Load a ``.json`` or ``.json.gz`` trace, in the object or the bare-array form.
+    """Load a ``.json`` trace, which may be packed, in the object or the bare-array form.
 
     Parameters
     ----------
@@ -48,30 +53,42 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     builder = EventsBuilder()
     with no_garbage_collection():
         for piece in text:
-            events, unreadable = decode_events(piece, text.separator)
-            builder.add(events, unreadable, piece)
-            del events  # free them before the next ones are decoded
-    metadata = text.metadata()
+            reading = decode_events(piece, text.separator, text.hold_back)
+            builder.add(reading)
+            del reading  # free its events before the next ones are decoded
+    metadata, others = text.metadata(), builder.categories_of_others()
     table, first_ns = builder.finish()
     base = base_ns(metadata)
-    is_lost = (text.truncated or text.damaged) and BASE_TIME not in metadata
+    is_whole = not (text.truncated or text.damaged or text.ending.unreadable)
     return Trace(
         rank=rank,
         source=str(path),
         events=table,
         origin_ns=first_ns + base,
         metadata=metadata,
-        notices=(*_truncation_notice(text, table), *builder.notices()),
-        base_ns=None if is_lost else base,
+        notices=(
+            *_notices_on_end(text, table),
+            *builder.notices(),
+            *([other_tool_notice(others, EventText(path))] if others else []),
+        ),
+        base_ns=base if is_whole or BASE_TIME in metadata else None,
     )
 
 
 def base_ns(metadata: Mapping[str, Any]) -> int:
     """Zero of the file's own clock, in ns since the Unix epoch; 0 if it is not recorded."""
-    return whole_number(metadata.get(BASE_TIME)) or 0
+    return whole_number(metadata.get(BASE_TIME), FARTHEST_NS) or 0
 
 
-def _truncation_notice(text: EventText, events: Events) -> list[Notice]:
+def _notices_on_end(text: EventText, events: Events) -> list[Notice]:
+    """Notices on what the end of the file lacks, and on what is there but not read."""
+    ending = text.ending
+    found = []
     if text.damaged:
-        return [Notice(_DAMAGED, (len(events),))]
-    return [Notice(_TRUNCATED, (len(events),))] if text.truncated else []
+        found.append(Notice(_DAMAGED, (len(events),)))
+    elif text.truncated:
+        found.append(Notice(_TRUNCATED, (len(events),)))
+    if ending.unreadable:
+        found.append(Notice(_UNREADABLE_END))
+    counts = {_SURPLUS: ending.surplus_bytes, _OTHER_LIST: ending.surplus_events}
+    return found + [Notice(words, (count,)) for words, count in counts.items() if count]

@@ -1,30 +1,74 @@
 """Repair event text that is not quite JSON.
 
 Real traces contain what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
-single backslashes. Only the pieces that need it are repaired; an event that cannot be repaired is
-left out and counted.
+single backslashes. Only the events that need it are repaired, and counted; an event that cannot be
+repaired is left out and counted.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+import numpy as np
 
-from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
+from hta_widgets.trace.loaders.kineto.brackets import (
+    closing_bracket,
+    length_without,
+    quotes,
+)
 
 Decoded = TypeVar("Decoded")
+HoldBack = Callable[[bytes], bytes]
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:NaN|nan|Infinity|inf)(?=\s*[,}\]])")
-_CONTROL = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_BETWEEN_EVENTS = re.compile(rb'\}\s*,\s*(?=\{\s*"[^"\\]{1,64}"\s*:)')
-_PARTS_TOGETHER = 64
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_CONSTANT: Final = re.compile(rb"(?<![\w.-])(?:NaN|-?Infinity)(?![\w.])")
+"""What Python's json module reads although it is not JSON."""
+
+_NOT_A_NUMBER: Final = re.compile(rb"(?<![\w.-])-?(?:NaN|nan|Infinity|inf)(?![\w.])")
+_CONTROL: Final = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
+_ESCAPE: Final = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_TRAILING_COMMA: Final = re.compile(rb",(?=\s*[}\]])")
+_BETWEEN_EVENTS: Final = re.compile(rb'\}\s*((?:,\s*)+)(?=\{\s*"[^"\\]{1,64}"\s*:)')
+_BLANK: Final = b" \t\r\n"
+_APART: Final = re.compile(rb"[\s,]*")
+_PARTS_TOGETHER: Final = 64
+_VALUES: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass
+class Reading(Generic[Decoded]):
+    """The events of one piece of text.
+
+    Attributes
+    ----------
+    text : bytes
+        What was decoded.
+    events : sequence
+    dropped : int
+        Events that could not be decoded, even after repair.
+    repaired : int
+        Events whose text is not JSON.
+    """
+
+    text: bytes
+    events: Sequence[Decoded]
+    dropped: int = 0
+    repaired: int = 0
+
+
+def are_values(text: bytes) -> bool:
+    """Whether a text is JSON values separated by commas."""
+    try:
+        _VALUES.decode(b"[%b]" % text)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def repair(
@@ -32,7 +76,8 @@ def repair(
     separator: bytes,
     several: msgspec.json.Decoder[list[Decoded]],
     one: msgspec.json.Decoder[Decoded],
-) -> tuple[list[Decoded], int]:
+    hold_back: HoldBack | None = None,
+) -> Reading[Decoded]:
     """Decode events after repair.
 
     Parameters
@@ -43,24 +88,34 @@ def repair(
         Text that most events start with.
     several, one : Decoder
         Of a list of events, and of one event.
-
-    Returns
-    -------
-    events : list
-    dropped : int
-        Events that could not be repaired.
+    hold_back : callable, optional
+        Takes back an event that has been cut at the end of the text, and returns the rest.
     """
-    clean = _NOT_A_NUMBER.sub(r"\1null", text.decode("utf-8", "replace").translate(_CONTROL))
-    encoded = clean.encode("utf-8", "replace")
-    try:
-        return several.decode(b"[" + encoded + b"]"), 0
-    except UNREADABLE:
-        return _repair_each(encoded, separator, one)
+    clean = b"[%b]" % _substitute(_CONSTANT, b"null", text)
+    with suppress(*UNREADABLE):
+        clean.decode()
+        return Reading(text, several.decode(clean))
+    with suppress(*UNREADABLE):
+        return _decode_each(text, map(bytes, _VALUES.decode(clean)), one)
+    whole = hold_back(text) if hold_back else text
+    if whole != text:
+        return repair(whole, separator, several, one)
+    return _repair_each(text, separator, one)
+
+
+def _decode_each(
+    text: bytes, values: Iterable[bytes], one: msgspec.json.Decoder[Decoded]
+) -> Reading[Decoded]:
+    """Decode values of which some are not what events are."""
+    decoded = [_decode_event(value, one) for value in values]
+    events = [event for found, _ in decoded for event in found]
+    repaired = sum(len(found) for found, is_json in decoded if not is_json)
+    return Reading(text, events, len(decoded) - len(events), repaired)
 
 
 def _repair_each(
     text: bytes, separator: bytes, one: msgspec.json.Decoder[Decoded]
-) -> tuple[list[Decoded], int]:
+) -> Reading[Decoded]:
     r"""Repair event by event.
 
     The text is split wherever an event may start, which may also be inside an event, between
@@ -76,34 +131,40 @@ def _repair_each(
         Marks certain events in what cannot be repaired, to count them.
     """
     events: list[Decoded] = []
-    dropped = 0
+    dropped = repaired = 0
     parts = list(_split_events(text))
     position = 0
     while position < len(parts):
         begin, end = parts[position]
-        event = _repair_event(text[begin:end], one)
+        found, is_json = _decode_event(text[begin:end], one)
         position += 1
-        if event is None:
-            joined = _repair_together(text, parts, position, one)
-            event, position = joined
-        if event is None:
-            dropped += max(text.count(separator, begin, end), 1)
+        if not found and not is_json:
+            found, is_json, position = _decode_together(text, parts, position, one)
+        repaired += 0 if is_json else len(found)
+        if not found and not is_json:
+            found, begin = _decode_objects(text, begin, end, one)
+            repaired += len(found)
         else:
-            events.append(event)
-    return events, dropped
+            begin = end if found else begin
+        events += found
+        dropped += _count_events(text[begin:end], separator) if begin < end or not found else 0
+    repaired += text.rstrip(_BLANK).endswith(b",")
+    return Reading(text, events, dropped, repaired)
 
 
-def _repair_together(
+def _decode_together(
     text: bytes,
     parts: Sequence[tuple[int, int]],
     position: int,
     one: msgspec.json.Decoder[Decoded],
-) -> tuple[Decoded | None, int]:
-    """Repair an event that has been split, given the position of its second part.
+) -> tuple[list[Decoded], bool, int]:
+    """Decode an event that has been split, given the position of its second part.
 
     Returns
     -------
-    event : Event, optional
+    event : list of at most one Event
+    is_json : bool
+        Whether its text is JSON.
     position : int
         Of the part after the event; as given if there is no event.
     """
@@ -112,43 +173,139 @@ def _repair_together(
     closed = closing_bracket(text[begin : within[-1][1]], depth=0) or 0
     for after, (_, end) in enumerate(within[1:], start=position + 1):
         if end == begin + closed:
-            event = _repair_event(text[begin:end], one)
-            return event, position if event is None else after
-    return None, position
+            event, is_json = _decode_event(text[begin:end], one)
+            return event, is_json, after if event else position
+    return [], False, position
+
+
+def _decode_objects(
+    text: bytes, begin: int, end: int, one: msgspec.json.Decoder[Decoded]
+) -> tuple[list[Decoded], int]:
+    """Decode the objects at the beginning of a part of the text, whatever is between them.
+
+    Returns
+    -------
+    events : list
+    position : int
+        Where the first object begins that cannot be decoded.
+    """
+    events: list[Decoded] = []
+    while begin < end and text[begin : begin + 1] == b"{":
+        closed = closing_bracket(text, 0, begin)
+        if closed is None or closed > end:
+            break
+        found, _ = _decode_event(text[begin:closed], one)
+        if not found:
+            break
+        events += found
+        apart = _APART.match(text, closed, end)
+        begin = apart.end() if apart else closed
+    return events, begin
+
+
+def _count_events(text: bytes, separator: bytes) -> int:
+    """Number of events in a text that cannot be decoded: of separators that begin no value."""
+    openings = re.findall(rb"(?:^|[^:\[\s])\s*" + re.escape(separator), text)
+    return max(len(openings), 1)
 
 
 def _split_events(text: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of each part of the text that may be an event."""
+    """Start and end of each part of the text that may be an event; nothing between two commas."""
     start = 0
     for found in _BETWEEN_EVENTS.finditer(text):
         yield start, found.start() + 1
+        yield from [found.span(1)[:1] * 2] * (found[1].count(b",") - 1)
         start = found.end()
-    yield start, length_without(text, len(text), b" \t\r\n")
+    yield start, length_without(text, len(text), _BLANK + b",")
 
 
-def _repair_event(piece: bytes, one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
+def _decode_event(text: bytes, one: msgspec.json.Decoder[Decoded]) -> tuple[list[Decoded], bool]:
+    """Decode an event, repaired if necessary.
+
+    Returns
+    -------
+    event : list of at most one Event
+        Empty if it cannot be read.
+    is_json : bool
+        Whether the text is JSON.
+    """
+    with suppress(*UNREADABLE):
+        text.decode()
+        return [one.decode(text)], True
+    is_json = True
+    fields = _load(text)
+    if fields is None:
+        is_json = False
+        fields = _load(_repaired(text), strict=False)
+    return (_event_from(fields, one) if isinstance(fields, dict) else []), is_json
+
+
+def _load(text: bytes, *, strict: bool = True) -> object:
+    """Value of JSON, in which numbers stay text; None if it is not JSON."""
     try:
-        return one.decode(piece)
-    except UNREADABLE:
-        text = _TRAILING_COMMA.sub(
-            r"\1", _BAD_ESCAPE.sub(r"\\\\", piece.decode("utf-8", "replace"))
+        return json.loads(
+            text.decode(),
+            strict=strict,
+            parse_int=_as_written,
+            parse_float=_as_written,
+            parse_constant=_no_number,
         )
-    try:
-        fields = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return _event_from(fields, one) if isinstance(fields, dict) else None
 
 
-def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> Decoded | None:
-    """Build the record from fields of any type."""
+def _as_written(number: str) -> msgspec.Raw:
+    return msgspec.Raw(number.encode())
+
+
+def _no_number(_: str) -> None:
+    """NaN and infinity are no numbers."""
+
+
+def _repaired(text: bytes) -> bytes:
+    """Text without the usual offences against JSON."""
+    clean = _substitute(_NOT_A_NUMBER, b"null", text)
+    decoded = _substitute(_TRAILING_COMMA, b"", clean).decode("utf-8", "replace")
+    escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", decoded)
+    return escaped.translate(_CONTROL).encode()
+
+
+def _substitute(pattern: re.Pattern[bytes], by: bytes, text: bytes) -> bytes:
+    """Substitute matches that are in no string."""
+    matches = list(pattern.finditer(text))
+    if not matches:
+        return text
+    before = np.searchsorted(quotes(text), [found.start() for found in matches])
+    parts, position = [], 0
+    for found, in_string in zip(matches, (before % 2).tolist(), strict=True):
+        if not in_string:
+            parts += [text[position : found.start()], by]
+            position = found.end()
+    return b"".join([*parts, text[position:]])
+
+
+def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> list[Decoded]:
+    """Build the record from fields of any type; none if it is not possible."""
     for key in ("ph", "cat", "name"):
-        if not isinstance(fields.get(key), str | None):
-            fields[key] = str(fields[key])
+        value = fields.get(key)
+        if isinstance(value, msgspec.Raw):
+            fields[key] = bytes(value).decode()
+        elif not isinstance(value, str | None):
+            fields[key] = str(value) if isinstance(value, bool) else ""
     if not isinstance(fields.get("args"), dict | None):
         del fields["args"]
+    if isinstance(fields.get("dur"), bool | list | dict):
+        del fields["dur"]
     try:
-        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-        return one.decode(text)
+        return [one.decode(msgspec.json.encode(_encodable(fields)))]
     except (*UNREADABLE, ValueError):
-        return None
+        return []
+
+
+def _encodable(value: Any) -> Any:  # noqa: ANN401
+    """The value with a question mark in place of each half of a surrogate pair."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    return [_encodable(each) for each in value] if isinstance(value, list) else value

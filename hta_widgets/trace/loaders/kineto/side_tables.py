@@ -47,8 +47,17 @@ _TABLES = {
             "in_elements": "in_elements",
             "out_elements": "out_elements",
             "group_size": "group_size",
+            "source_rank": "source_rank",
+            "destination_rank": "destination_rank",
+            "sequence": "sequence",
         },
-        texts={"collective": "collective", "dtype": "dtype", "group": "group_name"},
+        texts={
+            "collective": "collective",
+            "dtype": "dtype",
+            "group": "group_name",
+            "group_description": "group_description",
+        },
+        raws={"group_ranks": "group_ranks"},
     ),
     "operators": _Table(
         KindSet((Kind.CPU_OP,)),
@@ -65,8 +74,9 @@ _TABLES = {
         },
     ),
 }
-"""``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records.
-``operators``: ids, and shapes as the JSON text of the trace."""
+"""``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records, the
+ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are the
+peer of a receive and of a send. ``operators``: ids, and shapes as the JSON text of the trace."""
 
 
 class SideTablesBuilder:
@@ -169,5 +179,7 @@ def _with_field(
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
-    """The value if it is a string, else an empty string."""
-    return value if isinstance(value, str) else ""
+    """The value if it is text or a whole number (ids of groups, in 2023), else an empty string."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) else ""

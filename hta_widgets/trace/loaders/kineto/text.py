@@ -9,23 +9,28 @@ separator::
     |----- head ----||----------- yielded ------------||||--- kept ---|
                                                        gap
 
-A separator may also be inside an event, in its arguments; a cut there leaves brackets open, which
-the decoder notices.
+A separator may also be inside an event, in its arguments. A cut there leaves brackets open, so that
+the piece cannot be decoded; ``EventText.hold_back`` then takes back the event that was cut.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
+from hta_widgets.trace.loaders.kineto import refusals
+from hta_widgets.trace.loaders.kineto.brackets import (
+    key_of_outermost,
+    length_without,
+    whole_until,
+)
+from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_of, metadata_in
+from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
 from hta_widgets.trace.loaders.kineto.pending_text import PendingText
-from hta_widgets.trace.loaders.magic import archive_kind
+from hta_widgets.trace.loaders.kineto.repair import are_values
 
 try:
     from isal import isal_zlib as zlib
@@ -36,7 +41,13 @@ _CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says 
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
+LONGEST_BYTES = 1 << 28
+"""Text without a whole event; a gzip file of a few MB may hold any amount of blanks."""
+
 _RELEARN_BYTES = 1 << 22
+_HELD_BYTES = 1 << 22
+"""An event that is cut and longer than this is taken for one that is not JSON."""
+
 _OPENING_BYTES = 1 << 10
 """An event that does not start like one within this much text teaches no separator."""
 
@@ -47,9 +58,9 @@ _GZIP_WINDOW_BITS = 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb'\s*(\{\s*"[^"\\]{0,64}"\s*:)')
-_HATCHET = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
 _WHITE = b" \t\r\n"
+_BETWEEN = _WHITE + b","
 
 
 class EventText:
@@ -62,12 +73,14 @@ class EventText:
     separator : bytes
         Text that every event of this file starts with, such as ``{"ph":``.
     head, tail : bytes
-        The text before the events, including the opening bracket, and the text after the closing
-        bracket, which is known after iterating.
+        The text before the events, including the opening bracket, and the usable text after the
+        closing bracket, which is known after iterating.
     gap : bytes
         While iterating: the text between the last piece and the next.
+    ending : Ending
+        After iterating: what the end of the text is.
     truncated : bool
-        After iterating: whether the file ends before its list of events does.
+        After iterating: whether the file ends before its document or its gzip stream does.
     damaged : bool
         After iterating: whether decompression failed, or a checksum of the file is wrong.
     """
@@ -81,20 +94,50 @@ class EventText:
         self.head = b""
         self.tail = b""
         self.gap = b""
+        self.ending = Ending(b"", truncated=True)
+        self._held = b""
+        self._may_hold = True
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield pieces of whole events."""
+        self._may_hold = True
         with self.path.open("rb") as file:
             blocks = self._inflated(file)
             pending = PendingText(self._read_head(blocks))
             for block in blocks:
-                if not pending.add(block):
+                if not self._add(pending, block):
                     continue
                 whole, rest = self._cut(pending.text)
                 if whole:
                     yield whole
-                    pending = PendingText(rest)
+                    held = len(self._held)
+                    pending = PendingText(self._with_held(rest), held)
             yield from self._finish(pending.text)
+
+    def hold_back(self, piece: bytes) -> bytes:
+        """Take back what the last piece has of an event that was cut, or behind the events.
+
+        It is not taken back if it is long: then it is no cut that made the piece unreadable.
+
+        Parameters
+        ----------
+        piece : bytes
+            As yielded.
+
+        Returns
+        -------
+        bytes
+            The whole events of the piece. The rest comes with the next piece.
+        """
+        end = end_of_list(piece)
+        end = whole_until(piece) if end is None else end
+        rest = piece[end:]
+        held = rest.lstrip(_BETWEEN)
+        is_apart = not end or held.startswith(b"]") or b"," in rest[: len(rest) - len(held)]
+        if not held or not is_apart or not self._may_hold or len(held) > _HELD_BYTES:
+            return piece
+        self._held, self.gap = held + self.gap, rest[: len(rest) - len(held)]
+        return piece[:end]
 
     def header(self) -> dict[str, Any]:
         """Metadata before the events, without reading them."""
@@ -104,14 +147,7 @@ class EventText:
 
     def metadata(self) -> dict[str, Any]:
         """Everything in the file but the events; metadata after them only after iterating."""
-        for text in (self.head + b"]" + self.tail, self.head + b"]}"):
-            try:
-                parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(parsed, dict):
-                return {key: value for key, value in parsed.items() if key != "traceEvents"}
-        return {}
+        return metadata_in(self.head, self.tail or b"}")
 
     def metadata_around_events(self) -> dict[str, Any]:
         """Everything in the file but the events, without decoding them.
@@ -120,13 +156,18 @@ class EventText:
         """
         with self.path.open("rb") as file:
             end = self._read_end(file)
-        for _ in self._finish(end) if self._last_separator(end) else self:
-            pass
+        if self._last_separator(end):
+            for _ in self._finish(end):
+                pass
+        if not self.ending.is_sound:
+            for piece in self:
+                if not are_values(piece):
+                    self.hold_back(piece)
         return self.metadata()
 
     def _read_end(self, file: IO[bytes]) -> bytes:
         """Read the head, and then the last bytes."""
-        may_skip = not _is_gzip(file)
+        may_skip = not (_is_gzip(file) or packing_of(file))
         blocks = self._inflated(file)
         text = self._read_head(blocks)
         if may_skip:
@@ -140,7 +181,12 @@ class EventText:
         """Yield decompressed blocks of at most `size` bytes."""
         size = size or BLOCK_BYTES
         blocks = self._blocks(file, size)
+        if packing := packing_of(file):
+            return self._unpack(blocks, size, packing)
         return self._gunzip(blocks, size) if _is_gzip(file) else blocks
+
+    def _unpack(self, blocks: Iterator[bytes], size: int, packing: Packing) -> Iterator[bytes]:
+        self.damaged = yield from unpacked(blocks, size, packing)
 
     def _blocks(self, file: IO[bytes], size: int) -> Iterator[bytes]:
         while block := file.read(size):
@@ -167,35 +213,44 @@ class EventText:
                     member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
                     is_within = is_first = False  # what follows may be padding
         yield member.flush()
+        self.truncated = is_within or is_first  # also where only the checksum is missing
 
     def _read_head(self, blocks: Iterator[bytes]) -> bytes:
         """Read up to the first event; return the text that was read beyond it."""
         pending = PendingText()
         for block in blocks:
-            if pending.add(block) and self._is_head(pending.text):
+            if self._add(pending, block) and self._is_head(pending.text):
                 break
         text = pending.text.removeprefix(_BYTE_ORDER_MARK)
         start = self._events_start(text)
         if start is None:
-            raise TraceFormatError(self._no_events_message(text))
+            raise refusals.no_events(self.path, text)
         self._learn_separator(text[start:])
-        self._refuse_other_lists(text[:start], text[start:])
+        refusals.refuse_other_lists(self.path, text[:start], text[start:])
         self.head = text[:start]
         return text[start:]
 
+    def _add(self, pending: PendingText, block: bytes) -> bool:
+        due = pending.add(block)
+        if pending.size > LONGEST_BYTES:
+            raise refusals.too_long(self.path, LONGEST_BYTES)
+        return due
+
     def _is_head(self, text: bytes) -> bool:
         """Whether the text reaches into the first event, or to the end of an empty list."""
+        if _BYTE_ORDER_MARK.startswith(text):
+            return False
         text = text.removeprefix(_BYTE_ORDER_MARK)
         start = self._events_start(text)
         return start is not None and self._learn_separator(text[start:])
 
     def _learn_separator(self, text: bytes) -> bool:
         """Learn how events start; False if more text may tell."""
-        first = _FIRST_EVENT.match(text)
+        rest = text.lstrip(_WHITE)  # faster than a pattern where there are megabytes of blanks
+        first = _FIRST_EVENT.match(rest)
         if first:
             self.separator = first[1]
             return True
-        rest = text.lstrip(_WHITE)
         return len(rest) > _OPENING_BYTES or rest.startswith(b"]")
 
     def _events_start(self, text: bytes) -> int | None:
@@ -203,12 +258,13 @@ class EventText:
         if opening == b"[":
             return text.index(b"[") + 1
         if opening not in (b"{", b""):
-            raise TraceFormatError(self._not_json_message(text))
-        found = _EVENTS_KEY.search(text)
-        return found.end() if found else None
+            raise refusals.not_json(self.path, text)
+        return key_of_outermost(text, _EVENTS_KEY)
 
     def _cut(self, text: bytes) -> tuple[bytes, bytes]:
         """Split before the last event; the first part is empty if no event is surely complete."""
+        if text.startswith(b"]"):  # held back from behind the events
+            return b"", text
         cut = self._last_separator(text)
         if not cut and len(text) > _RELEARN_BYTES:
             self._relearn_separator(text)
@@ -238,51 +294,33 @@ class EventText:
         return 0
 
     def _finish(self, text: bytes) -> Iterator[bytes]:
-        """Yield the last events and keep the text after them as `tail`."""
-        whole, text = self._cut(text)
-        end = _end_of_list(text)
-        if end is None and not self.gap:  # no event but the first starts as it does
+        """Yield the last events, and keep what the end of the text is."""
+        whole, rest = self._cut(text)
+        ending = ending_of(self.head, rest)
+        if ending.truncated and not self.gap:  # no event but the first starts as it does
             self._relearn_separator(text)
-            whole, text = self._cut(text)
-            end = _end_of_list(text)
+            whole, rest = self._cut(text)
+            ending = ending_of(self.head, rest)
+        if not ending.is_sound:
+            of_all = ending_of(self.head, text)
+            if of_all.is_sound:  # the cut was inside an event
+                whole, ending = b"", of_all
         if whole:
             yield whole
-        if end is None:
-            self.truncated = True
-            end = _end_of_first_object(text)
-        if text[:end].strip(_WHITE):
-            yield text[:end]
-        self.tail = text[end + 1 :]
+            held, self._held = self._held, b""
+            of_all = ending_of(self.head, held + rest)
+            is_cut = held.startswith(b"]") or of_all.is_sound or not ending.is_sound
+            ending = of_all if is_cut else ending._replace(events=held + ending.events)
+        self._may_hold = False
+        if ending.events.strip(_WHITE):
+            yield ending.events
+        self.ending, self.tail = ending, ending.tail
+        self.truncated = self.truncated or ending.truncated
 
-    def _refuse_other_lists(self, head: bytes, first: bytes) -> None:
-        """Refuse a bare list of anything but events."""
-        if not head.lstrip(_WHITE).startswith(b"["):
-            return
-        what = "a Proton profile (.hatchet)" if _HATCHET.match(first) else ""
-        if first.lstrip(_WHITE)[:1] not in (b"{", b"]", b""):
-            what = "a list of other things than events, such as a memory timeline"
-        if what:
-            msg = (
-                f"{self.path} is {what}, not a trace; "
-                "export a trace with torch.profiler's export_chrome_trace"
-            )
-            raise TraceFormatError(msg)
-
-    def _not_json_message(self, text: bytes) -> str:
-        if kind := archive_kind(text):
-            return f"{self.path} is packed ({kind}); unpack it and give the trace in it"
-        return (
-            f"{self.path} is not a JSON trace: it does not begin with '{{' or '['; "
-            "expected a PyTorch-profiler (Kineto) trace, *.json or *.json.gz"
-        )
-
-    def _no_events_message(self, text: bytes) -> str:
-        if not text.strip(_WHITE):
-            return f"{self.path} is empty or cannot be decompressed; copy or export it again"
-        return (
-            f"{self.path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
-            "trace; export one with torch.profiler's export_chrome_trace"
-        )
+    def _with_held(self, text: bytes) -> bytes:
+        """Text with what was held back before it."""
+        held, self._held = self._held, b""
+        return held + text
 
 
 def _is_gzip(file: IO[bytes]) -> bool:
@@ -290,14 +328,3 @@ def _is_gzip(file: IO[bytes]) -> bool:
     first = file.read(len(_GZIP_MAGIC))
     file.seek(0)
     return first == _GZIP_MAGIC
-
-
-def _end_of_list(text: bytes) -> int | None:
-    """Position of the bracket that closes the list of events, which was opened earlier."""
-    end = closing_bracket(text, depth=1)
-    return None if end is None else end - 1
-
-
-def _end_of_first_object(text: bytes) -> int:
-    """Position after the first complete object; 0 if it is truncated."""
-    return closing_bracket(text, depth=0) or 0

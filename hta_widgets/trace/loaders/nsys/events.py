@@ -50,8 +50,8 @@ _NOT_CALLS = "{} rows of the CUDA API table that are not calls (such as backtrac
 _OPEN = "{} NVTX ranges still open at the end of the recording are left out"
 _UNNAMED = "{} kernels and calls have no name in the export"
 _WHOLE = (
-    "{} CUDA graph launches are recorded as a whole, without the kernels inside "
-    "(nsys profile --cuda-graph-trace=node records them)"
+    "{} CUDA graph launches are recorded as a whole: whether they compute, communicate or copy is "
+    "not known (nsys profile --cuda-graph-trace=node records the kernels inside)"
 )
 _TWICE = "{} CUDA graph launches are left out because the work inside them is recorded individually"
 

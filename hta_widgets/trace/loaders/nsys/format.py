@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace.loaders.nsys.details import read_details
 from hta_widgets.trace.loaders.nsys.load import gpu_processes, is_nsys_export, load_nsys
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite
 from hta_widgets.trace.loaders.nsys.tables import READABLE
@@ -61,6 +62,7 @@ NSYS: Final = Format(
     example="an Nsight Systems export (*.sqlite, or a folder *_pqtdir)",
     matches=is_nsys_export,
     load=load_nsys,
+    details=read_details,
     find_ranks=_find_ranks,
     refuse=_refuse,
     lacks=frozenset(Recorded) - {Recorded.KERNELS},

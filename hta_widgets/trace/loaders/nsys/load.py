@@ -12,6 +12,7 @@ from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.nsys.events import TABLES_IN_ORDER, NsysEvents
+from hta_widgets.trace.loaders.nsys.gpus import device_properties
 from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite, sqlite_tables
 from hta_widgets.trace.loaders.nsys.tables import (
@@ -87,7 +88,7 @@ def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
     TraceFormatError
         If the export cannot be read.
     """
-    with _open(path) as tables:
+    with open_tables(path) as tables:
         found = _processes(tables, GPU_WORK_TABLES) or _processes(tables, (CALLS,))
     return tuple(found) or (GpuProcess(None, _NO_PID, ()),)
 
@@ -97,8 +98,8 @@ def load_nsys(
 ) -> Trace:
     """Load an export, or one of its processes.
 
-    Only the tables with GPU work, CUDA calls and NVTX ranges are read, and only the texts that they
-    refer to: the rest can contain secrets.
+    Only the tables with GPU work, CUDA calls, NVTX ranges and GPUs are read, and only the texts
+    that they refer to: the rest can contain secrets.
 
     Parameters
     ----------
@@ -120,11 +121,12 @@ def load_nsys(
     TraceFormatError
         If the export cannot be read.
     """
-    with _open(path) as tables, no_garbage_collection():
+    with open_tables(path) as tables, no_garbage_collection():
         builder = NsysEvents(tables.strings, process)
         for table, rows in _rows(tables, process, _bytes_of(path), on_read or _ignore):
             builder.add(table, rows)
-        session_ns = _session_ns(tables)
+        session_ns = start_of_session(tables)
+        metadata = device_properties(tables)
         views = [_view_notice(name) for name in tables.views()]
     events, first_ns = builder.finish()
     return Trace(
@@ -132,7 +134,7 @@ def load_nsys(
         source=str(path),
         events=events,
         origin_ns=session_ns + first_ns,
-        metadata={},
+        metadata=metadata,
         notices=(*views, *builder.notices()),
     )
 
@@ -141,7 +143,8 @@ def _view_notice(name: str) -> Notice:
     return Notice(f"{name} is a view, which may show tables with secrets; it is not read")
 
 
-def _open(path: Path) -> AbstractContextManager[NsysTables]:
+def open_tables(path: Path) -> AbstractContextManager[NsysTables]:
+    """Context manager that opens the tables of an export."""
     return nullcontext(ParquetTables(path)) if path.is_dir() else sqlite_tables(path)
 
 
@@ -197,7 +200,7 @@ def _ignore(_: int) -> None:
     """Report nothing."""
 
 
-def _session_ns(tables: NsysTables) -> int:
+def start_of_session(tables: NsysTables) -> int:
     """Start of the session in ns since the Unix epoch; 0 if the export does not record it."""
     for rows in tables.chunks(SESSION):
         for start in rows["utcEpochNs"].tolist():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
+    ALLOWED,
     MISSING,
     READABLE,
     STRINGS,
@@ -32,6 +33,8 @@ else:
     pq = LazyModule("pyarrow.parquet")
 
 _ROWS_AT_ONCE = 65536
+_ROWS_AT_LEAST, _ROWS_PER_BYTE = 2**20, 8
+"""Files with more rows are refused: compressed, any number of rows can take a few bytes."""
 
 
 class ParquetTables:
@@ -42,13 +45,13 @@ class ParquetTables:
         self._columns: dict[str, tuple[str, ...]] = {}
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The `READABLE` columns that exist; none if the table is missing."""
+        """The `ALLOWED` columns that exist; none if the table is missing."""
         if table not in self._columns:
             there: list[str] = []
             if self._file(table).is_file():
                 with self._open(table) as file:
                     there = file.schema_arrow.names
-            self._columns[table] = tuple(name for name in READABLE[table] if name in there)
+            self._columns[table] = tuple(name for name in ALLOWED[table] if name in there)
         return self._columns[table]
 
     def size(self, table: str) -> int:
@@ -58,18 +61,23 @@ class ParquetTables:
         with self._open(table) as file:
             return int(file.metadata.num_rows)
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
-        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
+    def chunks(
+        self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
+    ) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with the wanted columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
-        process: its rows, and rows without a process id.
+        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
+        none); texts are objects, str or None. With a process: its rows, and rows without a process
+        id.
         """
-        for found, size in self._batches(table, self.columns(table)):
+        columns = tuple(wanted) or READABLE[table]
+        there = [name for name in self.columns(table) if name in columns]
+        for found, size in self._batches(table, there):
             chunk = {
                 column: found[column]
                 if column in found
                 else missing_column(table, column, size, process)
-                for column in READABLE[table]
+                for column in columns
             }
             yield chunk if process is None else _of_process(chunk, owner_column(table), process)
 
@@ -115,12 +123,20 @@ class ParquetTables:
         path = self._file(table)
         try:
             with pq.ParquetFile(path) as file:
+                _require_few_rows(file, path.stat().st_size)
                 yield file
         except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
             raise damaged_export(path, error) from error
 
     def _file(self, table: str) -> Path:
         return self._folder / f"{table}.parquet"
+
+
+def _require_few_rows(file: pq.ParquetFile, size: int) -> None:
+    rows = file.metadata.num_rows
+    if rows > _ROWS_AT_LEAST + _ROWS_PER_BYTE * size:
+        msg = f"it has {rows:,} rows in {size:,} bytes"
+        raise ValueError(msg)
 
 
 def _of_process(chunk: ColumnBlock, owner: str, process: int) -> ColumnBlock:

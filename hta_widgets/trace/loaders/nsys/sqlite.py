@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
+    ALLOWED,
     MISSING,
     READABLE,
     STRINGS,
@@ -36,10 +38,16 @@ _LOCK_TIMEOUT_S = 1.0
 """How long to wait for another program to finish writing."""
 
 _ROWS_AT_ONCE = 4096
+_LEAST_ROW_BYTES = 4
+_STEPS_AT_ONCE = 100_000
+_STEPS_AT_LEAST, _STEPS_PER_BYTE = 10_000_000, 64
+"""How long a query may run. In a corrupted file, pages may contain each other over and over."""
+
 _IDS_AT_ONCE = 500
 _SCHEMA_TABLES = ("sqlite_master", "sqlite_schema")
 _SCHEMA_COLUMNS = ("name", "type")
-_FUNCTIONS = ("ifnull", "max")
+_FUNCTIONS = ("ifnull", "max", "typeof")
+_TOO_MANY = "it has more rows than fit into a file of its size"
 _COUNTABLE = ("", "ROWID")
 """SQLite's names for the row number, and for a table of which no column is read."""
 
@@ -50,6 +58,9 @@ class SqliteTables:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
         self._connection = connection
+        self._steps_left = 0
+        self._size = path.stat().st_size + _log_size(path)
+        connection.set_progress_handler(self._count_steps, _STEPS_AT_ONCE)
         self._columns: dict[str, tuple[str, ...]] = {}
 
     @cached_property
@@ -66,41 +77,49 @@ class SqliteTables:
         return frozenset(name for (name,) in self._rows(query))
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The `READABLE` columns that exist; none if the table is missing."""
+        """The `ALLOWED` columns that exist; none if the table is missing."""
         if table not in self.names:
             return ()
         if table not in self._columns:
             there = {row[1] for row in self._rows(f'PRAGMA table_info("{table}")')}
-            self._columns[table] = tuple(name for name in READABLE[table] if name in there)
+            self._columns[table] = tuple(name for name in ALLOWED[table] if name in there)
         return self._columns[table]
 
     def size(self, table: str) -> int:
         """Approximate number of rows of a table: the number of its last row."""
         if not self.columns(table):
             return 0
-        [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
+        try:
+            [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
+        except TraceFormatError:  # a table need not number its rows
+            return 0
         return max(0, to_integer(last))
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
-        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
+    def chunks(
+        self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
+    ) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with the wanted columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
-        process: its rows, and rows without a process id.
+        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
+        none); texts are objects, str or None. With a process: its rows, and rows without a process
+        id.
         """
-        there = self.columns(table)
+        columns = tuple(wanted) or READABLE[table]
+        there = tuple(name for name in self.columns(table) if name in columns)
         if not there:
             return
         query = f'SELECT {", ".join(map(_selected, there))} FROM "{table}"'  # noqa: S608
         owner = owner_column(table)
         if process is not None and owner in there:
-            query += f' WHERE "{owner}" >> 24 = {process} OR "{owner}" IS NULL'
-        for rows in self._pieces(query):
+            no_number = f"typeof(\"{owner}\") NOT IN ('integer', 'real')"
+            query += f' WHERE "{owner}" >> 24 = {process} OR {no_number}'
+        for rows in self._few(self._pieces(query)):
             found = dict(zip(there, zip(*rows, strict=True), strict=True))
             yield {
                 column: _column(column, found[column])
                 if column in found
                 else missing_column(table, column, len(rows), process)
-                for column in READABLE[table]
+                for column in columns
             }
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
@@ -124,10 +143,24 @@ class SqliteTables:
             texts |= {key: text for key, text in self._rows(query, *some) if isinstance(text, str)}
         return texts
 
+    def _few(self, pieces: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Pieces of rows, as many as the file can hold."""
+        left = self._size // _LEAST_ROW_BYTES
+        for rows in pieces:
+            left -= len(rows)
+            if left < 0:
+                raise damaged_export(self._path, ValueError(_TOO_MANY))
+            yield rows
+
+    def _count_steps(self) -> bool:
+        self._steps_left -= _STEPS_AT_ONCE
+        return self._steps_left < 0  # SQLite then interrupts the query
+
     def _rows(self, query: str, *values: int) -> Iterator[Any]:
         return chain.from_iterable(self._pieces(query, *values))
 
     def _pieces(self, query: str, *values: int) -> Iterator[list[Any]]:
+        self._steps_left = _STEPS_AT_LEAST + _STEPS_PER_BYTE * self._size
         with (
             _damaged_if_unreadable(self._path),
             closing(self._connection.execute(query, values)) as cursor,
@@ -170,10 +203,14 @@ def _uri(path: Path) -> str:
     if path.stat().st_size % (page_bytes if page_bytes > 1 else _LARGEST_PAGE_BYTES):
         msg = "it is truncated"
         raise ValueError(msg)
-    log = path.with_name(f"{path.name}-wal")
-    is_logged = log.exists() and log.stat().st_size > 0
-    is_at_rest = beginning[_WRITE_VERSION] == _WRITE_AHEAD and not is_logged
+    is_at_rest = beginning[_WRITE_VERSION] == _WRITE_AHEAD and not _log_size(path)
     return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_at_rest else ''}"
+
+
+def _log_size(path: Path) -> int:
+    """Bytes in the write-ahead log beside a file."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if log.exists() else 0
 
 
 def _authorise(action: int, what: str | None, detail: str | None, *_: object) -> int:
@@ -190,7 +227,7 @@ def _authorise(action: int, what: str | None, detail: str | None, *_: object) ->
 def _may_read(table: str, column: str) -> bool:
     if table in _SCHEMA_TABLES:
         return column in _SCHEMA_COLUMNS
-    return table in READABLE and column in (*READABLE[table], *_COUNTABLE)
+    return table in ALLOWED and column in (*ALLOWED[table], *_COUNTABLE)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """What may be read of an Nsight Systems export, and the interface to its tables.
 
 An export also contains the environment, the output and the command line of the profiled program,
-and these can contain secrets. Nothing but the columns of `READABLE` is ever read.
+and these can contain secrets. Nothing but the columns of `READABLE` is ever read, those of
+`LAUNCH_COLUMNS` only when they are asked for.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 RANGES = "NVTX_EVENTS"
 STRINGS = "StringIds"
 SESSION = "TARGET_INFO_SESSION_START_TIME"
+GPUS = "TARGET_INFO_GPU"
 
 GPU_WORK_TABLES = (KERNELS, COPIES, MEMSETS, GRAPHS)
 
@@ -44,6 +46,10 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     RANGES: (*_TIMES, "globalTid", "eventType", "text", "textId"),
     STRINGS: ("id", "value"),
     SESSION: ("utcEpochNs",),
+    GPUS: (
+        *("id", "cuDevice", "name", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm"),
+        *("maxRegistersPerSm", "maxShmemPerSm", "computeMajor", "computeMinor"),
+    ),
 }
 """The columns that are read if they exist.
 
@@ -51,7 +57,19 @@ Of `STRINGS`, which also contains environment variables, only the texts that the
 to are read.
 """
 
-TEXT_COLUMNS = ("text", "value")
+LAUNCH_COLUMNS = (
+    *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
+    *("registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+)
+"""How kernels are launched: columns of `KERNELS` that loading leaves out."""
+
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    **READABLE,
+    KERNELS: (*READABLE[KERNELS], *LAUNCH_COLUMNS),
+}
+"""All columns that may be read."""
+
+TEXT_COLUMNS = ("text", "value", "name")
 
 _PROCESS_SHIFT = 24
 
@@ -66,16 +84,19 @@ class NsysTables(Protocol):
     """
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The `READABLE` columns that exist; none if the table is missing."""
+        """The `ALLOWED` columns that exist; none if the table is missing."""
 
     def size(self, table: str) -> int:
         """Approximate number of rows of a table."""
 
-    def chunks(self, table: str, process: int | None = None) -> Iterator[ColumnBlock]:
-        """Yield the rows in pieces with all `READABLE` columns, whether they exist or not.
+    def chunks(
+        self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
+    ) -> Iterator[ColumnBlock]:
+        """Yield the rows in pieces with the wanted columns, whether they exist or not.
 
-        Numbers are int64 (`MISSING` where there is none); texts are objects, str or None. With a
-        process: its rows, and rows without a process id.
+        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
+        none); texts are objects, str or None. With a process: its rows, and rows without a process
+        id.
         """
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:

@@ -1,0 +1,210 @@
+"""The bulky fields of Kineto events: how those of each group are recognised, decoded and kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.loaders.columns import (
+    ABSENT,
+    ColumnBlock,
+    Vocabulary,
+    floats,
+    integers,
+)
+from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import Kind
+
+_DIGITS = re.compile(r"\d+")
+_AXES = "xyz"
+
+Vocabularies = defaultdict[str, Vocabulary[bytes]]
+"""Texts of each column that holds text."""
+
+
+class OnlyCounted(msgspec.Struct, gc=False):
+    """An event of which nothing is decoded."""
+
+
+class _SyncArgs(msgspec.Struct, gc=False):
+    wait_on_stream: Any = None
+    wait_on_cuda_event_id: Any = None
+    wait_on_cuda_event_record_corr_id: Any = None
+
+
+class _SyncEvent(msgspec.Struct, gc=False):
+    args: _SyncArgs | None = None
+
+
+class _LaunchArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "registers": "registers per thread",
+        "shared_bytes": "shared memory",
+        "occupancy_percent": "est. achieved occupancy %",
+        "blocks_per_sm": "blocks per SM",
+        "warps_per_sm": "warps per SM",
+    },
+):
+    grid: msgspec.Raw = MISSING_TEXT
+    block: msgspec.Raw = MISSING_TEXT
+    registers: Any = None
+    shared_bytes: Any = None
+    occupancy_percent: Any = None
+    blocks_per_sm: Any = None
+    warps_per_sm: Any = None
+
+
+class _LaunchEvent(msgspec.Struct, gc=False):
+    args: _LaunchArgs | None = None
+
+
+class _InputArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "concrete_inputs": "Concrete Inputs",
+        "call_stack": "Call stack",
+        "module_hierarchy": "Module Hierarchy",
+    },
+):
+    concrete_inputs: msgspec.Raw = MISSING_TEXT
+    call_stack: Any = None
+    module_hierarchy: Any = None
+    kernel_file: Any = None
+
+
+class _InputEvent(msgspec.Struct, gc=False):
+    args: _InputArgs | None = None
+
+
+class Fields(NamedTuple):
+    """How the fields of a group are found and decoded.
+
+    Attributes
+    ----------
+    keys : tuple of bytes
+        Every event that has the fields contains one of these texts.
+    kinds : tuple of Kind
+    event : type
+        Decodes an event with the fields as ``args``.
+    required : tuple of str
+        Arguments of which an event must have one.
+    columns : callable
+        From the decoded arguments, and the texts so far, to columns.
+    texts : tuple of str
+        Columns that are codes of texts.
+    """
+
+    keys: tuple[bytes, ...]
+    kinds: tuple[Kind, ...]
+    event: type[Any]
+    required: tuple[str, ...]
+    columns: Callable[[Sequence[Any], Vocabularies], ColumnBlock]
+    texts: tuple[str, ...] = ()
+
+    def are_in(self, arguments: Sequence[Any]) -> NDArray[np.bool_]:
+        """Which of the decoded arguments of events have any of the fields."""
+        found = np.array([each is not None for each in arguments], dtype=np.bool_)
+        unknown = np.flatnonzero(found)
+        found[unknown] = False
+        for name in self.required:
+            field = attrgetter(name)
+            values = [field(arguments[place]) for place in unknown.tolist()]
+            has = np.array([each is not None and each is not MISSING_TEXT for each in values], bool)
+            found[unknown[has]] = True
+            unknown = unknown[~has]
+        return found
+
+
+def _sync_columns(arguments: Sequence[_SyncArgs], _: Vocabularies) -> ColumnBlock:
+    return {name: integers([getattr(each, name) for each in arguments]) for name in _SYNC_FIELDS}
+
+
+def _launch_columns(arguments: Sequence[_LaunchArgs], texts: Vocabularies) -> ColumnBlock:
+    columns: ColumnBlock = {}
+    for name in ("grid", "block"):
+        sizes = _sizes([bytes(getattr(each, name)) for each in arguments], texts[name])
+        columns |= {f"{name}_{axis}": sizes[:, at] for at, axis in enumerate(_AXES)}
+    for name in ("registers", "shared_bytes"):
+        columns[name] = integers([getattr(each, name) for each in arguments])
+    for name in ("occupancy_percent", "blocks_per_sm", "warps_per_sm"):
+        columns[name] = floats([getattr(each, name) for each in arguments])
+    return columns
+
+
+def _input_columns(arguments: Sequence[_InputArgs], texts: Vocabularies) -> ColumnBlock:
+    """Codes of texts; raw JSON is copied, because it would keep all of the file in memory."""
+    count = len(arguments)
+    concrete = (bytes(each.concrete_inputs) for each in arguments)
+    columns: ColumnBlock = {
+        "concrete_inputs": texts["concrete_inputs"].codes(concrete, count),
+    }
+    for name in _INPUT_TEXTS[1:]:
+        values = list(map(attrgetter(name), arguments))
+        if values.count(None) == count:  # usual
+            columns[name] = np.full(count, texts[name][b""], dtype=np.int32)
+        else:
+            columns[name] = texts[name].codes(map(_encoded, values), count)
+    return columns
+
+
+def _encoded(value: object) -> bytes:
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
+
+
+def _sizes(texts: Sequence[bytes], known: Vocabulary[bytes]) -> NDArray[np.int64]:
+    """Sizes along three axes, of which there are few different ones."""
+    codes = known.codes(texts, len(texts))
+    return np.array([_three_sizes(text) for text in known], dtype=np.int64)[codes]
+
+
+def _three_sizes(text: bytes) -> tuple[int, int, int]:
+    """Sizes from a JSON list, or from text with three numbers, as before 2022.
+
+    Examples
+    --------
+    >>> _three_sizes(b"[128, 2, 1]"), _three_sizes(b'"[128,2,1]"'), _three_sizes(b"")
+    ((128, 2, 1), (128, 2, 1), (-1, -1, -1))
+    """
+    try:
+        value = json.loads(text or b"null")
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, str):
+        value = [int(digits) for digits in _DIGITS.findall(value)]
+    numbers = integers(value).tolist() if isinstance(value, list) else []
+    if len(numbers) != len(_AXES):
+        return (ABSENT, ABSENT, ABSENT)
+    return (numbers[0], numbers[1], numbers[2])
+
+
+_SYNC_FIELDS: Final = tuple(_SyncArgs.__struct_fields__)
+_INPUT_TEXTS: Final = tuple(_InputArgs.__struct_fields__)
+
+FIELDS: Final[Mapping[DetailGroup, Fields]] = {
+    DetailGroup.SYNCHRONISATION: Fields(
+        (b'"wait_on_stream"',), (Kind.SYNC,), _SyncEvent, ("wait_on_stream",), _sync_columns
+    ),
+    DetailGroup.LAUNCH_CONFIGURATION: Fields(
+        (b'"grid"',), (Kind.KERNEL,), _LaunchEvent, ("grid",), _launch_columns
+    ),
+    DetailGroup.OPERATOR_INPUTS: Fields(
+        (b'"Concrete Inputs"', b'"Call stack"', b'"Module Hierarchy"', b'"kernel_file"'),
+        (Kind.CPU_OP,),
+        _InputEvent,
+        _INPUT_TEXTS,
+        _input_columns,
+        _INPUT_TEXTS,
+    ),
+}

@@ -1,0 +1,100 @@
+"""Trace files packed with xz or Zstandard, where Python has a module for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from importlib import import_module
+from typing import IO, Final, NamedTuple, Protocol
+
+ZSTD_MODULES: Final = ["compression.zstd", "backports.zstd"]
+"""The one of Python 3.14, and the same for older ones (the extra ``zstd``)."""
+
+_XZ_MEMORY_BYTES: Final = 1 << 28
+"""Most that decompression may take, whatever a file asks for; ``xz -9`` takes a quarter of it."""
+
+
+class Stream(Protocol):
+    """A compressed stream; a file may have several."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether it has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether all that was given is decompressed."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows it."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Decompress to at most so many bytes."""
+
+
+class Packing(NamedTuple):
+    """A kind of compression.
+
+    Parameters
+    ----------
+    stream : callable
+        Starts a stream.
+    error : type
+        Raised for bytes that are no such stream.
+    """
+
+    stream: Callable[[], Stream]
+    error: type[Exception]
+
+
+def packing_of(file: IO[bytes]) -> Packing | None:
+    """How an open file is packed, if it is and can be read here; the position is restored."""
+    first = file.read(max(map(len, _BY_MAGIC)))
+    file.seek(0)
+    return next((find() for magic, find in _BY_MAGIC.items() if first.startswith(magic)), None)
+
+
+def unpacked(blocks: Iterable[bytes], size: int, packing: Packing) -> Generator[bytes, None, bool]:
+    """Yield decompressed blocks of at most `size` bytes; returns whether the file is damaged."""
+    stream = packing.stream()
+    is_within, is_first = False, True
+    for block in blocks:
+        pending = block
+        while pending or not stream.needs_input:
+            try:
+                text = stream.decompress(pending, size)
+            except packing.error:
+                return is_within or is_first
+            is_within = bool(text) or is_within
+            yield text
+            pending = b""
+            if stream.eof:
+                pending = stream.unused_data
+                stream = packing.stream()
+                is_within = is_first = False  # what follows may be padding
+    return False
+
+
+def _xz() -> Packing | None:
+    try:
+        import lzma  # noqa: PLC0415  # some builds of Python lack it
+    except ImportError:
+        return None
+    return Packing(partial(lzma.LZMADecompressor, memlimit=_XZ_MEMORY_BYTES), lzma.LZMAError)
+
+
+def _zstd() -> Packing | None:
+    for name in ZSTD_MODULES:
+        try:
+            zstd = import_module(name)
+        except ImportError:
+            continue
+        return Packing(zstd.ZstdDecompressor, zstd.ZstdError)
+    return None
+
+
+_BY_MAGIC: Final[dict[bytes, Callable[[], Packing | None]]] = {
+    b"\xfd7zXZ\x00": _xz,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}

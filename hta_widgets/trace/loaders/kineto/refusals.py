@@ -1,0 +1,79 @@
+"""What is wrong with a file that is no PyTorch-profiler trace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.trace.loaders.magic import archive_kind
+
+_WHITE: Final = b" \t\r\n"
+_HATCHET: Final = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
+_UTF_16_OR_32: Final = (b"\xff\xfe", b"\xfe\xff", b"\0\0", b"{\0", b"[\0", b"\0{", b"\0[")
+_LFS: Final = b"version https://git-lfs"
+
+
+def not_json(path: Path, text: bytes) -> TraceFormatError:
+    """Error for a file that does not begin like JSON."""
+    if kind := archive_kind(text):
+        msg = f"{path} is packed ({kind}); unpack it and give the trace in it"
+    elif text.startswith(_LFS):
+        msg = f"{path} is a pointer to a file that Git LFS keeps; fetch the file: git lfs pull"
+    elif text.startswith(_UTF_16_OR_32):
+        msg = f"{path} is text in UTF-16 or UTF-32; save it as UTF-8"
+    else:
+        msg = (
+            f"{path} is not a JSON trace: it does not begin with '{{' or '['; "
+            "expected a PyTorch-profiler (Kineto) trace, *.json or *.json.gz"
+        )
+    return TraceFormatError(msg)
+
+
+def no_events(path: Path, text: bytes) -> TraceFormatError:
+    """Error for a file whose text has no list of events."""
+    if not text.strip(_WHITE):
+        msg = f"{path} is empty or cannot be decompressed; copy or export it again"
+    else:
+        msg = (
+            f"{path} has no 'traceEvents': it is JSON, but not a PyTorch-profiler (Kineto) "
+            "trace; export one with torch.profiler's export_chrome_trace"
+        )
+    return TraceFormatError(msg)
+
+
+def too_long(path: Path, limit: int) -> TraceFormatError:
+    """Error for a file of which a long stretch holds no end of an event."""
+    msg = (
+        f"{path} is not a trace: {limit >> 20} MiB of its text hold no whole event; "
+        "export it again with torch.profiler's export_chrome_trace"
+    )
+    return TraceFormatError(msg)
+
+
+def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
+    """Refuse a bare list of anything but events.
+
+    Parameters
+    ----------
+    path : Path
+    head, first : bytes
+        The text before the elements of the list, and from the first one on.
+
+    Raises
+    ------
+    TraceFormatError
+        If the list does not begin like one of events.
+    """
+    if not head.lstrip(_WHITE).startswith(b"["):
+        return
+    what = "a Proton profile (.hatchet)" if _HATCHET.match(first) else ""
+    if first.lstrip(_WHITE)[:1] not in (b"{", b"]", b""):
+        what = "a list of other things than events, such as a memory timeline"
+    if what:
+        msg = (
+            f"{path} is {what}, not a trace; "
+            "export a trace with torch.profiler's export_chrome_trace"
+        )
+        raise TraceFormatError(msg)

@@ -1,0 +1,80 @@
+"""Read bulky fields of an Nsight Systems export, when they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
+from hta_widgets.trace.loaders.nsys.load import open_tables, start_of_session
+from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, MISSING
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
+
+Numbers = NDArray[np.int64]
+
+_IDENTITY = ("start", "end", "deviceId", "correlationId", "globalPid")
+
+
+def read_details(path: Path, trace: Trace, process: int | None, group: DetailGroup) -> SideTable:
+    """Read the fields of a group; only how kernels are launched is there.
+
+    Raises
+    ------
+    TraceFormatError
+        If the export has none, or cannot be read.
+    """
+    if group is not DetailGroup.LAUNCH_CONFIGURATION:
+        msg = f"an Nsight Systems export has no {group.value}"
+        raise TraceFormatError(msg)
+    with open_tables(path) as tables:
+        first_ns = trace.origin_ns - start_of_session(tables)
+        wanted = (*_IDENTITY, *LAUNCH_COLUMNS)
+        blocks = [*tables.chunks(KERNELS, process, wanted=wanted)]
+        has_sizes = {*LAUNCH_COLUMNS} & {*tables.columns(KERNELS)}
+    if not blocks or not has_sizes:
+        return SideTable(np.zeros(0, dtype=np.int64), {})
+    table = {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
+    rows, places = _matched(trace.events, table, first_ns)
+    return SideTable(rows, _launches({name: table[name][places] for name in LAUNCH_COLUMNS}))
+
+
+def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Numbers, Numbers]:
+    """Rows of kernels among the events, ascending, and the place of each in the table."""
+    rows = events.rows_of(Kind.KERNEL)
+    ids = (_ids(table["deviceId"]), _ids(table["correlationId"]))
+    of_table = (table["start"] - first_ns, table["end"] - table["start"], *ids)
+    of_events = (
+        *(events.start_ns[rows], events.duration_ns[rows]),
+        *(events.device[rows], events.correlation[rows]),
+    )
+    both = (np.concatenate(pair) for pair in zip(of_events, of_table, strict=True))
+    alike = grouped(*both)  # the events of each group come before the rows of the table
+    first, last = alike.first, alike.order[alike.edges[1:] - 1]
+    found = (first < rows.size) & (last >= rows.size)
+    order = np.argsort(first[found])
+    return rows[first[found][order]], last[found][order] - rows.size
+
+
+def _launches(table: ColumnBlock) -> dict[str, Numbers]:
+    columns = {
+        f"{size}_{axis.lower()}": _ids(table[f"{size}{axis}"])
+        for size in ("grid", "block")
+        for axis in "XYZ"
+    }
+    static, dynamic = (_ids(table[f"{kind}SharedMemory"]) for kind in ("static", "dynamic"))
+    known = (static >= 0) | (dynamic >= 0)
+    shared = np.maximum(static, 0) + np.maximum(dynamic, 0)
+    return {
+        **columns,
+        "registers": _ids(table["registersPerThread"]),
+        "shared_bytes": np.where(known, shared, ABSENT),
+    }
+
+
+def _ids(values: Numbers) -> Numbers:
+    return np.where(values == MISSING, ABSENT, values)

@@ -1,0 +1,262 @@
+"""The CPU calls as a properly nested forest: no call ends after the call around it.
+
+Recorded calls do not nest exactly. Times are rounded, asynchronous ranges outlive their callers,
+and with stacks a ``record_function`` range begins inside one frame and ends inside another::
+
+    frame     __enter__ |-----|                   __exit__ |----|
+    range            record |-----------------------------------|
+    operator                      aten::mm |--|
+
+By `nesting.parent_rows` the range, and all that runs in it, is inside the dead ``__enter__``. Here
+the range is *lifted*: ``__enter__`` is cut where the range begins. Any other call that outlives the
+call around it is cut where that ends.
+
+The definition is a stack, for each thread in preorder:
+
+1. Calls on the stack are popped while the top's cut end is not after the start of the new call.
+2. If the new call ends after the top's cut end, and more than `TOLERANCE_NS` after the cut ends of
+   the topmost calls, it may be lifted out of these: if it is no runtime or driver call, and it is
+   an operator or annotation and all their names match `ENTERS`, or its own name matches `EXITS`.
+   They are then cut where it starts, and dropped.
+3. Its cut end is its end, or that of the top if this is earlier. The top is its parent.
+
+ProfilerSteps are marks and not calls: they are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
+from hta_widgets.trace.model.steps import STEP_NAME
+
+TOLERANCE_NS: Final = 2_000
+"""Rounding of traces in whole µs, and of two clocks, is no reason to lift a call."""
+
+_RECORDING = r"_?record_function|RecordFunction|torch/(autograd/)?profiler"
+ENTERS: Final = re.compile(rf"__enter__|{_RECORDING}")
+EXITS: Final = re.compile(rf"__exit__|{_RECORDING}")
+
+Places = NDArray[np.int32]
+
+
+class Thread(NamedTuple):
+    """The calls of one thread are at places ``first`` to ``last`` (not included)."""
+
+    pid: int
+    tid: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class CutForest:
+    """CPU calls without ProfilerSteps, thread by thread in preorder; every subtree is one slice.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Row of the call at each place.
+    parent : ndarray of int32
+        Place of the call around each, -1 for none.
+    cut_end_ns : ndarray of int64
+        End of each call, at the latest that of the call around it.
+    ends : ndarray of int32
+        ``places[place:ends[place]]`` are the call at a place and all calls inside it.
+    """
+
+    rows: NDArray[np.int64]
+    parent: Places
+    cut_end_ns: Times
+    ends: Places
+
+    def threads(self, events: Events) -> list[Thread]:
+        """The threads with calls, ascending by process and thread."""
+        pid, tid = events.pid[self.rows], events.tid[self.rows]
+        edges = _run_edges(pid, tid)
+        return [
+            Thread(int(pid[first]), int(tid[first]), first, last) for first, last in pairwise(edges)
+        ]
+
+    def place_of_row(self, events: Events) -> Places:
+        """Place of the call in each row of the events, and for row -1; -1 for rows without one."""
+        place = np.full(len(events) + 1, NO_PARENT, dtype=np.int32)
+        place[self.rows] = np.arange(self.rows.size, dtype=np.int32)
+        return place
+
+    def at_or_below(self, places: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Mask of some calls and everything inside them."""
+        return self.depth_within(places) > 0
+
+    @cached_property
+    def depth(self) -> NDArray[np.int32]:
+        """Number of calls around each."""
+        everything = np.ones(self.rows.size, dtype=np.bool_)
+        return self.levels_among(everything)
+
+    def levels_among(self, places: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Number of the chosen calls around each call that is chosen itself."""
+        return self.depth_within(places) - np.int32(1)
+
+    def depth_within(self, places: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Number of the chosen calls among each call and those around it."""
+        closing = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]
+        return np.cumsum(places - closing, dtype=np.int32)
+
+
+def cut_forest(events: Events, parents: NDArray[np.int32]) -> Mapping[str, NDArray[Any]]:
+    """Columns of the `CutForest` of a trace.
+
+    The parents as recorded are right for all calls but those that outlive their parent, and the
+    calls inside these that begin or end after the cut. Only these few are looked at one by one.
+
+    Parameters
+    ----------
+    events : Events
+    parents : ndarray of int32
+        Row of the call around each event as recorded (see `nesting.parent_rows`).
+    """
+    is_mark = _is_step_mark(events)
+    rows = calls_in_preorder(events)
+    rows = rows[~is_mark[rows]]
+    cutter = _Cutter(events, rows, _recorded_parents(events, parents, rows, is_mark))
+    cutter.cut_all()
+    return {
+        "rows": rows,
+        "parent": cutter.parent,
+        "cut_end_ns": cutter.cut_end,
+        "ends": cutter.subtree_ends(),
+    }
+
+
+def _is_step_mark(events: Events) -> NDArray[np.bool_]:
+    marks = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
+    return np.isin(events.name.codes, marks)
+
+
+def _recorded_parents(
+    events: Events,
+    parents: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    is_mark: NDArray[np.bool_],
+) -> Places:
+    """Place of the innermost recorded call around each, which is neither a mark nor has ended."""
+    above = parents[rows]
+    if is_mark.any():
+        waiting = np.flatnonzero(above != NO_PARENT)
+        while waiting.size:
+            around = above[waiting]
+            over = events.start_ns[around] + events.duration_ns[around]
+            passed = is_mark[around] | (over <= events.start_ns[rows[waiting]])
+            waiting = waiting[passed]
+            above[waiting] = parents[around[passed]]
+            waiting = waiting[above[waiting] != NO_PARENT]
+    place = np.full(len(events) + 1, NO_PARENT, dtype=np.int32)
+    place[rows] = np.arange(rows.size, dtype=np.int32)
+    return place[above]
+
+
+def _run_edges(pid: NDArray[np.int64], tid: NDArray[np.int64]) -> list[int]:
+    changes = np.flatnonzero((pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1])) + 1
+    return [0, *changes.tolist(), pid.size] if pid.size else [0]
+
+
+class _Cutter:
+    """Finds parents and cut ends, starting from the recorded parents."""
+
+    def __init__(self, events: Events, rows: NDArray[np.int64], recorded: Places) -> None:
+        self.start = events.start_ns[rows]
+        self.end = self.start + events.duration_ns[rows]
+        self.recorded = recorded
+        self.parent = recorded.copy()
+        self.cut_end = self.end.copy()
+        self.kind = events.kind[rows]
+        self.names = events.name.values
+        self.codes = events.name.codes[rows]
+        self.thread_edges = _run_edges(events.pid[rows], events.tid[rows])
+        self._last_running = NO_PARENT
+        self._running_inside: dict[int, int] = {}
+
+    def cut_all(self) -> None:
+        """Cut in preorder, so that everything around a call is cut before it."""
+        around = self.recorded
+        outlives = (around != NO_PARENT) & (self.end > self.end[around])
+        waiting: list[int] = np.flatnonzero(outlives).tolist()
+        last = NO_PARENT
+        while waiting:
+            place = heappop(waiting)
+            if place == last:
+                continue
+            last = place
+            self._cut(place)
+            if self.cut_end[place] < self.end[place]:
+                for child in self._children_beyond_the_cut(place):
+                    heappush(waiting, child)
+
+    def _cut(self, place: int) -> None:
+        top = int(self.recorded[place])
+        start, end = self.start[place], self.end[place]
+        while top != NO_PARENT and self.cut_end[top] <= start:
+            top = int(self.parent[top])
+        if top != NO_PARENT and end > self.cut_end[top]:
+            outlived = self._lifted_out_of(place, top)
+            if outlived:
+                self.cut_end[outlived] = start
+                top = int(self.parent[outlived[-1]])
+        self.parent[place] = top
+        self.cut_end[place] = end if top == NO_PARENT else min(end, self.cut_end[top])
+
+    def _lifted_out_of(self, place: int, top: int) -> list[int]:
+        """Calls on the stack that the call outlives, innermost first, if it is lifted."""
+        kind, is_exit = self.kind[place], EXITS.search(self._name(place))
+        if kind in LAUNCH_CALLS or not (is_exit or kind in (Kind.ANNOTATION, Kind.CPU_OP)):
+            return []
+        latest, outlived = self.end[place] - TOLERANCE_NS, []
+        while top != NO_PARENT and self.cut_end[top] < latest:
+            if not (is_exit or ENTERS.search(self._name(top))):
+                return []
+            outlived.append(top)
+            top = int(self.parent[top])
+        return outlived
+
+    def _name(self, place: int) -> str:
+        return self.names[int(self.codes[place])]
+
+    def _children_beyond_the_cut(self, place: int) -> list[int]:
+        """Recorded children that are running where their parent is cut, or begin later."""
+        edge = int(np.searchsorted(self.thread_edges, place, side="right"))
+        starts = self.start[place + 1 : self.thread_edges[edge]]
+        later, last = np.searchsorted(starts, (self.cut_end[place], self.end[place])) + place + 1
+        children = np.flatnonzero(self.recorded[later:last] == place) + later
+        running = self._running_child(place, int(later) - 1)
+        return [*running, *children.tolist()]
+
+    def _running_child(self, place: int, innermost: int) -> list[int]:
+        """The recorded child around a later call, if it runs beyond the cut."""
+        if innermost != self._last_running or place not in self._running_inside:
+            self._last_running, self._running_inside = innermost, {}
+            while innermost > place:
+                around = int(self.recorded[innermost])
+                self._running_inside[around] = innermost
+                innermost = around
+        child = self._running_inside.get(place, place)
+        return [child] if child > place and self.end[child] > self.cut_end[place] else []
+
+    def subtree_ends(self) -> Places:
+        """Place after each subtree: the first call of the thread that begins after the cut end."""
+        ends = np.empty(self.start.size, dtype=np.int32)
+        for first, last in pairwise(self.thread_edges):
+            found = np.searchsorted(self.start[first:last], self.cut_end[first:last])
+            ends[first:last] = found + first
+        return np.maximum(ends, np.arange(1, ends.size + 1, dtype=np.int32))

@@ -1,0 +1,95 @@
+"""Bulky fields of a trace, which are read from its source only when something asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.model.events import SideTable, TextColumn
+from hta_widgets.trace.model.notices import Notice
+
+
+class DetailGroup(Enum):
+    """Fields that are read together; the value names them in messages."""
+
+    SYNCHRONISATION = "events that synchronisations wait for"
+    """Of `Kind.SYNC`: ``wait_on_stream``, ``wait_on_cuda_event_id``,
+    ``wait_on_cuda_event_record_corr_id`` (correlation id of the call that recorded the event);
+    int64, -1 where not recorded."""
+
+    LAUNCH_CONFIGURATION = "launch configurations of kernels"
+    """Of `Kind.KERNEL`: ``grid_x``, ``grid_y``, ``grid_z`` (blocks), ``block_x``, ``block_y``,
+    ``block_z`` (threads), ``registers`` (per thread), ``shared_bytes`` (per block); int64, -1 where
+    not recorded; ``occupancy_percent`` (as estimated by the profiler), ``blocks_per_sm``,
+    ``warps_per_sm``; float64, NaN where not recorded."""
+
+    MEMORY = "memory events"
+    """Each allocation and each free, by time; the events table need not have them, so ``rows`` are
+    all -1. ``time_ns`` (since the trace's origin), ``pid``, ``tid`` (as in the events table),
+    ``device_type`` (number of the profiler), ``device`` (-1 for the CPU), ``address``, ``bytes``
+    (less than 0 for a free), ``total_allocated``, ``total_reserved`` (of the device, from then on);
+    int64, -1 where not recorded."""
+
+    OPERATOR_INPUTS = "inputs of operators"
+    """Of `Kind.CPU_OP`: ``concrete_inputs`` (JSON list of the values of the inputs that are no
+    Tensors), ``call_stack``, ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel);
+    text, empty where not recorded."""
+
+
+class Details(NamedTuple):
+    """Fields of one group.
+
+    Attributes
+    ----------
+    table : SideTable
+        Without rows and columns if the source has none, or cannot be read.
+    notices : tuple of Notice
+        Why they are missing.
+    """
+
+    table: SideTable
+    notices: tuple[Notice, ...] = ()
+
+    @classmethod
+    def missing(cls, reason: str) -> Details:
+        """No fields, for a reason."""
+        words = reason.replace("{", "{{").replace("}", "}}")
+        return cls(SideTable(np.zeros(0, dtype=np.int64), {}), (Notice(words),))
+
+
+_TEXT: Final = "/text"
+_ENDS: Final = "/ends"
+
+
+def as_numbers(table: SideTable) -> dict[str, NDArray[Any]]:
+    """Columns of numbers alone that hold a table, for a file of columns."""
+    columns: dict[str, NDArray[Any]] = {"rows": table.rows}
+    for name, column in table.columns.items():
+        if isinstance(column, TextColumn):
+            texts = [text.encode("utf-8", "surrogatepass") for text in column.values]
+            columns[name] = column.codes
+            columns[name + _TEXT] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+            columns[name + _ENDS] = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        else:
+            columns[name] = column
+    return columns
+
+
+def from_numbers(columns: Mapping[str, NDArray[Any]]) -> SideTable:
+    """Inverse of `as_numbers`."""
+    found: dict[str, NDArray[Any] | TextColumn] = {}
+    for name, column in columns.items():
+        if name == "rows" or name.endswith((_TEXT, _ENDS)):
+            continue
+        if name + _ENDS in columns:
+            whole, ends = columns[name + _TEXT].tobytes(), columns[name + _ENDS].tolist()
+            texts = (whole[first:last] for first, last in zip([0, *ends], ends, strict=False))
+            values = tuple(text.decode("utf-8", "surrogatepass") for text in texts)
+            found[name] = TextColumn(column, values)
+        else:
+            found[name] = column
+    return SideTable(columns["rows"], found)

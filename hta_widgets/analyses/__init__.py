@@ -8,49 +8,88 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hta_widgets.analyses.clocks import Clocks, clocks
+    from hta_widgets.analyses.collectives import Collectives, collectives
     from hta_widgets.analyses.compare import Compare, compare
     from hta_widgets.analyses.cupti_counters import CuptiCounters, cupti_counters
+    from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
     from hta_widgets.analyses.duration_tails import DurationTails, duration_tails
+    from hta_widgets.analyses.flame import Flame, flame
+    from hta_widgets.analyses.gpu_annotations import GpuAnnotations, gpu_annotations
+    from hta_widgets.analyses.idle_owners import IdleOwners, idle_owners
     from hta_widgets.analyses.idle_time import IdleTime, idle_time
     from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
     from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
+    from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts
     from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
     from hta_widgets.analyses.launch_stats import LaunchStats, launch_stats
     from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
+    from hta_widgets.analyses.memory_use import MemoryUse, memory_use
+    from hta_widgets.analyses.modules import ModuleTree, modules
+    from hta_widgets.analyses.operators import OperatorTable, operators
     from hta_widgets.analyses.overlap import Overlap, overlap
     from hta_widgets.analyses.queue_length import QueueLength, queue_length
     from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
     from hta_widgets.analyses.result import Result
+    from hta_widgets.analyses.roofline import Roofline, roofline
+    from hta_widgets.analyses.step_table import StepTable, step_table
     from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
+    from hta_widgets.analyses.timeline import Timeline, timeline
 
 __all__ = [
+    "Clocks",
+    "Collectives",
     "Compare",
     "CuptiCounters",
+    "Diagnosis",
     "DurationTails",
+    "Flame",
+    "GpuAnnotations",
+    "IdleOwners",
     "IdleTime",
     "KernelBreakdown",
     "KernelSequences",
+    "LaunchFacts",
     "LaunchOverlap",
     "LaunchStats",
     "MemoryBandwidth",
+    "MemoryUse",
+    "ModuleTree",
+    "OperatorTable",
     "Overlap",
     "QueueLength",
     "RankOverlap",
     "Result",
+    "Roofline",
+    "StepTable",
     "TemporalBreakdown",
+    "Timeline",
+    "clocks",
+    "collectives",
     "compare",
     "cupti_counters",
+    "diagnosis",
     "duration_tails",
+    "flame",
+    "gpu_annotations",
+    "idle_owners",
     "idle_time",
     "kernel_breakdown",
     "kernel_sequences",
+    "launch_facts",
     "launch_overlap",
     "launch_stats",
     "memory_bandwidth",
+    "memory_use",
+    "modules",
+    "operators",
     "overlap",
     "queue_length",
     "rank_overlap",
+    "roofline",
+    "step_table",
     "temporal_breakdown",
+    "timeline",
 ]
 
 
@@ -78,14 +117,19 @@ class _Analyses(ModuleType):
         return sorted(__all__)
 
 
+_RESULTS_NAMED_OTHERWISE = {"ModuleTree": "modules", "OperatorTable": "operators"}
+
+
 def _module_of(name: str) -> str:
     """Name of the module of an analysis, or of the analysis of a result.
 
     Examples
     --------
-    >>> _module_of("idle_time"), _module_of("IdleTime")
-    ('idle_time', 'idle_time')
+    >>> _module_of("idle_time"), _module_of("IdleTime"), _module_of("OperatorTable")
+    ('idle_time', 'idle_time', 'operators')
     """
+    if name in _RESULTS_NAMED_OTHERWISE:
+        return _RESULTS_NAMED_OTHERWISE[name]
     words = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
     return words.removeprefix("_")
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
 from hta_widgets.trace.job import Job
@@ -71,7 +72,13 @@ class _RankCounters:
     notices: tuple[str, ...]
 
 
-def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounters:
+def cupti_counters(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> CuptiCounters:
     """Attribute the performance counters of kernels to operators.
 
     A measured kernel (an event ``cuda_profiler_range``) belongs to the launch with its correlation
@@ -84,6 +91,11 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     job : Job
     ranks : iterable of int, optional
         All ranks when not given.
+    steps : iterable of int, optional
+        Only kernels launched in these ProfilerSteps; all that are analysed when not given or empty.
+    window_ns : pair of int, optional
+        Only kernels launched between these two, in ns since the first event of all ranks. The
+        start of the measurement counts for kernels whose launch is not known.
 
     Returns
     -------
@@ -93,9 +105,14 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     ------
     UnknownRankError
         If the job lacks a rank.
+    UnknownStepError
+        If none of the ranks has one of the steps.
+    ParameterError
+        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    parts = job.reduce(_measured, chosen, job.clock)
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    parts = job.reduce(_measured, chosen, job.clock, excerpt)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
     counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
     columns = [*_COLUMNS, *counters]
@@ -116,11 +133,14 @@ def cupti_counters(job: Job, ranks: Iterable[int] | None = None) -> CuptiCounter
     )
 
 
-def _measured(rank: Rank, clock: JobClock) -> _RankCounters:
+def _measured(rank: Rank, clock: JobClock, excerpt: Excerpt | None) -> _RankCounters:
     events, offset_ns = rank.trace.events, clock.offset_ns(rank.trace)
     rows = events.rows_of(Kind.PROFILER_RANGE)
     launches, notices = _launches(rank, rows)
-    kept = rank.analysed[np.where(launches == NO_LAUNCH, rows, launches)]
+    asked = np.where(launches == NO_LAUNCH, rows, launches)
+    kept = rank.analysed[asked]
+    if excerpt is not None:
+        kept &= excerpt.holds(rank, events.start_ns[asked])
     rows, launches = rows[kept], launches[kept]
     stacks = _operator_stacks(rank, launches)
     table = pd.DataFrame(
@@ -254,6 +274,6 @@ def _counter_finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequen
     if len(kernels) == 1:
         return f"{measured}; the top-level operator {top} launched {matched}."
     return (
-        f"{measured}; {len(kernels):,} top-level operators launched {matched}, {top} the most "
+        f"{measured}; {len(kernels):,} top-level operators launched {matched}, most of all {top} "
         f"({kernels.iloc[0]:,})."
     )

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.duration_categories import (
+    CATEGORY_NAMES,
+    DEVICE,
+    HOST,
     Categories,
     categories_of_rank,
     categories_of_ranks,
-    category_label,
     side_of,
 )
 from hta_widgets.analyses.shared.rows import Row, records
@@ -28,18 +30,23 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 
-ALL_RANKS = "all"
+ALL_RANKS = ALL_SIDES = "all"
 CURVE_POINTS = 240
 
 _USUAL_TENTHS = (10, 50, 100)
 _ALL_TENTHS = 1000
+_EVENTS_OF_SIDE = {
+    ALL_SIDES: "GPU operations or CUDA API calls",
+    DEVICE: "GPU operations",
+    HOST: "CUDA API calls",
+}
 _CATEGORY_COLUMNS = (
     *("rank", "category", "side", "count", "total_ns", "max_ns", "min_ns", "mean_ns"),
     *("share_percent", "share_of_side_percent", "not_nested_ns"),
 )
 _NESTED = (
-    "{} of {} driver calls ran inside a runtime call, so total_ns and all shares count their time "
-    "twice; not_nested_ns does not"
+    "{} of {} runtime and driver calls ran inside another one, so total_ns and all shares count "
+    "their time more than once; not_nested_ns does not"
 )
 
 _ByRank = Mapping["int | str", Categories]
@@ -59,8 +66,8 @@ class DurationTails(Result):
         One row per rank and category: ``rank``, ``category``, ``side`` (``device`` or ``host``),
         ``count``, ``total_ns``, ``max_ns``, ``min_ns`` (int64 ns), ``mean_ns`` (float ns),
         ``share_percent`` (of the time of all categories), ``share_of_side_percent`` (of those of
-        its side), ``not_nested_ns`` (time of the events that do not run inside a runtime call of
-        their thread, int64 ns; less than ``total_ns`` for driver calls only).
+        its side), ``not_nested_ns`` (time of the events that do not run inside a runtime or driver
+        call of their thread, int64 ns; ``total_ns`` on the device).
     tails : DataFrame
         One row per rank, category and percentage: ``rank``, ``category``, ``percent``, ``k`` (how
         many of the longest events that is, rounded down), ``share_percent`` (of the category's time
@@ -81,7 +88,11 @@ class DurationTails(Result):
 
 
 def duration_tails(
-    job: Job, ranks: Iterable[int] | None = None, *, percent: float = 1.0
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    percent: float = 1.0,
+    side: str = ALL_SIDES,
 ) -> DurationTails:
     """Measure how much of the time of each category its longest events take.
 
@@ -92,6 +103,8 @@ def duration_tails(
         All ranks when not given.
     percent : float
         Share (%) of the events, besides 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
+    side : {"all", "device", "host"}
+        Whose events the finding is about; the tables have both sides.
 
     Returns
     -------
@@ -102,9 +115,10 @@ def duration_tails(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If the percentage is outside its range.
+        If the percentage is outside its range, or `side` is none of the three.
     """
     tenths = _tenths(percent)
+    _check(side)
     chosen = job.select_ranks(ranks)
     together = categories_of_ranks(job, chosen)
     tails = _tails(_by_rank(job, chosen), sorted({*_USUAL_TENTHS, tenths}))
@@ -113,7 +127,7 @@ def duration_tails(
         tails=tails,
         curves=job.remember(_curves, chosen).copy(),
         percent=tenths / 10,
-        finding=_tail_finding(together, tails, tenths),
+        finding=_tail_finding(together, tails, tenths, side),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -150,6 +164,12 @@ def _tenths(percent: float) -> int:
         msg = f"percent must be between 0.1 and 100, got {percent}"
         raise ParameterError(msg)
     return tenths
+
+
+def _check(side: str) -> None:
+    if side not in _EVENTS_OF_SIDE:
+        msg = f"side must be one of {', '.join(map(repr, _EVENTS_OF_SIDE))}, got {side!r}"
+        raise ParameterError(msg)
 
 
 def _by_rank(job: Job, chosen: tuple[int, ...]) -> _ByRank:
@@ -241,31 +261,35 @@ def _curve(category: str, durations: SortedDurations) -> pd.DataFrame:
 
 
 def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
-    drivers = {rank: categories_of_rank(job, rank).get("driver") for rank in chosen}
+    of_ranks = {rank: categories_of_rank(job, rank) for rank in chosen}
+    calls = {
+        rank: [each for name, each in categories.items() if side_of(name) == HOST]
+        for rank, categories in of_ranks.items()
+    }
     notices = {
-        rank: [Notice(_NESTED, (calls.nested, calls.durations.count))]
-        for rank, calls in drivers.items()
-        if calls and calls.nested
+        rank: [Notice(_NESTED, (nested, sum(each.durations.count for each in of_rank)))]
+        for rank, of_rank in calls.items()
+        if (nested := sum(each.nested for each in of_rank))
     }
     return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
-def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int) -> str:
-    if not categories:
-        return "No GPU operations or CUDA API calls were recorded on the selected ranks."
+def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int, side: str) -> str:
+    shown = {name: each for name, each in categories.items() if side in {ALL_SIDES, side_of(name)}}
+    if not shown:
+        return f"No {_EVENTS_OF_SIDE[side]} were recorded on the selected ranks."
     share_asked = in_percent(tenths / 10)
-    asked = defined_tails(tails, tenths / 10)
+    asked = [row for row in defined_tails(tails, tenths / 10) if row["category"] in shown]
     if not asked:
         return (
             f"No category has the {counted(events_needed(tenths / 10), 'event')} needed for "
             f"{share_asked} to be at least one event."
         )
-    heaviest = max(asked, key=lambda row: row["share_percent"])
-    durations = categories[heaviest["category"]].durations
+    longest = max(asked, key=lambda row: row["share_percent"])
+    durations = shown[longest["category"]].durations
     return (
-        f"{category_label(heaviest['category'])} have the heaviest tail: the longest {share_asked} "
-        f"({heaviest['k']:,} of {durations.count:,}) took "
-        f"{in_percent(heaviest['share_percent'])} of their total time, "
-        f"{duration(heaviest['mean_ns'])} on average and "
+        f"The longest {share_asked} of the {CATEGORY_NAMES[longest['category']]} "
+        f"({longest['k']:,} of {durations.count:,}) took {in_percent(longest['share_percent'])} of "
+        f"their time, {duration(longest['mean_ns'])} on average and "
         f"{duration(int(durations.duration_ns[0]))} at most."
     )

@@ -12,7 +12,7 @@ class Result:
     Attributes
     ----------
     finding : str
-        One sentence that says what the numbers mean for this job.
+        One sentence that says what the numbers mean for this job; empty if nothing stands out.
     notices : tuple of str
         What was dropped, left out or not matched on the analysed ranks.
     """

@@ -1,13 +1,16 @@
-"""How each GPU spends its time: computing, busy without computing, or idle."""
+"""How each GPU spends its time: computing, in CUDA graphs, busy otherwise, or idle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_times, counted_work, place_of
+from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps
+from hta_widgets.intervals import time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
@@ -25,21 +28,41 @@ class TemporalBreakdown(Result):
         One row per rank and device, ascending: ``rank``, ``device`` (-1 for a rank without GPU
         work), ``kernel_time_ns`` (first start to last end of GPU work), ``idle_time_ns`` (of it,
         with no work running), ``compute_time_ns`` (with at least one COMPUTATION kernel running),
-        ``non_compute_time_ns`` (the rest: only communication, copies or other work), all int64 ns;
-        ``operations`` (number of kernels, copies and memsets).
+        ``graph_time_ns`` (with none, but with a CUDA graph that was recorded as a whole: what it
+        does is not known), ``non_compute_time_ns`` (the rest), all int64 ns; of that rest
+        ``copy_time_ns`` (copies and memsets running), ``communication_time_ns`` (of the remainder,
+        communication running, which nothing hides) and ``other_time_ns``; ``operations`` (number of
+        kernels, copies, memsets and whole graphs);
+        ``steps_ns`` (time of the recorded steps, see `GpuTime`; 0 without ProfilerSteps),
+        ``steps_idle_ns`` and ``steps_compute_ns`` (of it, with no work and with a COMPUTATION
+        kernel running), int64 ns.
     """
 
     ranks: pd.DataFrame
 
 
-def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> TemporalBreakdown:
-    """Break down the time of each GPU into idle, compute and non-compute time.
+def temporal_breakdown(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> TemporalBreakdown:
+    """Break down the time of each GPU into idle, compute, graph and non-compute time.
 
     Parameters
     ----------
     job : Job
     ranks : iterable of int, optional
         All ranks when not given.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all of the time when not given or empty.
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks.
+
+        With either, ``kernel_time_ns`` is all of the time that is counted (see `Excerpt`): what
+        lies before the first and after the last work is idle, and ``operations`` counts the work
+        with any part inside.
 
     Returns
     -------
@@ -49,51 +72,105 @@ def temporal_breakdown(job: Job, ranks: Iterable[int] | None = None) -> Temporal
     ------
     UnknownRankError
         If the job lacks a rank.
+    UnknownStepError
+        If none of the ranks has one of the steps.
+    ParameterError
+        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    by_rank = job.reduce(_rows, chosen)
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(_rows, chosen, excerpt)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     return TemporalBreakdown(
-        ranks=table, finding=_time_finding(table), notices=job.notices_for(chosen)
+        ranks=table,
+        finding=_time_finding(table, place_of(excerpt)),
+        notices=job.notices_for(chosen),
     )
 
 
-def _rows(rank: Rank) -> list[dict[str, int]]:
+def _rows(rank: Rank, excerpt: Excerpt | None) -> list[dict[str, int]]:
     """One row per device."""
+    times = counted_times(rank, excerpt)
     return [
-        _row(rank.trace.rank, device, work) for device, work in rank.gpu_work.by_device().items()
+        _row(rank.trace.rank, device, work, times[device])
+        for device, work in counted_work(rank, excerpt).items()
     ]
 
 
-def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
-    busy_ns = work.busy.length
-    compute_ns = work.busy_by_type[KernelType.COMPUTATION].length
+def _row(rank: int, device: int, work: GpuWork, time: GpuTime) -> dict[str, int]:
+    computation = work.busy_by_type[KernelType.COMPUTATION]
+    graphs = work.busy_by_type[KernelType.CUDA_GRAPH]
+    graph_ns = graphs.length - time_of_both(graphs, computation)
+    copies = work.busy_by_type[KernelType.MEMORY]
+    communication = work.busy_by_type[KernelType.COMMUNICATION]
+    computing = computation | graphs
+    copy_ns = copies.length - time_of_both(copies, computing)
+    communication_ns = communication.length - time_of_both(communication, computing | copies)
+    other_ns = time.busy_ns - computation.length - graph_ns
     return {
         "rank": rank,
         "device": device,
-        "kernel_time_ns": work.span_ns,
-        "idle_time_ns": work.span_ns - busy_ns,
-        "compute_time_ns": compute_ns,
-        "non_compute_time_ns": busy_ns - compute_ns,
+        "kernel_time_ns": time.span_ns,
+        "idle_time_ns": time.span_ns - time.busy_ns,
+        "compute_time_ns": computation.length,
+        "graph_time_ns": graph_ns,
+        "non_compute_time_ns": other_ns,
+        "copy_time_ns": copy_ns,
+        "communication_time_ns": communication_ns,
+        "other_time_ns": other_ns - copy_ns - communication_ns,
         "operations": len(work),
+        "steps_ns": time.steps_ns,
+        "steps_idle_ns": time.steps_ns - time.steps_busy_ns,
+        "steps_compute_ns": time.steps_compute_ns,
     }
 
 
-def _time_finding(table: pd.DataFrame) -> str:
+def _gpu_times(table: pd.DataFrame) -> list[GpuTime]:
+    """Times of the GPUs in `TemporalBreakdown.ranks`."""
+    names = ("kernel_time", "idle_time", "steps", "steps_idle", "steps_compute")
+    rows = zip(*(table[f"{name}_ns"].tolist() for name in names), strict=True)
+    return [
+        GpuTime(span_ns, span_ns - idle_ns, steps_ns, steps_ns - steps_idle_ns, compute_ns)
+        for span_ns, idle_ns, steps_ns, steps_idle_ns, compute_ns in rows
+    ]
+
+
+def _time_finding(table: pd.DataFrame, place: str) -> str:
     working = table[table["kernel_time_ns"] > 0]
     if working.empty:
-        return "No GPU work was recorded on the selected ranks."
-    idle = 100 * working["idle_time_ns"] / working["kernel_time_ns"]
-    total_ns, idle_ns = working["kernel_time_ns"].sum(), working["idle_time_ns"].sum()
-    compute_share = 100 * (working["compute_time_ns"].sum() / total_ns)
+        return f"No GPU work was recorded {place}."
+    parts = ("kernel", "idle", "compute", "graph")
+    total_ns, *parts_ns = (int(working[f"{part}_time_ns"].sum()) for part in parts)
+    idle, computing, graphs = (percent(100 * part_ns / total_ns) for part_ns in parts_ns)
+    idle_ns, _, graph_ns = parts_ns
+    in_graphs = f", in CUDA graphs of unknown content {graphs}" if graph_ns else ""
     overall = (
-        f"idle {percent(100 * (idle_ns / total_ns))} of the time ({duration(idle_ns)} of "
-        f"{duration(total_ns)}) and computing {percent(compute_share)}"
+        f"idle {idle} of the time ({duration(idle_ns)} of {duration(total_ns)}), computing "
+        f"{computing}{in_graphs}{_others(working, total_ns)}"
     )
-    if len(working) == 1:
-        return f"The GPU of rank {working['rank'].iloc[0]} is {overall}."
-    most, least = working["rank"].iloc[idle.argmax()], working["rank"].iloc[idle.argmin()]
-    return (
-        f"The {len(working)} GPUs are {overall}; the idle share ranges from {percent(idle.min())} "
-        f"(rank {least}) to {percent(idle.max())} (rank {most})."
-    )
+    who = f"The GPU of rank {working['rank'].iloc[0]} is"
+    if len(working) > 1:
+        who, overall = f"The {len(working)} GPUs are", overall + _range_of_idle_shares(working)
+    return f"{who} {overall}.{over_steps(_gpu_times(working))}"
+
+
+def _others(working: pd.DataFrame, total_ns: int) -> str:
+    """Share of what is neither computing nor idle, by what runs, and where there is any."""
+    parts = {
+        "communicating (not hidden)": "communication_time_ns",
+        "copying": "copy_time_ns",
+        "in other work": "other_time_ns",
+    }
+    times = {words: int(working[column].sum()) for words, column in parts.items()}
+    said = [f"{words} {percent(100 * ns / total_ns)}" for words, ns in times.items() if ns]
+    return "".join(f", {each}" for each in said)
+
+
+def _range_of_idle_shares(working: pd.DataFrame) -> str:
+    """Lowest and highest idle share of the GPUs; empty where they are written alike."""
+    idle = 100 * working["idle_time_ns"] / working["kernel_time_ns"]
+    least, most = percent(idle.min()), percent(idle.max())
+    if least == most:
+        return ""
+    lowest, highest = working["rank"].iloc[idle.argmin()], working["rank"].iloc[idle.argmax()]
+    return f"; the idle share ranges from {least} (rank {lowest}) to {most} (rank {highest})"

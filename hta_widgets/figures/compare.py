@@ -25,8 +25,8 @@ from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import duration, number, percent, time_unit
 
-FIRST_COLOR, SECOND_COLOR = "#5E3C99", "#E66101"
-"""Colours of the jobs: the ends of ColorBrewer's PuOr, distinct for colour-blind readers."""
+FIRST_COLOR, SECOND_COLOR = "#8466B5", "#E66101"
+"""Colours of the jobs: violet and orange, distinct for colour-blind readers."""
 
 SORT_COLUMNS: Final = {
     "total": "delta_total_ns",
@@ -40,10 +40,12 @@ _TIME_NAMES = {
     "busy": "Busy",
     "idle": "Idle",
     "compute": "Compute",
-    "non_compute": "Non-compute",
+    "graph": "CUDA graphs",
+    "non_compute": "Busy without computing",
     "communication": "Communication",
-    "overlap": "Overlap",
-    "exposed_communication": "Exposed communication",
+    "overlap": "Hidden communication",
+    "beside_graph": "Communication beside CUDA graphs",
+    "exposed_communication": "Communication not hidden",
 }
 _BAR_WIDTH = 0.75
 _TAIL_MARKERS = {
@@ -194,9 +196,9 @@ def _time_hover(row: Row, side: str, job: str) -> str:
 
 
 def tails(result: Compare) -> Drawing:
-    """Draw how the longest events of each category compare, as the first job ÷ the second."""
+    """Draw how the longest events of each category compare, as the second job ÷ the first."""
     categories = list(dict.fromkeys(result.tails["category"]))
-    defined = result.tails[result.tails["ratio_first_to_second"] > 0]
+    defined = result.tails[result.tails["ratio_mean"] > 0]
     marks = [
         _tail_marks(defined[defined["percent"] == longest], categories, longest, place)
         for place, longest in enumerate(_TAIL_MARKERS, start=-1)
@@ -211,7 +213,7 @@ def tails(result: Compare) -> Drawing:
             range=[-0.5, max(len(categories), 1) - 0.5],
             showgrid=False,
         ),
-        yaxis=axis("Mean of longest events, first ÷ second", type="log", dtick="D2"),
+        yaxis=axis("Mean of longest events, second ÷ first", type="log", dtick="D2"),
     )
 
 
@@ -222,7 +224,7 @@ def _tail_marks(
     return trace(
         "scatter",
         x=[categories.index(each) + _TAIL_DISTANCE * place for each in table["category"]],
-        y=table["ratio_first_to_second"].to_numpy(dtype=float),
+        y=table["ratio_mean"].to_numpy(dtype=float),
         name=f"Longest {longest} %",
         mode="markers",
         marker={"color": color, "symbol": symbol, "size": 10},
@@ -234,9 +236,9 @@ def _tail_marks(
 def _tail_hover(row: Row) -> str:
     return (
         f"{category_label(row['category'])}, longest {row['percent']} %<br>"
-        f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) ÷ "
-        f"{duration(row['mean_second_ns'])} ({row['k_second']:,} of {row['count_second']:,}) = "
-        f"{number(row['ratio_first_to_second'])}"
+        f"{duration(row['mean_second_ns'])} ({row['k_second']:,} of {row['count_second']:,}) ÷ "
+        f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) = "
+        f"{number(row['ratio_mean'])}"
     )
 
 

@@ -27,7 +27,7 @@ _LOOKS = {
     "kernel": (_GPU, "solid"),
     "memcpy": (_MEMORY, "solid"),
     "memset": (_MEMORY, "dot"),
-    "graph": (TYPE_COLORS["OTHER"], "solid"),
+    "graph": (TYPE_COLORS["CUDA_GRAPH"], "solid"),
     "runtime": (NEUTRAL, "solid"),
     "driver": (NEUTRAL, "dot"),
 }

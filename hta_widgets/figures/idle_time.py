@@ -1,4 +1,4 @@
-"""Figures of the idle time: stacked bars by cause, per stream or per GPU."""
+"""Figures of the idle time: stacked bars of its parts, per stream or per GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, IdleTime
+from hta_widgets.analyses.idle_time import IDLE_SPLIT, IdleTime
 from hta_widgets.analyses.shared.rows import Row
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import (
@@ -18,25 +18,30 @@ from hta_widgets.figures.base.rank_bars import (
     rank_emphasis,
     stacked_time_bars,
 )
-from hta_widgets.figures.base.style import IDLE, axis, drawing, height_for_rows
+from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_for_rows
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
 """Streams with their own bars; the others, the least idle, share one."""
 
+_LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
+
 _SERIES = (
-    BarPart("host_wait", "Host wait", "#D55E00"),
-    BarPart("kernel_wait", "Kernel wait", "#F0E442"),
-    BarPart("other", "Other", IDLE),
+    BarPart.of_class("host", "CPU late", "late_launching"),
+    BarPart("launch_call", "CPU late: in the launch call", _LATE, pattern="x"),
+    BarPart.of_class("between_kernels", "Gap between kernels", "other_idle"),
+    BarPart("inside_graph", "Gap inside a graph", _OTHER, True, "."),
+    BarPart("dependency", "Launched, held back", _OTHER, pattern="/"),
+    BarPart("launch_not_recorded", "Launch not recorded", _OTHER, True),
 )
 _WHOLE = "idle"
 _KEYS = ["rank", "device", "stream"]
 
 
 def idle_time_of_devices(
-    result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
+    result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True, steps: int = 0
 ) -> Drawing:
-    """Draw the causes of the time in which no stream of a GPU is busy.
+    """Draw the parts of the time in which no stream of a GPU is busy.
 
     Parameters
     ----------
@@ -45,21 +50,24 @@ def idle_time_of_devices(
         Ranks to emphasise; none means all.
     as_percent : bool
         Share of each GPU's idle time instead of time.
+    steps : int
+        Number of steps by which time is divided; 0 for all of the time.
     """
     return stacked_time_bars(
-        pd.DataFrame(_by_cause(result.devices, ["rank", "device"])),
+        pd.DataFrame(_by_part(result.device_split, ["rank", "device"])),
         _SERIES,
         whole=_WHOLE,
         whole_name="idle time",
         selected=selected,
         as_percent=as_percent,
+        steps=steps,
     )
 
 
 def idle_time_of_streams(
     result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw the causes of each stream's idle time, one horizontal bar per stream.
+    """Draw the parts of each stream's idle time, one horizontal bar per stream.
 
     If there are more than `STREAMS_AT_MOST` streams, the least idle ones share the last bar.
 
@@ -71,7 +79,7 @@ def idle_time_of_streams(
     as_percent : bool
         Share of each stream's idle time instead of time.
     """
-    rows = _most_idle(_by_cause(result.streams, _KEYS))
+    rows = _most_idle(_by_part(result.stream_split, _KEYS))
     whole_ns = _column(rows, _WHOLE)
     unit = time_unit(whole_ns.max(initial=0))
     scale = np.where(whole_ns > 0, whole_ns, np.nan) / 100 if as_percent else unit.ns
@@ -84,7 +92,7 @@ def idle_time_of_streams(
             y=np.arange(len(rows)),
             orientation="h",
             name=each.name,
-            marker={"color": each.color},
+            marker=each.marker,
             customdata=[[None if row["folded"] else row["rank"]] for row in rows],
             meta=SELECT_RANKS,
             hovertext=[_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
@@ -92,6 +100,7 @@ def idle_time_of_streams(
             **emphasis,
         )
         for each in _SERIES
+        if not each.only_where_any or _column(rows, each.column).any()
     ]
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
@@ -110,20 +119,18 @@ def idle_time_of_streams(
     )
 
 
-def _by_cause(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
-    """Columns of one row per stream or device: one per cause (ns), and their sum.
+def _by_part(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
+    """Columns of one row per stream or device: time (ns) and intervals of each part, and the sum.
 
-    The rows of `table` come in threes, one for each cause.
+    `table` has a row for each part of a stream or device, one after the other.
     """
-    columns = {key: table[key].to_numpy()[:: len(IDLE_CATEGORIES)] for key in keys}
-    of_cause = {
-        " intervals": table["count"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)),
-        " median": table["median_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES)),
-    }
-    times = table["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_CATEGORIES))
-    for place, cause in enumerate(IDLE_CATEGORIES):
-        columns[cause] = times[:, place]
-        columns |= {f"{cause}{name}": values[:, place] for name, values in of_cause.items()}
+    parts = len(IDLE_SPLIT)
+    columns = {key: table[key].to_numpy()[::parts] for key in keys}
+    times = table["idle_time_ns"].to_numpy().reshape(-1, parts)
+    counts = table["count"].to_numpy().reshape(-1, parts)
+    for place, part in enumerate(IDLE_SPLIT):
+        columns[part] = times[:, place]
+        columns[f"{part} intervals"] = counts[:, place]
     columns[_WHOLE] = times.sum(axis=1)
     return columns
 
@@ -162,15 +169,12 @@ def _labels(rows: list[Row]) -> list[str]:
     return [label(row) for row in rows]
 
 
-def _hover(row: Row, label: str, cause: BarPart) -> str:
+def _hover(row: Row, label: str, part: BarPart) -> str:
     where = label if row["folded"] or label.startswith("Rank") else f"Rank {row['rank']} · {label}"
-    whole, part = row[_WHOLE], row[cause.column]
+    whole, part_ns = row[_WHOLE], row[part.column]
     if not whole:
         return f"{where}: never idle"
-    intervals = row[f"{cause.column} intervals"]
-    middle = row[f"{cause.column} median"]
-    text = (
-        f"{where}<br>{cause.name}: {duration(part)}, {percent(100 * part / whole)} of "
-        f"{duration(whole)} idle time<br>Idle intervals: {intervals:,}"
+    return (
+        f"{where}<br>{part.name}: {duration(part_ns)}, {percent(100 * part_ns / whole)} of "
+        f"{duration(whole)} idle time<br>Idle intervals: {row[f'{part.column} intervals']:,}"
     )
-    return text if row["folded"] or not intervals else f"{text}, median {duration(middle)}"

@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rank_axis, rank_emphasis, rank_gap
+from hta_widgets.figures.base.rank_bars import (
+    SELECT_RANKS,
+    rank_axis,
+    rank_emphasis,
+    rank_gap,
+    rank_rings,
+)
 from hta_widgets.figures.base.style import (
-    IDLE,
+    NEUTRAL,
     axis,
     drawing,
     emphasis,
@@ -32,10 +38,10 @@ SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     """Draw the busy time by combination of kernel types, summed over ranks."""
     table = result.types
-    names = [name.replace(" overlapping ", " + ") for name in table["kernel_type"]]
+    names = [_words(name).replace(" overlapping ", " + ") for name in table["kernel_type"]]
     colors = [type_color(name) for name in table["kernel_type"]]
     hover = [
-        f"{name}<br>{duration(ns)}, {percent(share)} of the busy time"
+        f"{_words(name)}<br>{duration(ns)}, {percent(share)} of the busy time"
         for name, ns, share in zip(
             table["kernel_type"], table["sum_ns"], table["percentage"], strict=True
         )
@@ -130,7 +136,7 @@ def kernel_durations(
             "arrayminus": (mean - table["min_ns"].to_numpy(dtype=float)) / unit.ns,
             "thickness": 1.2,
         },
-        marker={"color": type_color(table["kernel_type"].iloc[0]) if len(table) else IDLE},
+        marker={"color": type_color(table["kernel_type"].iloc[0]) if len(table) else NEUTRAL},
         customdata=[[rank] for rank in table["rank"].tolist()],
         meta=SELECT_RANKS,
         hovertext=[
@@ -145,6 +151,7 @@ def kernel_durations(
         [bar],
         showlegend=False,
         bargap=rank_gap(table),
+        **rank_rings(table["rank"].tolist(), selected),
         xaxis=rank_axis(table),
         yaxis=axis(f"Duration: mean, min and max ({unit.symbol})", rangemode="tozero"),
     )
@@ -170,18 +177,22 @@ def _over_ranks(result: KernelBreakdown, kernel_type: str) -> list[Row]:
 
 
 def _color(row: Row) -> str:
-    return IDLE if row["name"] == OTHERS else type_color(row["kernel_type"])
+    return NEUTRAL if row["name"] == OTHERS else type_color(row["kernel_type"])
 
 
 def _label(row: Row) -> str:
     if not row["folded"]:
         return str(row["name"])
-    return f"{counted(row['folded'], 'other')} ({str(row['kernel_type']).lower()})"
+    return f"{counted(row['folded'], 'other')} ({_words(row['kernel_type']).lower()})"
 
 
 def _kernel_hover(row: Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
-    return f"{name}<br>{row['kernel_type']}: {duration(row['sum_ns'])} in {_launches(row)}"
+    return f"{name}<br>{_words(row['kernel_type'])}: {duration(row['sum_ns'])} in {_launches(row)}"
+
+
+def _words(kernel_type: str) -> str:
+    return kernel_type.replace("_", " ")
 
 
 def _launches(row: Row) -> str:

@@ -16,9 +16,11 @@ from hta_widgets.figures.base.rank_bars import (
     rank_axis,
     rank_emphasis,
     rank_gap,
+    rank_rings,
     stacked_time_bars,
 )
 from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
     NEUTRAL,
     OVERLAPPED,
     axis,
@@ -31,14 +33,14 @@ from hta_widgets.quantities import counted, duration, percent, time_unit
 
 _SERIES = (
     BarPart("hidden_ns", "Hidden behind kernels", OVERLAPPED),
-    BarPart("exposed_ns", "Exposed", NEUTRAL),
+    BarPart("exposed_ns", "Not hidden", CLASS_COLORS["late_launching"]),
 )
 
 
 def hidden_launch_time(
     result: LaunchOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw how much of each rank's launch time is hidden behind kernels, and how much is exposed.
+    """Draw how much of each rank's launch time is hidden behind kernels, and how much is not.
 
     Parameters
     ----------
@@ -76,6 +78,7 @@ def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = (
         [bar],
         showlegend=False,
         bargap=rank_gap(table),
+        **rank_rings(table["rank"].tolist(), selected),
         xaxis=rank_axis(table),
         yaxis=axis("Share of launches (%)", range=[0, 100]),
     )

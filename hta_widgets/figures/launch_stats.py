@@ -32,22 +32,16 @@ class _Words(NamedTuple):
     """Words of a histogram; ``{}`` is the cutoff."""
 
     quantity: str
-    counted: str
     none: str
 
 
 _WORDS = {
     SHORT_KERNELS: _Words(
         "Launch call duration, up to {}",
-        "Operations",
-        "No operation is shorter than its launch call<br>(calls up to {})",
+        "No launch call takes longer than its GPU work<br>(calls up to {})",
     ),
-    RUNTIME_OUTLIERS: _Words(
-        "Launch call duration, above {}", "Calls", "No launch call is longer than {}"
-    ),
-    LAUNCH_DELAY_OUTLIERS: _Words(
-        "Launch delay, above {}", "Operations", "No launch delay is longer than {}"
-    ),
+    RUNTIME_OUTLIERS: _Words("Launch call duration, above {}", "No launch call is longer than {}"),
+    LAUNCH_DELAY_OUTLIERS: _Words("Launch delay, above {}", "No launch delay is longer than {}"),
 }
 
 
@@ -77,7 +71,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         y=counts,
         marker={"color": NEUTRAL, "line": {"width": 0}},
         hovertext=[
-            f"{first:,.7g} to {last:,.7g} {unit.symbol}<br>{words.counted}: {count:,}"
+            f"{first:,.7g} to {last:,.7g} {unit.symbol}<br>Calls: {count:,}"
             for first, last, count in zip(
                 start.tolist(), end.tolist(), counts.tolist(), strict=True
             )
@@ -90,7 +84,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         showlegend=False,
         bargap=0,
         xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=counts.size > 0),
-        yaxis=axis(words.counted, rangemode="tozero", showticklabels=counts.size > 0),
+        yaxis=axis("Calls", rangemode="tozero", showticklabels=counts.size > 0),
         **({} if counts.size else {"annotations": [_note(words.none)]}),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -21,16 +22,23 @@ from hta_widgets.figures.base.style import TYPE_COLORS
 COLOR = TYPE_COLORS["MEMORY"]
 
 
-def bandwidth_lines(result: MemoryBandwidth) -> list[StepLine]:
-    """Make the line of each kind of transfer, independent of what is shown."""
+def bandwidth_lines(
+    result: MemoryBandwidth, shift_ns: Mapping[int, int] = MappingProxyType({})
+) -> list[StepLine]:
+    """Make the line of each kind of transfer, independent of what is shown.
+
+    Parameters
+    ----------
+    result : MemoryBandwidth
+    shift_ns : mapping of rank to int
+        Time to add to those of each rank, for a common axis.
+    """
     table = result.transfers
     rank, changes = table["rank"].to_numpy(), 2 * table["operations"].to_numpy()
-    of_line = (
-        _labels(table),
-        rank.tolist(),
-        first_changes(rank, changes).tolist(),
-        changes.tolist(),
-    )
+    first = first_changes(rank, changes)
+    rows = map(slice, first.tolist(), (first + changes).tolist())
+    shifts = [shift_ns.get(each, 0) for each in rank.tolist()]
+    of_line = _labels(table), rank.tolist(), rows, shifts
     return [_line(result, *each) for each in zip(*of_line, strict=True)]
 
 
@@ -58,11 +66,11 @@ def memory_bandwidth(
     return step_lines(lines, window_us=window_us)
 
 
-def _line(result: MemoryBandwidth, label: str, rank: int, first: int, count: int) -> StepLine:
+def _line(result: MemoryBandwidth, label: str, rank: int, rows: slice, shift_ns: int) -> StepLine:
     changes = result.changes[rank]
-    rows = slice(first, first + count)
     time_ns, value = changes["time_ns"].to_numpy(), changes["bandwidth_gb_per_s"].to_numpy()
-    return StepLine(label, "GB/s", COLOR, time_ns[rows], value[rows])
+    shown_ns = time_ns[rows] + shift_ns if shift_ns else time_ns[rows]
+    return StepLine(label, "GB/s", COLOR, shown_ns, value[rows])
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

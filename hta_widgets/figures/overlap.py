@@ -1,4 +1,4 @@
-"""Figure of the overlap: hidden and exposed communication of each GPU."""
+"""Figure of the overlap: communication of each GPU, hidden or not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
 from hta_widgets.figures.base.style import OVERLAPPED, TYPE_COLORS
 
 _SERIES = (
-    BarPart("overlap_time_ns", "Overlapped by computation", OVERLAPPED),
-    BarPart("exposed_communication_ns", "Exposed", TYPE_COLORS["COMMUNICATION"]),
+    BarPart("overlap_time_ns", "Hidden behind computation", OVERLAPPED),
+    BarPart(
+        "beside_graph_ns", "Beside CUDA graphs", TYPE_COLORS["CUDA_GRAPH"], only_where_any=True
+    ),
+    BarPart.of_class("exposed_communication_ns", "Not hidden", "communication"),
 )
 
 
 def overlap(result: Overlap, *, selected: Collection[int] = (), as_percent: bool = True) -> Drawing:
-    """Draw how much of each GPU's communication is overlapped, and how much is exposed.
+    """Draw how much of each GPU's communication is hidden, and how much is not.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -21,11 +22,23 @@ from hta_widgets.figures.base.style import TYPE_COLORS
 COLOR = TYPE_COLORS["COMPUTATION"]
 
 
-def queue_lines(result: QueueLength) -> list[StepLine]:
-    """Make the line of each stream, independent of what is shown."""
+def queue_lines(
+    result: QueueLength, shift_ns: Mapping[int, int] = MappingProxyType({})
+) -> list[StepLine]:
+    """Make the line of each stream, independent of what is shown.
+
+    Parameters
+    ----------
+    result : QueueLength
+    shift_ns : mapping of rank to int
+        Time to add to those of each rank, for a common axis.
+    """
     table = result.streams
     rank, count = (table[name].to_numpy() for name in ("rank", "count"))
-    of_line = (_labels(table), rank.tolist(), first_changes(rank, count).tolist(), count.tolist())
+    first = first_changes(rank, count)
+    rows = map(slice, first.tolist(), (first + count).tolist())
+    shifts = [shift_ns.get(each, 0) for each in rank.tolist()]
+    of_line = _labels(table), rank.tolist(), rows, shifts
     return [_line(result, *each) for each in zip(*of_line, strict=True)]
 
 
@@ -58,11 +71,11 @@ def queue_length(
     return step_lines(lines, window_us=window_us)
 
 
-def _line(result: QueueLength, label: str, rank: int, first: int, count: int) -> StepLine:
+def _line(result: QueueLength, label: str, rank: int, rows: slice, shift_ns: int) -> StepLine:
     changes = result.changes[rank]
-    rows = slice(first, first + count)
     time_ns, length = changes["time_ns"].to_numpy(), changes["queue_length"].to_numpy()
-    return StepLine(label, "operations", COLOR, time_ns[rows], length[rows])
+    shown_ns = time_ns[rows] + shift_ns if shift_ns else time_ns[rows]
+    return StepLine(label, "operations", COLOR, shown_ns, length[rows])
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

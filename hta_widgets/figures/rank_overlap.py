@@ -14,25 +14,26 @@ from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS
 from hta_widgets.analyses.rank_overlap.outlier_rules import OUTLIER
 from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.lane_panes import PANES, DrawnLanes, Pane, four_panes
+from hta_widgets.figures.base.lane_panes import DrawnLanes, Pane, panes_for, side_by_side
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
-from hta_widgets.figures.base.style import axis, drawing, height_for_rows
+from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8
 """Most lanes that are drawn as strips; more are drawn as images."""
 
-_MARK_COLOR = "#D55E00"
+_MARK_COLOR = NEUTRAL
+"""No class of the budget: an outlier is one in any of them."""
 _MARKS = {"higher": "triangle-up", "lower": "triangle-down"}
 _LEAST_RANGE = 0.05
-"""Smallest range of a colour scale, as a share of the time, so that noise looks like noise."""
+"""Shortest colour scale, as a share of the time."""
 _THICKNESS = 0.8
 
 
 def time_by_lane(
     result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw a column of cells for each activity, each on its own scale; mark the outliers.
+    """Draw a column of cells for each activity, all on one scale from 0; mark the outliers.
 
     Parameters
     ----------
@@ -51,15 +52,15 @@ def time_by_lane(
     symbol, other_symbol = ("%", unit.symbol) if as_percent else (unit.symbol, "%")
     least = _LEAST_RANGE * (100 if as_percent else longest_ns / unit.ns)
     symbols = _symbols(result.outliers, drawn)
-    traces = []
-    for pane in PANES:
-        low, high = _color_limits(shown[:, pane.column], least)
+    traces, panes = [], panes_for(result.lanes)
+    most = _most(shown[:, [pane.column for pane in panes]], least)
+    for pane in panes:
         cells = drawn.heatmap(
             pane,
             _column(shown, pane),
             x=[0],
-            zmin=low,
-            zmax=high,
+            zmin=0,
+            zmax=most,
             colorbar=_color_bar(pane, symbol),
             text=_column(other, pane),
             hovertext=drawn.titles,
@@ -69,7 +70,7 @@ def time_by_lane(
         column = (SHARES if as_percent else TIMES)[pane.column]
         traces += [cells, *([_marks(pane, symbols[column])] if column in symbols else [])]
     x_axis = axis(tickvals=[], showgrid=False, range=[-0.5, 0.5])
-    return four_panes(traces, drawn, selected, x_axis)
+    return side_by_side(panes, traces, drawn, selected, x_axis)
 
 
 def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
@@ -81,23 +82,25 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
     selected : collection of int
         Ranks to emphasise; none means all.
     """
-    drawn, time = DrawnLanes.of(result.lanes), _SliceTimes.of(result.slices)
+    drawn, time = DrawnLanes.of(result.lanes), _SliceTimes.of(result)
+    panes = panes_for(result.lanes)
     # One byte for each cell: differences in colour below 1 % are invisible.
     shares = np.rint(_slice_shares(result)).astype(np.uint8)
     traces = [
         drawn.heatmap(
             pane,
             shares[pane.column],
-            x0=time.width / 2,
+            x0=time.start + time.width / 2,
             dx=time.width,
             zmin=0,
             zmax=100,
             showscale=False,
             hovertemplate=f"Rank %{{y}}<br>{pane.name}: %{{z}} % of the time slice<br>{time.hover}",
         )
-        for pane in PANES
+        for pane in panes
     ]
-    return four_panes(traces, drawn, selected, axis(f"Time ({time.symbol})", showgrid=False))
+    x_axis = axis(f"Time ({time.symbol})", showgrid=False)
+    return side_by_side(panes, traces, drawn, selected, x_axis)
 
 
 def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
@@ -114,11 +117,11 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
     rows = np.arange(len(result.lanes))
     if rows.size > STRIPS_AT_MOST:
         rows = np.flatnonzero(result.lanes["rank"].isin(list(selected)))[:STRIPS_AT_MOST]
-    drawn, time = DrawnLanes.of(result.lanes).take(rows), _SliceTimes.of(result.slices)
+    drawn, time = DrawnLanes.of(result.lanes).take(rows), _SliceTimes.of(result)
     shares = _slice_shares(result)[:, rows]
     below = np.cumsum(shares, axis=0) - shares
     return drawing(
-        [_strip_bars(pane, shares, below, drawn, time) for pane in PANES],
+        [_strip_bars(pane, shares, below, drawn, time) for pane in panes_for(result.lanes)],
         barmode="overlay",
         bargap=0,
         height=height_for_rows(2 * rows.size),
@@ -131,22 +134,35 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
             showgrid=False,
             ticks="",
         ),
-        **drawn.veil(selected),
+        **drawn.rings(selected),
     )
 
 
 class _SliceTimes(NamedTuple):
-    """Width of the slices on an axis."""
+    """Start of the first slice after the first kernel, and width of the slices, on an axis."""
 
+    start: float
     width: float
+    slices: int
     symbol: str
 
     @classmethod
-    def of(cls, slices: pd.DataFrame) -> _SliceTimes:
-        """Width in the unit that fits all slices together."""
-        span_ns = int(slices["end_ns"].max() - slices["start_ns"].min())
+    def of(cls, result: RankOverlap) -> _SliceTimes:
+        """Times in the unit that fits all slices together."""
+        slices, lanes = result.slices, result.lanes
+        start_ns, end_ns = int(slices["start_ns"].min()), int(slices["end_ns"].max())
+        span_ns = end_ns - start_ns
+        first_ns = int(lanes["start_ns"][lanes["kernels"] > 0].min()) if span_ns else start_ns
         unit = time_unit(span_ns)
-        return cls(max(span_ns, 1) / unit.ns / (slices["slice"].max() + 1), unit.symbol)
+        count = int(slices["slice"].max()) + 1
+        width = max(span_ns, 1) / unit.ns / count
+        return cls((start_ns - first_ns) / unit.ns, width, count, unit.symbol)
+
+    @property
+    def middles(self) -> NDArray[Any]:
+        """Middle of each slice; of single precision where that tells them apart."""
+        middles = self.start + (np.arange(self.slices) + 0.5) * self.width
+        return middles if self.start else middles.astype(np.float32)
 
     @property
     def hover(self) -> str:
@@ -167,7 +183,7 @@ def _strip_bars(
     whose = [[key[0], name] for key, name in zip(drawn.keys, drawn.names, strict=True)]
     return trace(
         "bar",
-        x=((place + 0.5) * time.width).astype(np.float32),
+        x=time.middles[place],
         y=(_THICKNESS * share / 100).astype(np.float32),
         base=np.round(bottom, 4).astype(object),  # plotly sends it as text
         width=time.width,
@@ -182,7 +198,7 @@ def _strip_bars(
 
 
 def _slice_shares(result: RankOverlap) -> NDArray[np.float64]:
-    """Share (%) of each activity in each slice, of the shape (4, lanes, slices)."""
+    """Share (%) of each activity in each slice, of the shape (5, lanes, slices)."""
     slices = result.slices
     length_ns = (slices["end_ns"] - slices["start_ns"]).to_numpy()
     spent = np.array([slices[column].to_numpy() for column in TIMES])
@@ -194,14 +210,10 @@ def _column(values: NDArray[np.float64], pane: Pane) -> NDArray[np.float32]:
     return values[:, pane.column, np.newaxis].astype(np.float32)
 
 
-def _color_limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
+def _most(values: NDArray[np.float64], least: float) -> float:
+    """End of the colour scale of all activities, which begins at 0."""
     known = values[~np.isnan(values)]
-    if not known.size:
-        return 0.0, least
-    low, high = float(known.min()), float(known.max())
-    missing = max(0.0, least - (high - low))
-    low = max(0.0, low - missing / 2)
-    return low, max(high, low + least)
+    return max(float(known.max(initial=0)), least)
 
 
 def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:

@@ -7,19 +7,22 @@ from collections.abc import Collection
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
-from hta_widgets.figures.base.style import IDLE, TYPE_COLORS
+from hta_widgets.figures.base.style import NEUTRAL, TYPE_COLORS
 
 _SERIES = (
     BarPart("compute_time_ns", "Compute", TYPE_COLORS["COMPUTATION"]),
-    BarPart("non_compute_time_ns", "Non-compute", TYPE_COLORS["COMMUNICATION"]),
-    BarPart("idle_time_ns", "Idle", IDLE),
+    BarPart("graph_time_ns", "CUDA graphs", TYPE_COLORS["CUDA_GRAPH"], only_where_any=True),
+    BarPart.of_class("communication_time_ns", "Communication, not hidden", "communication"),
+    BarPart.of_class("copy_time_ns", "Copies and memsets", "copies"),
+    BarPart("other_time_ns", "Other work", NEUTRAL, only_where_any=True),
+    BarPart.of_class("idle_time_ns", "Idle", "other_idle"),
 )
 
 
 def temporal_breakdown(
     result: TemporalBreakdown, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw compute, non-compute and idle time of each GPU.
+    """Draw the time of each GPU by what it does, and the time in which it is idle.
 
     Parameters
     ----------

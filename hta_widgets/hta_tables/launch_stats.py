@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.launch_stats.launched_work import LaunchedWork
@@ -18,7 +19,7 @@ def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame
             "correlation": work.correlation,
             "cpu_duration": work.cpu_duration_ns / NS_PER_US,
             "gpu_duration": work.gpu_duration_ns / NS_PER_US,
-            "launch_delay": work.launch_delay_ns / NS_PER_US,
+            "launch_delay": np.maximum(work.signed_delay_ns, 0) / NS_PER_US,
         }
         for rank, work in launched.items()
     }

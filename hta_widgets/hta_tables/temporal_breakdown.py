@@ -13,7 +13,9 @@ _PARTS = ("idle_time", "compute_time", "non_compute_time")
 
 def temporal_breakdown(result: TemporalBreakdown) -> pd.DataFrame:
     """Return the columns that `TraceAnalysis.get_temporal_breakdown` documents."""
-    table = result.ranks
+    table = result.ranks.assign(
+        non_compute_time_ns=result.ranks["non_compute_time_ns"] + result.ranks["graph_time_ns"]
+    )
     whole = table["kernel_time_ns"].where(table["kernel_time_ns"] > 0)
     columns = {"rank": table["rank"]}
     columns |= {f"{part}(us)": table[f"{part}_ns"] / NS_PER_US for part in (*_PARTS, "kernel_time")}

@@ -19,6 +19,8 @@ from functools import lru_cache, wraps
 from itertools import accumulate, count, groupby, islice, pairwise
 from typing import TypeAlias, TypeVar
 
+from hta_widgets.names.frames import without_folders
+
 Said = TypeVar("Said")
 
 ELLIPSIS = "…"
@@ -46,6 +48,8 @@ def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
 def short_name(name: str, width: int = 48) -> str:
     """Drop ``void`` and the argument list, and cut the middle to at most `width` characters.
 
+    A frame of Python loses folders instead, the outermost first.
+
     Examples
     --------
     >>> short_name("void at::native::add<float>(int, float)")
@@ -54,8 +58,11 @@ def short_name(name: str, width: int = 48) -> str:
     'Memcpy HtoD (Pageable -> Device)'
     >>> short_name("a_very_long_kernel_name", 11)
     'a_ver…_name'
+    >>> short_name("transformers/models/bert/modeling_bert.py(364): forward")
+    '…/models/bert/modeling_bert.py(364): forward'
     """
-    return cut_in_the_middle(_without_arguments(name.removeprefix("void ")), width)
+    plain = _without_arguments(name.removeprefix("void "))
+    return cut_in_the_middle(without_folders(plain, width), width)
 
 
 @remembered

@@ -41,8 +41,9 @@ class Compare(Result):
     Attributes
     ----------
     kernels : DataFrame
-        One row per kernel, matched by `normalised_kernel_name`, largest change of the total time
-        first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or ``second``),
+        One row per kernel, matched by `normalised_kernel_name`, and one for all CUDA graphs that
+        were recorded as a whole (their numbers differ from run to run), largest change of the total
+        time first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or ``second``),
         ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing where the job lacks
         the kernel), ``count_first``, ``count_second``, ``total_first_ns``, ``total_second_ns`` (0
         where it lacks the kernel), ``mean_first_ns``, ``mean_second_ns`` (per launch; NaN there),
@@ -56,12 +57,13 @@ class Compare(Result):
         One row per category (kernel, memcpy, memset, graph, runtime, driver) and percentage:
         ``category``, ``percent``, ``count_first``, ``count_second`` (events of all the ranks),
         ``k_first``, ``k_second`` (number of the longest events, rounded down),
-        ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_first_to_second``
-        (first ÷ second; NaN where either ``k`` is 0).
+        ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_mean`` (second ÷ first; NaN where
+        either ``k`` is 0).
     times : DataFrame
         ``time`` (``span`` from the first start to the last end of GPU work, and of it ``busy``,
-        ``idle``, ``compute``, ``non_compute``, ``communication``; of that ``overlap`` and
-        ``exposed_communication``), ``first_ns``, ``second_ns``, ``delta_ns``, ``percent_of``
+        ``idle``, ``compute``, ``graph``, ``non_compute``, ``communication``; of that ``overlap``,
+        ``beside_graph`` and ``exposed_communication``; those of CUDA graphs only if a job recorded
+        some as a whole), ``first_ns``, ``second_ns``, ``delta_ns``, ``percent_of``
         (``span`` or ``communication``), ``first_percent``, ``second_percent``,
         ``delta_percentage_points``. A rank with several GPUs counts the time of each.
     recorded : DataFrame
@@ -273,14 +275,16 @@ def _comparison_finding(
     if idle:
         return f"There is no GPU work in {' and '.join(idle)}, so there is nothing to compare."
     change = 100 * (second_ns / first_ns - 1)
-    takes = f"takes {percent(abs(change))} {'longer' if change > 0 else 'less time'} than"
+    names, per = [side.name for side in sides], f" {unit}" if unit else ""
+    clock = f"{per}, from the first to the last GPU operation."
+    changes = _largest_changes(kernels)
     if abs(change) < _ALIKE_PERCENT:
-        takes = "takes as long as"
-    per = f" {unit}" if unit else ""
+        took = f"{names[1]} takes as long as {names[0]}: {duration(second_ns)}"
+        return f"{took}{clock}{changes}"
+    takes = f"takes {percent(abs(change))} {'longer' if change > 0 else 'less time'} than"
     return (
-        f"{sides[1].name} {takes} {sides[0].name}: {duration(second_ns)} instead of "
-        f"{duration(first_ns)}{per}, from the first to the last GPU operation."
-        f"{_largest_changes(kernels)}"
+        f"{names[1]} {takes} {names[0]}: {duration(second_ns)} instead of {duration(first_ns)}"
+        f"{clock}{changes}"
     )
 
 

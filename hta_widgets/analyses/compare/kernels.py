@@ -25,6 +25,8 @@ KERNEL_COLUMNS = (
 )
 ONLY_COLUMNS = ("in", "kernel", "kernel_type", "count", "total_ns", "share_percent")
 _SUMS = ["launches", "total_ns"]
+_GRAPHS = "CUDA graphs"
+"""Name of all that were recorded as a whole: their numbers differ from run to run."""
 
 
 class _Named(NamedTuple):
@@ -129,15 +131,17 @@ def _named_work(rank: Rank) -> list[_Named]:
     keys = [work.name[wanted], work.type[wanted]]
     kernels = pd.Series(work.duration_ns[wanted]).groupby(keys).agg(["size", "sum"])
     mangled = _mangled_names(events)
+    graphs = set(events.name.codes[events.rows_of(Kind.GRAPH)].tolist())
     return [
         _Named(
-            key=normalised_kernel_name(mangled.get(code, work.names[code])),
-            name=work.names[code],
+            key=normalised_kernel_name(mangled.get(code, name)),
+            name=name,
             kernel_type=KernelType(kernel_type).name,
             launches=launches,
             total_ns=total_ns,
         )
         for (code, kernel_type), launches, total_ns in kernels.itertuples()
+        for name in [_GRAPHS if code in graphs else work.names[code]]
     ]
 
 

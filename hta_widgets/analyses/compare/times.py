@@ -26,12 +26,16 @@ TIMES = {
     "busy": "span",
     "idle": "span",
     "compute": "span",
+    "graph": "span",
     "non_compute": "span",
     "communication": "span",
     "overlap": "communication",
+    "beside_graph": "communication",
     "exposed_communication": "communication",
 }
 """Times that are compared, each with the time that it is a percentage of."""
+GRAPH_TIMES = ("graph", "beside_graph")
+"""Those of CUDA graphs recorded as a whole, which few jobs have."""
 
 TIME_COLUMNS = (
     *("time", "first_ns", "second_ns", "delta_ns"),
@@ -39,7 +43,7 @@ TIME_COLUMNS = (
 )
 TAIL_COLUMNS = (
     *("category", "percent", "count_first", "count_second", "k_first", "k_second"),
-    *("mean_first_ns", "mean_second_ns", "ratio_first_to_second"),
+    *("mean_first_ns", "mean_second_ns", "ratio_mean"),
 )
 
 
@@ -90,7 +94,9 @@ def compared_times(
     DataFrame
         See `Compare.times`.
     """
-    table = pd.DataFrame({"time": list(TIMES), "percent_of": list(TIMES.values())})
+    have_graphs = any(job.times_ns[time] for job in (first, second) for time in GRAPH_TIMES)
+    wanted = [time for time in TIMES if have_graphs or time not in GRAPH_TIMES]
+    table = pd.DataFrame({"time": wanted, "percent_of": [TIMES[time] for time in wanted]})
     for place, (side, job) in enumerate({"first": first, "second": second}.items()):
         times_ns = table["time"].map(dict(job.times_ns))
         whole_ns = table["percent_of"].map(dict(job.times_ns))
@@ -131,8 +137,8 @@ def compared_tails(
     table = pd.DataFrame(rows, columns=list(TAIL_COLUMNS))
     means = table[["mean_first_ns", "mean_second_ns"]].astype(float)
     table[means.columns] = means
-    ratio = means["mean_first_ns"] / means["mean_second_ns"].replace(0, np.nan)
-    return table.assign(ratio_first_to_second=ratio)
+    ratio = means["mean_second_ns"] / means["mean_first_ns"].replace(0, np.nan)
+    return table.assign(ratio_mean=ratio)
 
 
 def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
@@ -143,9 +149,11 @@ def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
         "busy": temporal["kernel_time_ns"] - temporal["idle_time_ns"],
         "idle": temporal["idle_time_ns"],
         "compute": temporal["compute_time_ns"],
+        "graph": temporal["graph_time_ns"],
         "non_compute": temporal["non_compute_time_ns"],
         "communication": communication["communication_time_ns"],
         "overlap": communication["overlap_time_ns"],
+        "beside_graph": communication["beside_graph_ns"],
         "exposed_communication": communication["exposed_communication_ns"],
     }
     steps = job.reduce(_number_of_steps, ranks).values()

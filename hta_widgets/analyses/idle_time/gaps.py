@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.grouping import Groups, grouped
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
@@ -61,56 +64,89 @@ class Gaps:
         return np.stack([np.zeros_like(count), shorter, count - shorter], axis=1).ravel()
 
 
-def stream_gaps(rank: Rank) -> Gaps:
+def stream_gaps(rank: Rank, excerpt: Excerpt | None = None) -> Gaps:
     """Idle intervals of each stream; the streams of a device in order of occurrence in the file."""
+    if excerpt is not None:
+        return _gaps(rank, streams_in_order(rank), excerpt)
     return Gaps(**rank.derive(_stream_gaps))
 
 
-def device_gaps(rank: Rank) -> Gaps:
+def device_gaps(rank: Rank, excerpt: Excerpt | None = None) -> Gaps:
     """Intervals of each device in which none of its streams is busy."""
+    if excerpt is not None:
+        return _gaps(rank, devices_in_order(rank), excerpt)
     return Gaps(**rank.derive(_device_gaps))
 
 
-def _stream_gaps(rank: Rank) -> Columns:
+class Order(NamedTuple):
+    """Streams or devices in the order of the result.
+
+    Attributes
+    ----------
+    groups : Groups
+        Of the GPU work.
+    by_place : ndarray of int64
+        The groups in the order of the result.
+    device, stream : ndarray of int64
+        In the order of the result; `NO_STREAM` if groups are devices.
+    """
+
+    groups: Groups
+    by_place: NDArray[np.int64]
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+
+    @property
+    def parts(self) -> list[NDArray[np.int64]]:
+        """Positions of the work of each, in the order of the result."""
+        parts = self.groups.parts
+        return [parts[group] for group in self.by_place.tolist()]
+
+    def with_time(
+        self, rank: Rank, excerpt: Excerpt | None
+    ) -> Iterator[tuple[NDArray[np.int64], Intervals | None]]:
+        """Positions of the work of each, and the time that counts; None for all of it."""
+        for part, device in zip(self.parts, self.device.tolist(), strict=True):
+            yield part, None if excerpt is None else excerpt.time(rank, device)
+
+
+def streams_in_order(rank: Rank) -> Order:
+    """The streams of each device in order of occurrence in the file."""
     work, streams = rank.gpu_work, rank.gpu_work.streams
     place = streams.reduce(np.minimum, rank.trace.events.index[work.rows])
     device, stream = work.device[streams.first], work.stream[streams.first]
-    return vars(_gaps(rank, streams, np.lexsort((place, device)), stream))
+    order = np.lexsort((place, device))
+    return Order(streams, order, device[order], stream[order])
+
+
+def devices_in_order(rank: Rank) -> Order:
+    """The devices, ascending."""
+    work = rank.gpu_work
+    devices = grouped(work.device)
+    order = np.arange(devices.first.size)
+    device = work.device[devices.first]
+    return Order(devices, order, device, np.full_like(device, NO_STREAM))
+
+
+def _stream_gaps(rank: Rank) -> Columns:
+    return vars(_gaps(rank, streams_in_order(rank)))
 
 
 def _device_gaps(rank: Rank) -> Columns:
-    devices = grouped(rank.gpu_work.device)
-    count = devices.first.size
-    return vars(_gaps(rank, devices, np.arange(count), np.full(count, NO_STREAM)))
+    return vars(_gaps(rank, devices_in_order(rank)))
 
 
-def _gaps(
-    rank: Rank,
-    groups: Groups,
-    by_place: NDArray[np.int64],
-    stream: NDArray[np.int64],
-) -> Gaps:
-    """Measure from the running maximum of ends, so that overlapping operations leave no gap.
-
-    Parameters
-    ----------
-    rank : Rank
-    groups : Groups
-        Streams or devices.
-    by_place : ndarray of int64
-        The groups in the order of the result.
-    stream : ndarray of int64
-        Of each group.
-    """
-    work = rank.gpu_work
-    parts = groups.parts
-    lengths = [_of_group(work, rank.launched_ns, parts[group]) for group in by_place.tolist()]
+def _gaps(rank: Rank, order: Order, excerpt: Excerpt | None = None) -> Gaps:
+    """Measure from the running maximum of ends, so that overlapping operations leave no gap."""
+    lengths = [
+        _of_group(rank.gpu_work, rank.launched_ns, *part) for part in order.with_time(rank, excerpt)
+    ]
     runs = [run for late, in_time, _, _ in lengths for run in (late, in_time)]
     unknown = [each for _, _, each, _ in lengths]
     length_ns = _joined(runs)
     return Gaps(
-        device=work.device[groups.first][by_place],
-        stream=stream[by_place],
+        device=order.device,
+        stream=order.stream,
         span_ns=np.array([span_ns for *_, span_ns in lengths], dtype=np.int64),
         edges=_edges(runs),
         length_ns=length_ns,
@@ -121,26 +157,90 @@ def _gaps(
 
 
 def _of_group(
-    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]
+    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64], counted: Intervals | None
 ) -> tuple[Times, Times, Times, int]:
     """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
-    # earlier operations  |====|
-    #                       |======|  <- reached
-    # next operation                ···gap···|====|
-    # its launch                        ^ after `reached`: late; before: in time
-    start_ns = work.start_ns[positions]
-    positions = _first_launched_first(work, start_ns, launch_ns, positions)
-    launch_ns = launch_ns[positions]
-    reached_ns = np.maximum.accumulate(work.end_ns[positions])
-    length_ns = start_ns[1:] - reached_ns[:-1]
-    unknown = launch_ns[1:] == NEVER
-    late = (launch_ns[1:] > reached_ns[:-1]) & ~unknown
+    between = operations_between(work, launch_ns, positions)
+    launch_ns, length_ns = launch_ns[between.after], between.length_ns
+    unknown = launch_ns == NEVER
+    late = (launch_ns > between.start_ns) & ~unknown
     gap = length_ns >= 0
+    if counted is not None:
+        end_ns = between.start_ns + length_ns
+        inside_ns = time_inside(counted, between.start_ns, end_ns)
+        gap &= np.where(length_ns > 0, inside_ns > 0, counted.covers(between.start_ns))
+        length_ns = inside_ns
     return (
         np.sort(length_ns[late & gap]),
         np.sort(length_ns[~late & gap]),
         np.sort(length_ns[unknown & gap]),
-        int(reached_ns[-1] - start_ns[0]),
+        between.span_inside(counted),
+    )
+
+
+def time_inside(counted: Intervals | None, start_ns: Times, end_ns: Times) -> Times:
+    """How much of each interval is counted; all of it for None."""
+    if counted is None:
+        return end_ns - start_ns
+    return counted.covered_until(end_ns) - counted.covered_until(start_ns)
+
+
+class Between(NamedTuple):
+    """What lies between the operations of a stream or device; negative where they overlap.
+
+    Attributes
+    ----------
+    start_ns, length_ns : ndarray of int64
+        From the end of all earlier operations to the start of the next one.
+    before, after : ndarray of int64
+        Position of the earlier operation that ends last, and of the next one.
+    first_ns, last_ns : int
+        First start and last end.
+    """
+
+    start_ns: Times
+    length_ns: Times
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    first_ns: int
+    last_ns: int
+
+    def span_inside(self, counted: Intervals | None) -> int:
+        """First start to last end, or how much of it is counted."""
+        edges = np.array([self.first_ns]), np.array([self.last_ns])
+        return int(time_inside(counted, *edges)[0])
+
+
+def operations_between(work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]) -> Between:
+    """Find the intervals between some operations, of which there is at least one.
+
+    ::
+
+        earlier operations  |====|
+                              |======|  <- reached
+        next operation                ···gap···|====|
+        its launch                        ^ after `reached`: late; before: in time
+
+    Parameters
+    ----------
+    work : GpuWork
+    launch_ns : ndarray of int64
+        Start of the launch call of each piece of work.
+    positions : ndarray of int64
+        Of the operations in `work`.
+    """
+    start_ns = work.start_ns[positions]
+    positions = _first_launched_first(work, start_ns, launch_ns, positions)
+    end_ns = work.end_ns[positions]
+    reached_ns = np.maximum.accumulate(end_ns)
+    reaching = np.where(end_ns == reached_ns, np.arange(positions.size), 0)
+    return Between(
+        start_ns=reached_ns[:-1],
+        length_ns=start_ns[1:] - reached_ns[:-1],
+        before=positions[np.maximum.accumulate(reaching)[:-1]],
+        after=positions[1:],
+        first_ns=int(start_ns[0]),
+        last_ns=int(reached_ns[-1]),
     )
 
 

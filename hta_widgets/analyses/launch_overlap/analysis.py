@@ -21,7 +21,7 @@ from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 _WITHOUT_LAUNCH = (
-    "no launch in the trace for {} of {} kernels; they hide launch time but belong to no launch API"
+    "kernels without a launch in the trace hide launch time, but belong to no launch API"
 )
 
 
@@ -46,9 +46,10 @@ class LaunchOverlap(Result):
     launch_apis : DataFrame
         One row per rank and launch API, longest kernel time first: ``rank``, ``launch_api``
         (name without version), ``launches``, ``kernels``, ``kernel_time_ns`` (sum of their
-        durations, int64 ns), ``mean_launch_delay_ns`` (from the end of the call to the start of the
-        kernel, float ns; over the kernels that start after the call returns; NaN for none),
-        ``started_before_return`` (kernels that do not, and are not in the mean).
+        durations, int64 ns), ``mean_launch_delay_ns`` (from the end of the call to the start of its
+        first operation, float ns; over the launches whose work starts after the call returns; NaN
+        for none), ``started_before_return`` (launches whose work starts earlier; they are not in
+        the mean).
     apis_by_kernel : DataFrame
         What launches each kernel, over all the ranks, longest first: ``kernel``, ``launch_api``,
         ``kernels``, ``kernel_time_ns`` (int64 ns).
@@ -112,7 +113,7 @@ def _launches_of_rank(rank: Rank) -> _RankLaunches:
     kernels = _kernels(launches)
     return _RankLaunches(
         threads=_threads(number, launches),
-        launch_apis=_launch_apis(number, kernels),
+        launch_apis=_launch_apis(number, launches, kernels),
         apis_by_kernel=_apis_by_kernel(kernels),
         overlapping=sum(map(launches.overlapping, launches.by_process())),
         kernels=len(launches.kernels),
@@ -173,15 +174,11 @@ def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
 def _kernels(launches: KernelLaunches) -> pd.DataFrame:
     """One row per kernel whose launch is in the trace."""
     names = launches.events.name
-    delay_ns = launches.delay_ns
     return pd.DataFrame(
         {
-            "call": launches.launched.launch,
             "launch_api": _texts(names.codes[launches.launched.launch], names.values, api_name),
             "kernel": _texts(launches.launched.name, names.values),
             "kernel_time_ns": launches.launched.duration_ns,
-            "launch_delay_ns": np.where(delay_ns >= 0, delay_ns, np.nan),
-            "started_before_return": delay_ns < 0,
         }
     )
 
@@ -197,14 +194,26 @@ def _texts(
     return pd.Categorical.from_codes(places[number], pd.Index(distinct, dtype=object))
 
 
-def _launch_apis(rank: int, kernels: pd.DataFrame) -> pd.DataFrame:
-    table = kernels.groupby("launch_api", as_index=False, observed=True).agg(
-        launches=("call", "nunique"),
-        kernels=("call", "size"),
-        kernel_time_ns=("kernel_time_ns", "sum"),
-        mean_launch_delay_ns=("launch_delay_ns", "mean"),
-        started_before_return=("started_before_return", "sum"),
+def _launch_apis(rank: int, launches: KernelLaunches, kernels: pd.DataFrame) -> pd.DataFrame:
+    names, delay_ns = launches.events.name, launches.delay_ns
+    calls = pd.DataFrame(
+        {
+            "launch_api": _texts(names.codes[launches.calls], names.values, api_name),
+            "launch_delay_ns": np.where(delay_ns >= 0, delay_ns, np.nan),
+            "started_before_return": delay_ns < 0,
+        }
     )
+    by_api = calls.groupby("launch_api", observed=True)
+    work = kernels.groupby("launch_api", observed=True)["kernel_time_ns"]
+    table = pd.DataFrame(
+        {
+            "launches": by_api.size(),
+            "kernels": work.size(),
+            "kernel_time_ns": work.sum(),
+            "mean_launch_delay_ns": by_api["launch_delay_ns"].mean(),
+            "started_before_return": by_api["started_before_return"].sum(),
+        }
+    ).reset_index(names="launch_api")
     table = _in_words(table, "launch_api")
     table.insert(0, "rank", rank)
     return _longest_first(table, "launch_api")
@@ -213,7 +222,7 @@ def _launch_apis(rank: int, kernels: pd.DataFrame) -> pd.DataFrame:
 def _apis_by_kernel(kernels: pd.DataFrame) -> pd.DataFrame:
     keys = ["kernel", "launch_api"]
     table = kernels.groupby(keys, as_index=False, observed=True).agg(
-        kernels=("call", "size"), kernel_time_ns=("kernel_time_ns", "sum")
+        kernels=("kernel_time_ns", "size"), kernel_time_ns=("kernel_time_ns", "sum")
     )
     return _in_words(table, *keys)
 
@@ -235,11 +244,9 @@ def _longest_first(table: pd.DataFrame, *names: str) -> pd.DataFrame:
 
 
 def _without_launch_notices(job: Job, summary: pd.DataFrame) -> list[str]:
-    columns = (summary[name].tolist() for name in ("rank", "without_launch", "kernels"))
+    columns = (summary[name].tolist() for name in ("rank", "without_launch"))
     notices = {
-        rank: [Notice(_WITHOUT_LAUNCH, (without, kernels))]
-        for rank, without, kernels in zip(*columns, strict=True)
-        if without
+        rank: [Notice(_WITHOUT_LAUNCH)] for rank, without in zip(*columns, strict=True) if without
     }
     return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
@@ -258,10 +265,8 @@ def _launch_overlap_finding(summary: pd.DataFrame) -> str:
     if not call_ns:
         return f"{overlapping}."
     exposed = (
-        f"{overlapping}; {percent(100 * exposed_ns / call_ns)} of the launch time was exposed, "
-        f"with no kernel running ({duration(exposed_ns)} of {duration(call_ns)})"
+        f"{overlapping}; {percent(100 * exposed_ns / call_ns)} of the launch time was not hidden "
+        f"behind a kernel ({duration(exposed_ns)} of {duration(call_ns)})"
     )
-    most = summary.iloc[summary["exposed_ns"].argmax()]
-    if len(summary) == 1 or not exposed_ns:
-        return f"{exposed}."
-    return f"{exposed}, most of it on rank {int(most['rank'])} ({duration(most['exposed_ns'])})."
+    least, most = duration(summary["exposed_ns"].min()), duration(summary["exposed_ns"].max())
+    return f"{exposed}." if least == most else f"{exposed}, {least} to {most} on each rank."

@@ -31,12 +31,15 @@ class KernelLaunches:
         Those whose launch is in the trace.
     calls : ndarray of int64
         Rows of the launches, ascending by start.
+    first_start_ns : ndarray of int64
+        Start of the first operation of each launch: of a graph, that may be a copy.
     """
 
     trace: Trace
     kernels: GpuWork
     launched: GpuWork
     calls: Rows
+    first_start_ns: Times
 
     @classmethod
     def of(cls, rank: Rank) -> KernelLaunches:
@@ -47,11 +50,13 @@ class KernelLaunches:
         launched = kernels.take(np.flatnonzero(kernels.launch >= 0))
         is_launch = np.zeros(len(events), dtype=bool)
         is_launch[launched.launch] = True
+        calls = np.flatnonzero(is_launch)
         return cls(
             trace=rank.trace,
             kernels=kernels,
             launched=launched,
-            calls=np.flatnonzero(is_launch),
+            calls=calls,
+            first_start_ns=_first_starts_ns(work, calls),
         )
 
     @cached_property
@@ -73,10 +78,9 @@ class KernelLaunches:
 
     @property
     def delay_ns(self) -> Times:
-        """Time from the end of the launch to the start of each launched kernel, of any sign."""
-        events, call, start_ns = self.events, self.launched.launch, self.launched.start_ns
-        call_end_ns = events.start_ns[call] + events.duration_ns[call]
-        return launch_delays_ns(start_ns, call_end_ns, self.trace.resolution_ns)
+        """Time from the end of each launch to the start of its first operation, of any sign."""
+        call_end_ns = self.events.start_ns[self.calls] + self.events.duration_ns[self.calls]
+        return launch_delays_ns(self.first_start_ns, call_end_ns, self.trace.resolution_ns)
 
     def by_process(self) -> list[Rows]:
         """Positions in `calls` of the launches of each process, ascending."""
@@ -100,3 +104,12 @@ class KernelLaunches:
         """Time (ns) of these intervals in which any kernel of the rank runs."""
         covered = self.busy.covered_until
         return int((covered(calls.ends) - covered(calls.starts)).sum())
+
+
+def _first_starts_ns(work: GpuWork, calls: Rows) -> Times:
+    """Start of the first operation that each of these calls launches."""
+    launched = np.isin(work.launch, calls)
+    first_ns = np.full(calls.size, np.iinfo(np.int64).max)
+    place = np.searchsorted(calls, work.launch[launched])
+    np.minimum.at(first_ns, place, work.start_ns[launched])
+    return first_ns

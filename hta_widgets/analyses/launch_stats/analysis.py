@@ -10,17 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.launch_stats.by_api import by_api
+from hta_widgets.analyses.launch_stats.finding import (
+    FREE_STREAM_OUTLIERS,
+    launch_stats_finding,
+)
 from hta_widgets.analyses.launch_stats.histogram import histogram
 from hta_widgets.analyses.launch_stats.launched_work import WORST_BY, LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.cutoffs import cutoff_ns
 from hta_widgets.errors import ParameterError
-from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -30,7 +32,7 @@ LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
 DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
 _BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
 _WITHOUT_LAUNCH = (
-    "no launch in the trace for {} of {} GPU operations; they are left out of the launch statistics"
+    "GPU operations without a launch in the trace are left out of the launch statistics"
 )
 
 
@@ -43,26 +45,28 @@ class LaunchStats(Result):
     ranks : DataFrame
         One row per rank: ``rank``, ``calls``, ``operations`` (launched by them), ``without_launch``
         (operations whose launch is not in the trace; not included in any other number),
-        ``started_before_return`` (operations that start before the call returns),
-        ``short_kernels`` (operations shorter than their launch call, for calls up to the cutoff),
-        ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (operations
-        that wait longer than the cutoff), ``median_launch_delay_ns`` (float ns; NaN for none).
+        ``started_before_return`` (calls whose work starts before they return), ``short_kernels``
+        (calls up to the cutoff that take longer than all operations that they launch together),
+        ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (calls whose
+        work starts later than the cutoff), ``free_stream_outliers`` (those of them whose stream had
+        finished all earlier work for longer than the cutoff: nothing in the queue explains the
+        delay), ``median_launch_delay_ns`` (of the calls; float ns; NaN for none).
     apis : DataFrame
         One row per rank and launch API, most operations first: ``rank``, ``launch_api``,
         ``calls``, ``operations``, ``mean_cpu_duration_ns`` (float ns), ``max_cpu_duration_ns``
-        (int64 ns), ``median_launch_delay_ns`` (float ns).
+        (int64 ns), ``median_launch_delay_ns`` (of the calls, float ns).
     launched : DataFrame
         What each API launches: ``rank``, ``launch_api``, ``kernel_type``, ``operations``,
         ``gpu_duration_ns`` (sum, int64 ns).
     distributions : DataFrame
-        Histograms over all the ranks: ``distribution`` (``short_kernels`` and ``runtime_outliers``
-        by call duration, ``launch_delay_outliers`` by delay), ``start_ns``, ``end_ns`` (of the bin,
-        half-open, int64 ns), ``count``.
+        Histograms of the calls of all ranks: ``distribution`` (``short_kernels`` and
+        ``runtime_outliers`` by duration, ``launch_delay_outliers`` by delay), ``start_ns``,
+        ``end_ns`` (of the bin, half-open, int64 ns), ``count``.
     worst : DataFrame
         The calls with the longest delay, or the longest ones: ``rank``, ``operator``,
         ``launch_api``, ``kernel`` (of its operation that starts first), ``operations``,
-        ``cpu_duration_ns``, ``gpu_duration_ns``, ``launch_delay_ns``, ``started_before_return``,
-        ``correlation``.
+        ``cpu_duration_ns``, ``gpu_duration_ns`` (of all its operations, summed),
+        ``launch_delay_ns``, ``started_before_return``, ``correlation``.
     runtime_cutoff_ns, launch_delay_cutoff_ns : int
         Cutoffs of the outliers.
     """
@@ -81,9 +85,10 @@ class LaunchStats(Result):
         """One row per launched operation, of each rank, in the order of the calls in the file.
 
         ``correlation``, ``cpu_duration_ns`` (of the call), ``gpu_duration_ns``,
-        ``launch_delay_ns`` (end of the call to start of the operation, 0 when it starts before),
-        ``started_before_return``, ``launch_api``, ``kernel``, ``kernel_type``, ``operator``
-        (innermost around the call, empty for none). All int64 ns.
+        ``launch_delay_ns`` (end of the call to start of its first operation, 0 when that starts
+        before; missing for the other operations of a graph), ``started_before_return`` (by the
+        operation), ``launch_api``, ``kernel``, ``kernel_type``, ``operator`` (innermost around the
+        call, empty for none). All whole ns.
         """
         return {rank: work.table() for rank, work in self.work.items()}
 
@@ -113,6 +118,9 @@ def launch_stats(
     num_worst: int = 20,
 ) -> LaunchStats:
     """Pair GPU operations with the calls that launch them.
+
+    The delay of a call is that of the operation that starts first: those after it in a graph wait
+    for each other, not for their launch.
 
     Parameters
     ----------
@@ -163,7 +171,7 @@ def launch_stats(
         runtime_cutoff_ns=runtime_ns,
         launch_delay_cutoff_ns=delay_ns,
         work={rank: each.work for rank, each in by_rank.items()},
-        finding=_launch_stats_finding(summary, runtime_ns, delay_ns),
+        finding=launch_stats_finding(summary, runtime_ns, delay_ns),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
@@ -183,9 +191,10 @@ def _launch_stats_of_rank(
     number = rank.trace.rank
     work = launched_work(rank, include_memory_events=include_memory)
     beyond = _beyond(work, cutoffs)
-    apis, launched = rank.remember(_by_api, include_memory=include_memory)
+    summary = _summary(number, work, beyond, cutoffs[LAUNCH_DELAY_OUTLIERS])
+    apis, launched = rank.remember(by_api, include_memory=include_memory)
     worst = rank.remember(_worst_of_rank, worst_by, num_worst, include_memory=include_memory)
-    return _RankLaunchStats(work, beyond, _summary(number, work, beyond), apis, launched, worst)
+    return _RankLaunchStats(work, beyond, summary, apis, launched, worst)
 
 
 def _check(worst_by: str, num_worst: int) -> None:
@@ -199,10 +208,10 @@ def _check(worst_by: str, num_worst: int) -> None:
 
 def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
     """Times of each distribution, shortest first."""
-    short, calls, delays = work.short_kernel_calls_ns, work.call_durations_ns, work.delays_ns
+    short, calls, delays = work.calls_longer_than_work_ns, work.call_durations_ns, work.delays_ns
 
     def place(times: Times, distribution: str) -> int:
-        return int(np.searchsorted(times, cutoffs[distribution], side="right"))
+        return _up_to(times, cutoffs[distribution])
 
     return {
         SHORT_KERNELS: short[: place(short, SHORT_KERNELS)],
@@ -211,14 +220,21 @@ def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
     }
 
 
-def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> _Summary:
+def _up_to(times: Times, cutoff_ns: int) -> int:
+    """Number of ascending times that are not longer than a cutoff."""
+    return int(np.searchsorted(times, cutoff_ns, side="right"))
+
+
+def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times], delay_ns: int) -> _Summary:
+    free_ns = work.delays_on_free_streams_ns
     return {
         "rank": rank,
-        "calls": work.calls.rows.size,
+        "calls": work.calls.first.size,
         "operations": work.call.size,
         "without_launch": work.without_launch,
-        "started_before_return": work.number_started_before_return,
+        "started_before_return": work.started_before_return,
         **{distribution: times.size for distribution, times in beyond.items()},
+        FREE_STREAM_OUTLIERS: free_ns.size - _up_to(free_ns, delay_ns),
         "median_launch_delay_ns": _median_of_sorted(work.delays_ns),
     }
 
@@ -226,42 +242,6 @@ def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times]) -> _Sum
 def _median_of_sorted(times: Times) -> float:
     middle = times[(times.size - 1) // 2 : times.size // 2 + 1]
     return float(middle.mean()) if times.size else float("nan")
-
-
-def _by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables `apis` and `launched` of one rank."""
-    rank, work = of_rank.trace.rank, launched_work(of_rank, include_memory_events=include_memory)
-    texts, names, calls = work.events.name.values, work.call_names, work.calls
-    by_type = grouped(names, work.kernel_type)
-    apis_of_types = names[by_type.first]
-    launched = {
-        "launch_api": apis_of_types,
-        "kernel_type": [KernelType(code).name for code in work.kernel_type[by_type.first].tolist()],
-        "operations": by_type.sizes,
-        "gpu_duration_ns": by_type.reduce(np.add, work.gpu_duration_ns),
-    }
-    first_type = np.flatnonzero(np.diff(apis_of_types, prepend=-1))
-    delays_ns = np.split(work.launch_delay_ns[by_type.order], by_type.edges[first_type[1:]])
-    by_api = grouped(names[calls.first])
-    call_ns = work.cpu_duration_ns[calls.first]
-    apis = {
-        "launch_api": apis_of_types[first_type],
-        "calls": by_api.sizes,
-        "operations": reduce_runs(np.add, by_type.sizes, first_type),
-        "mean_cpu_duration_ns": by_api.reduce(np.add, call_ns) / by_api.sizes,
-        "max_cpu_duration_ns": by_api.reduce(np.maximum, call_ns),
-        "median_launch_delay_ns": [float(np.median(each)) for each in delays_ns if each.size],
-    }
-    return _named(rank, texts, apis), _named(rank, texts, launched)
-
-
-def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Table of APIs by name, with the rank in front, most operations first."""
-    apis = [names[code] for code in columns["launch_api"].tolist()]
-    ranks = np.full(len(apis), rank, dtype=np.int64)
-    table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
-    order = ["operations", "launch_api"]
-    return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
 
 
 def _distributions(
@@ -295,33 +275,16 @@ def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.D
 def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> pd.DataFrame:
     work = launched_work(rank, include_memory_events=include_memory)
     calls = work.worst_calls(worst_by, number)
-    table = work.table(work.calls.first[calls])
+    table = work.table_of_calls(calls)
     texts = ["operator", "launch_api", "kernel"]
     table[texts] = table[texts].astype(str)
     table.insert(0, "rank", rank.trace.rank)
-    table["operations"] = work.calls.operations[calls]
     times = ["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]
     return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
 
 
 def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
     notices = {
-        each["rank"]: [Notice(_WITHOUT_LAUNCH, (without, without + each["operations"]))]
-        for each in summary
-        if (without := each["without_launch"])
+        each["rank"]: [Notice(_WITHOUT_LAUNCH)] for each in summary if each["without_launch"]
     }
     return merge_notices(notices, name_ranks=len(job.ranks) > 1)
-
-
-def _launch_stats_finding(summary: Sequence[_Summary], runtime_ns: int, delay_ns: int) -> str:
-    summed = ("operations", "calls", *DISTRIBUTIONS)
-    operations, calls, short, long, late = (sum(each[name] for each in summary) for name in summed)
-    if not operations:
-        return "No launches of GPU work were recorded on the selected ranks."
-    where = f"rank {summary[0]['rank']}" if len(summary) == 1 else f"{len(summary)} ranks"
-    return (
-        f"On {where}, {counted(calls, 'call')} launched {counted(operations, 'operation')}: "
-        f"{short:,} ({percent(100 * short / operations)}) shorter than the launch call, "
-        f"{late:,} ({percent(100 * late / operations)}) with a launch delay above "
-        f"{duration(delay_ns)}. {counted(long, 'call')} took longer than {duration(runtime_ns)}."
-    )

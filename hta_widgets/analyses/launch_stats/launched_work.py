@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Codes, Events, Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.links import launch_delays_ns
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_OPERATOR = ""
 LAUNCH_DELAY, CPU_DURATION = WORST_BY = ("launch_delay", "cpu_duration")
-_COLUMNS = (
+_OPERATIONS = (
     "operation",
     "call",
     "kernel_type",
@@ -26,25 +29,47 @@ _COLUMNS = (
     "gpu_duration_ns",
     "signed_delay_ns",
 )
+_CALLS = ("first", "operations", "first_delay_ns", "on_free_stream_ns")
 
 
-@dataclass(frozen=True, eq=False)
-class Calls:
+class Calls(NamedTuple):
     """Launch calls of one rank, in the order of the file.
 
     Attributes
     ----------
-    rows : ndarray of int64
-        Row of each call in the events table.
     first : ndarray of int64
         Position (in `LaunchedWork`) of the operation that starts first.
     operations : ndarray of int64
         Operations that the call launches; several for a graph.
+    first_delay_ns : ndarray of int64
+        From the end of the call to the start of its first operation, whatever that is; negative if
+        it starts before.
+    on_free_stream_ns : ndarray of int64
+        How long the stream of that operation had been free when it started, counted from the end
+        of the call at the earliest; 0 if it started before.
     """
 
-    rows: NDArray[np.int64]
     first: NDArray[np.int64]
     operations: NDArray[np.int64]
+    first_delay_ns: Times
+    on_free_stream_ns: Times
+
+    @property
+    def delay_ns(self) -> Times:
+        """Launch delay of each call: `first_delay_ns`, 0 where work starts before the return."""
+        return np.maximum(self.first_delay_ns, 0)
+
+    def keeping(self, kept: NDArray[np.bool_]) -> Calls:
+        """Calls that launch any of the operations kept, given a mask of the operations."""
+        operations = reduce_runs(np.add, kept.astype(np.int64), self.first)
+        launching = operations > 0
+        operations = operations[launching]
+        return Calls(
+            first=np.cumsum(operations) - operations,
+            operations=operations,
+            first_delay_ns=self.first_delay_ns[launching],
+            on_free_stream_ns=self.on_free_stream_ns[launching],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +87,10 @@ class LaunchedWork:
     cpu_duration_ns, gpu_duration_ns : ndarray of int64
         Durations of the call and of the operation.
     signed_delay_ns : ndarray of int64
-        From the end of the call to the start of the operation.
+        From the end of the call to the start of the operation. Within a graph, it includes the
+        operations before it.
+    calls : Calls
+        The calls, each once.
     without_launch : int
         Operations left out because their launch is not in the trace.
     """
@@ -75,60 +103,63 @@ class LaunchedWork:
     cpu_duration_ns: Times
     gpu_duration_ns: Times
     signed_delay_ns: Times
+    calls: Calls
     without_launch: int
 
     def without_memory_events(self, operations: int) -> LaunchedWork:
         """Leave out copies and memsets, given the number of other operations in the trace."""
-        kept = np.flatnonzero(self.kernel_type != KernelType.MEMORY)
-        columns = {name: getattr(self, name)[kept] for name in _COLUMNS}
-        return replace(self, without_launch=operations - kept.size, **columns)
+        kept = self.kernel_type != KernelType.MEMORY
+        columns = {name: getattr(self, name)[kept] for name in _OPERATIONS}
+        return replace(
+            self,
+            without_launch=operations - columns["call"].size,
+            calls=self.calls.keeping(kept),
+            **columns,
+        )
 
     @property
     def correlation(self) -> NDArray[np.int64]:
         """Correlation id of each operation."""
         return self.events.correlation[self.operation]
 
-    @cached_property
-    def launch_delay_ns(self) -> Times:
-        """Delay of each operation, 0 when it starts before its call returns."""
-        return np.maximum(self.signed_delay_ns, 0)
+    @property
+    def started_before_return(self) -> int:
+        """Number of calls whose first operation starts before they return."""
+        return int((self.calls.first_delay_ns < 0).sum())
 
-    @cached_property
-    def started_before_return(self) -> NDArray[np.bool_]:
-        """Mask of the operations that start before their launch call returns."""
-        return np.asarray(self.signed_delay_ns < 0)
-
-    @cached_property
-    def number_started_before_return(self) -> int:
-        """Number of operations that start before their call returns."""
-        return int(self.started_before_return.sum())
-
-    @cached_property
-    def calls(self) -> Calls:
-        """The calls, each once."""
-        first = np.flatnonzero(np.diff(self.call, prepend=-1))
-        operations = np.diff(first, append=self.call.size)
-        return Calls(rows=self.call[first], first=first, operations=operations)
+    @property
+    def each_call_ns(self) -> Times:
+        """Duration of each call."""
+        return self.cpu_duration_ns[self.calls.first]
 
     @cached_property
     def call_durations_ns(self) -> Times:
         """Durations of the calls, shortest first."""
-        return np.sort(self.cpu_duration_ns[self.calls.first])
+        return np.sort(self.each_call_ns)
 
     @cached_property
     def delays_ns(self) -> Times:
-        """Launch delays of the operations, shortest first."""
-        return np.sort(self.launch_delay_ns)
+        """Launch delays of the calls, shortest first; 0 where work starts before they return."""
+        return np.sort(self.calls.delay_ns)
 
     @cached_property
-    def short_kernel_calls_ns(self) -> Times:
-        """Call durations of the operations shorter than their call, shortest first."""
-        return np.sort(self.cpu_duration_ns[self.gpu_duration_ns < self.cpu_duration_ns])
+    def delays_on_free_streams_ns(self) -> Times:
+        """Parts of the delays in which the stream had nothing else to do, shortest first."""
+        return np.sort(self.calls.on_free_stream_ns)
+
+    @cached_property
+    def calls_longer_than_work_ns(self) -> Times:
+        """Durations of the calls that take longer than all that they launch, shortest first."""
+        return np.sort(self.each_call_ns[self.each_work_ns < self.each_call_ns])
+
+    @cached_property
+    def each_work_ns(self) -> Times:
+        """Total duration of the operations of each call."""
+        return reduce_runs(np.add, self.gpu_duration_ns, self.calls.first)
 
     def worst_calls(self, worst_by: str, number: int) -> NDArray[np.int64]:
         """Positions of the calls with the longest delay or duration, longest first."""
-        of_operations = self.cpu_duration_ns if worst_by == CPU_DURATION else self.launch_delay_ns
-        times = of_operations[self.calls.first]
+        times = self.each_call_ns if worst_by == CPU_DURATION else self.calls.delay_ns
         worst = np.arange(times.size)
         if 0 < number < times.size:
             worst = np.flatnonzero(times >= np.partition(times, -number)[-number])
@@ -139,9 +170,32 @@ class LaunchedWork:
         """Name code of the call of each operation."""
         return self.events.name.codes[self.call]
 
-    def table(self, positions: NDArray[np.int64] | None = None) -> pd.DataFrame:
-        """Describe some of the operations, or all: see `LaunchStats.launches`."""
-        chosen = np.arange(self.call.size) if positions is None else positions
+    def table(self) -> pd.DataFrame:
+        """Describe all operations: see `LaunchStats.launches`."""
+        is_first = np.zeros(self.call.size, dtype=bool)
+        is_first[self.calls.first] = True
+        delay_ns = np.zeros(self.call.size, dtype=np.int64)
+        delay_ns[self.calls.first] = self.calls.delay_ns
+        table = self._described(np.arange(self.call.size))
+        measured_ns = pd.arrays.IntegerArray(delay_ns, ~is_first)
+        table.insert(3, "launch_delay_ns", pd.Series(measured_ns))
+        table.insert(4, "started_before_return", self.signed_delay_ns < 0)
+        return table
+
+    def table_of_calls(self, calls: NDArray[np.int64]) -> pd.DataFrame:
+        """Describe some calls, given their positions, by the operation that starts first.
+
+        The columns of `table`, with the sum of all operations in ``gpu_duration_ns``, and
+        ``operations``.
+        """
+        table = self._described(self.calls.first[calls])
+        table["gpu_duration_ns"] = self.each_work_ns[calls]
+        table["launch_delay_ns"] = self.calls.delay_ns[calls]
+        table["started_before_return"] = self.calls.first_delay_ns[calls] < 0
+        table["operations"] = self.calls.operations[calls]
+        return table
+
+    def _described(self, chosen: NDArray[np.int64]) -> pd.DataFrame:
         events = self.events
         types = pd.Index([each.name for each in KernelType], dtype=object)
         texts = pd.Index(events.name.values, dtype=object)
@@ -150,8 +204,6 @@ class LaunchedWork:
                 "correlation": self.correlation[chosen],
                 "cpu_duration_ns": self.cpu_duration_ns[chosen],
                 "gpu_duration_ns": self.gpu_duration_ns[chosen],
-                "launch_delay_ns": self.launch_delay_ns[chosen],
-                "started_before_return": self.started_before_return[chosen],
                 "launch_api": pd.Categorical.from_codes(self.call_names[chosen], texts),
                 "kernel": pd.Categorical.from_codes(
                     events.name.codes[self.operation[chosen]], texts
@@ -188,25 +240,41 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
     return LaunchedWork(
         events=rank.trace.events,
         parents=rank.parents,
+        calls=Calls(*(columns[name] for name in _CALLS)),
         without_launch=len(rank.gpu_work) - columns["call"].size,
-        **columns,
+        **{name: columns[name] for name in _OPERATIONS},
     )
 
 
 def _paired(rank: Rank) -> Columns:
+    """Columns of `LaunchedWork` and of its `Calls`."""
     work = rank.gpu_work
     order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
     if work.launch.min(initial=0) < 0:
         order = order[work.launch[order] >= 0]
     events, call = rank.trace.events, work.launch[order]
     cpu_duration_ns = events.duration_ns[call]
+    call_end_ns = events.start_ns[call] + cpu_duration_ns
+    delay_ns = launch_delays_ns(work.start_ns[order], call_end_ns, rank.trace.resolution_ns)
+    first = np.flatnonzero(np.diff(call, prepend=-1))
+    free_ns = work.start_ns[order[first]] - _stream_free_ns(work)[order[first]]
     return {
         "operation": work.rows[order],
         "call": call,
         "kernel_type": work.type[order],
         "cpu_duration_ns": cpu_duration_ns,
         "gpu_duration_ns": work.duration_ns[order],
-        "signed_delay_ns": launch_delays_ns(
-            work.start_ns[order], events.start_ns[call] + cpu_duration_ns, rank.trace.resolution_ns
-        ),
+        "signed_delay_ns": delay_ns,
+        "first": first,
+        "operations": np.diff(first, append=call.size),
+        "first_delay_ns": delay_ns[first],
+        "on_free_stream_ns": np.maximum(np.minimum(free_ns, delay_ns[first]), 0),
     }
+
+
+def _stream_free_ns(work: GpuWork) -> Times:
+    """End of everything that started earlier on the stream of each piece of work."""
+    free_ns = np.full(len(work), np.iinfo(np.int64).min // 2)
+    for positions in work.streams.parts:
+        free_ns[positions[1:]] = np.maximum.accumulate(work.end_ns[positions])[:-1]
+    return free_ns

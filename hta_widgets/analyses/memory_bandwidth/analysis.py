@@ -179,11 +179,23 @@ def _bandwidth_finding(transfers: pd.DataFrame) -> str:
     operations = counted(int(transfers["operations"].sum()), "copy or memset", "copies and memsets")
     if not moved:
         return f"The trace has {operations} but no transfer sizes."
-    by_name = transfers.groupby("name")[["bytes", "busy_ns"]].sum().sort_values("bytes")
-    most, size, busy_ns = by_name.index[-1], by_name["bytes"].iloc[-1], by_name["busy_ns"].iloc[-1]
-    highest = transfers.loc[transfers["name"] == most, "max_gb_per_s"].max()
-    return (
-        f"{operations} moved {data_size(moved)}, {percent(100 * size / moved)} of it as {most}, "
-        f"which was active for {duration(busy_ns)} at {number(size / busy_ns)} GB/s on average and "
-        f"{number(highest)} GB/s at most."
-    )
+    by_name = transfers.groupby("name")[["busy_ns", "bytes"]].sum()
+    by_name = by_name.sort_values(["busy_ns", "bytes"])
+    longest, (busy_ns, size) = by_name.index[-1], by_name.iloc[-1]
+    of_kind = transfers[transfers["name"] == longest]
+    took = f"{operations} moved {data_size(moved)}. {longest} took the most time"
+    if len(by_name) == 1:
+        took = f"{operations} ({longest}) moved {data_size(moved)} in {duration(busy_ns)}"
+        return f"{took}: {_speeds(of_kind)}."
+    if not size:
+        return f"{took} ({duration(busy_ns)}); its sizes are not recorded."
+    share = f"for {percent(100 * size / moved)} of the data"
+    return f"{took} ({duration(busy_ns)}), {share}: {_speeds(of_kind)}."
+
+
+def _speeds(of_kind: pd.DataFrame) -> str:
+    """Mean bandwidth over time of one kind of transfer on all ranks, and its maximum."""
+    known = of_kind[of_kind[f"mean_over_time{UNIT}"].notna()]
+    mean = np.average(known[f"mean_over_time{UNIT}"], weights=known["busy_ns"])
+    highest = of_kind[f"max{UNIT}"].max()
+    return f"{number(float(mean))} GB/s on average, {number(highest)} GB/s at most"

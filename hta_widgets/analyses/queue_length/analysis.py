@@ -10,7 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.queue_length.changes import aligned_changes, queue_changes_table
+from hta_widgets.analyses.queue_length.changes import (
+    aligned_changes,
+    queue_changes_table,
+)
+from hta_widgets.analyses.queue_length.full import full_queue
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.rows import table_of
 from hta_widgets.analyses.shared.step_statistics import (
@@ -26,13 +30,7 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
-FULL_LENGTH = 1022
-"""Waiting launches at which a queue counts as full. CUDA accepts 1,024 per stream; the running one
-and one more do not wait, so traces in which launches block stay at exactly 1,022."""
-
-_WITHOUT_LAUNCH = (
-    "no launch in the trace for {} of {} GPU operations; they are left out of the queue lengths"
-)
+_WITHOUT_LAUNCH = "GPU operations without a launch in the trace are left out of the queue lengths"
 _BEFORE_LAUNCH = (
     "according to the clocks, {} of {} GPU operations started before their launch; they leave the "
     "queue at their launch"
@@ -42,6 +40,7 @@ _STREAMS = {
     **dict.fromkeys(("rank", "device", "stream", "operations"), np.int64),
     **{name: np.int64 if name in _WHOLE else np.float64 for name in (*PER_CHANGE, *OVER_TIME)},
     **dict.fromkeys(("observed_ns", "empty_ns", "full_ns"), np.int64),
+    **dict.fromkeys(("full_launches", "blocked_calls", "blocked_ns"), np.int64),
 }
 """Columns of `QueueLength.streams` and their types."""
 
@@ -62,8 +61,10 @@ class QueueLength(Result):
         One row per ``rank``, ``device`` and ``stream``: ``operations`` counted; ``count``,
         ``mean``, ``std``, ``min``, ``q25``, ``median``, ``q75``, ``max`` over the changes, as in
         HTA; ``mean_over_time`` etc., weighted by how long each length holds; ``observed_ns`` (first
-        to last change), and of it ``empty_ns`` (length 0) and ``full_ns`` (at least `FULL_LENGTH`
-        launches).
+        to last change), and of it ``empty_ns`` (length 0) and ``full_ns`` (at least
+        ``full_launches`` launches, the fewest in front of a call that is held up; 0 if none is: see
+        `full_queue`); ``blocked_calls`` (launch calls that are), ``blocked_ns`` (how much longer
+        they take than the median call of their name, in total).
     """
 
     changes: Mapping[int, pd.DataFrame]
@@ -134,17 +135,17 @@ def _stream_rows(rank: Rank) -> list[dict[str, float]]:
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
     return [
-        _stream_row(rank.trace.rank, {name: column[first:last] for name, column in changes.items()})
+        _stream_row(rank, {name: column[first:last] for name, column in changes.items()})
         for first, last in pairwise(edges)
         if last
     ]
 
 
-def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
+def _stream_row(rank: Rank, changes: Columns) -> dict[str, float]:
     lengths, launches = changes["queue_length"], changes["launches"]
-    held_ns = np.diff(changes["time_ns"])
+    held_ns, full = np.diff(changes["time_ns"]), full_queue(rank, changes)
     return {
-        "rank": rank,
+        "rank": rank.trace.rank,
         "device": int(changes["device"][0]),
         "stream": int(changes["stream"][0]),
         "operations": lengths.size // 2,
@@ -152,7 +153,10 @@ def _stream_row(rank: int, changes: Columns) -> dict[str, float]:
         **statistics_over_time(lengths[:-1], held_ns),
         "observed_ns": held_ns.sum(),
         "empty_ns": held_ns[lengths[:-1] == 0].sum(),
-        "full_ns": held_ns[launches[:-1] >= FULL_LENGTH].sum(),
+        "full_ns": held_ns[launches[:-1] >= full.launches].sum() if full.launches else 0,
+        "full_launches": full.launches,
+        "blocked_calls": full.blocked_calls,
+        "blocked_ns": full.blocked_ns,
     }
 
 
@@ -162,8 +166,8 @@ def _queue_notices(rank: Rank) -> tuple[Notice, ...]:
 
 def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
     work, launched_ns = rank.gpu_work, rank.launched_ns
-    if without := int((launched_ns == NEVER).sum()):
-        yield Notice(_WITHOUT_LAUNCH, (without, len(work)))
+    if (launched_ns == NEVER).any():
+        yield Notice(_WITHOUT_LAUNCH)
     if early := int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum()):
         yield Notice(_BEFORE_LAUNCH, (early, len(work)))
 
@@ -185,5 +189,7 @@ def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     full_ns = longest["full_ns"]
     if not full_ns:
         return f"{text} and never full."
-    full = f"{percent(100 * full_ns / observed_ns)} ({duration(full_ns)})"
-    return f"{text} and full, which blocks launches, for {full}."
+    full = f"full {percent(100 * full_ns / observed_ns)} ({duration(full_ns)})"
+    calls = counted(longest["blocked_calls"], "launch call")
+    longer = duration(longest["blocked_ns"])
+    return f"{text} and {full}: {calls} had to wait, {longer} in all."

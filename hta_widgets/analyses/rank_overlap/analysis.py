@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.rank_overlap.finding import finding_on
 from hta_widgets.analyses.rank_overlap.lanes import (
     LEVELS,
@@ -30,6 +31,7 @@ from hta_widgets.analyses.rank_overlap.outliers import (
 )
 from hta_widgets.analyses.rank_overlap.timeline import slice_edges
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import checked_window
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
@@ -43,7 +45,9 @@ class RankOverlap(Result):
     """What each lane (a rank, a device or a stream) does, in total and over time.
 
     Time is `compute` (only computation kernels run), `communicate` (only communication kernels),
-    `overlap` (both) or `empty` (neither: idle, copies, memsets). The four add up to the span.
+    `overlap` (both), `graph` (a CUDA graph that was recorded as a whole, without both besides: what
+    it does is not known) or `empty` (none of these: idle, copies, memsets). The five add up to the
+    span.
 
     Attributes
     ----------
@@ -52,18 +56,20 @@ class RankOverlap(Result):
     lanes : DataFrame
         One row per lane, ascending: ``rank``, ``device``, ``stream`` (-1 where they are combined,
         or where a rank has no kernels), ``label`` (file of the rank), ``node`` (number in the
-        label, -1 for none), ``kernels`` (number counted); ``start_ns``, ``end_ns`` (ns since the
-        job's origin: the lane's first kernel start and last kernel end, or those of all lanes with
-        `common_window`), ``span_ns`` (the time between), ``compute_ns``, ``communicate_ns``,
-        ``overlap_ns``, ``empty_ns``, all int64; ``compute_percent``, ``communicate_percent``,
-        ``overlap_percent``, ``empty_percent`` (of the span; NaN without one).
+        label, -1 for none), ``kernels`` (number of kernels and whole graphs); ``start_ns``,
+        ``end_ns`` (ns since the first event of all ranks, on aligned clocks: the lane's first
+        kernel start and last kernel end, or those of all lanes with `common_window`), ``span_ns``
+        (the time between), ``compute_ns``, ``communicate_ns``, ``overlap_ns``, ``graph_ns``,
+        ``empty_ns``, all int64; ``compute_percent``, ``communicate_percent``, ``overlap_percent``,
+        ``graph_percent``, ``empty_percent`` (of the span; NaN without one).
     slices : DataFrame
         One row per lane and slice, in this order: ``rank``, ``device``, ``stream``, ``slice`` (from
-        0), ``start_ns``, ``end_ns`` (ns since the job's origin), ``compute_ns``,
-        ``communicate_ns``, ``overlap_ns``, ``empty_ns``, and ``outside_ns`` (before the lane's
-        start or after its end). The five add up to the slice.
+        0), ``start_ns``, ``end_ns`` (as in `lanes`), ``compute_ns``, ``communicate_ns``,
+        ``overlap_ns``, ``graph_ns``, ``empty_ns``, and ``outside_ns`` (before the lane's start or
+        after its end). The six add up to the slice.
     outliers : DataFrame
-        One row per compared column and lane: ``column`` (``compute_ns`` to ``empty_percent``),
+        One row per compared column and lane: ``column`` (``compute_ns`` to ``empty_percent``;
+        ``graph_ns`` and ``graph_percent`` only where there are such graphs),
         ``rank``, ``device``, ``stream``, ``label``, ``node``; ``value``, ``median``, ``mean`` (in
         ns or percent), ``direction`` (``higher`` or ``lower`` than the median, or empty),
         ``compared`` (number of lanes compared; streams only with those of the same number),
@@ -94,11 +100,11 @@ def rank_overlap(
     by: str = RANK,
     slices: int = 30,
     common_window: bool = False,
+    window_ns: Sequence[int] | None = None,
 ) -> RankOverlap:
     """Measure computation, communication, both and neither on each rank, in total and over time.
 
-    Only kernels count, by kernel type. A CUDA graph that was recorded as a whole counts as
-    computation.
+    Only kernels count, by kernel type, and CUDA graphs that were recorded as a whole.
 
     Parameters
     ----------
@@ -112,6 +118,9 @@ def rank_overlap(
     common_window : bool
         Give all lanes the span from the first to the last kernel of any: a lane that starts late or
         ends early is empty then.
+    window_ns : pair of int, optional
+        Cut only the time between these two into slices, in ns since the first event of all ranks;
+        all of it if no kernel runs between them. The other tables count all of the time.
 
     Returns
     -------
@@ -122,7 +131,7 @@ def rank_overlap(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If `by` is none of the three, or `slices` is less than 1.
+        If `by` is none of the three, `slices` is less than 1 or the window has no length.
     """
     _check(by, slices)
     chosen = tuple(sorted(job.select_ranks(ranks)))
@@ -130,19 +139,25 @@ def rank_overlap(
         compared = job.remember(_compare, chosen, by, common_window=common_window)
     else:
         compared = _compare(job, chosen, by, common_window=common_window)
-    window_ns = compared.source.window
-    spent = lane_slices(job, chosen, by, compared.source, slices)
+    edges = slice_edges(*_part_of(compared.source.window, checked_window(window_ns)), slices)
+    spent = lane_slices(job, chosen, by, compared.source, edges)
     return RankOverlap(
         by=by,
         lanes=compared.lanes,
-        slices=_slices_table(
-            compared.lanes, spent, slice_edges(*window_ns, slices), common_window=common_window
-        ),
+        slices=_slices_table(compared.lanes, spent, edges, common_window=common_window),
         outliers=compared.outliers,
         nodes=compared.nodes,
         finding=compared.finding,
         notices=compared.notices,
     )
+
+
+def _part_of(whole: tuple[int, int], window: tuple[int, int] | None) -> tuple[int, int]:
+    """The part of a stretch of time inside a window; all of it if there is none."""
+    if window is None:
+        return whole
+    start, end = max(whole[0], window[0]), min(whole[1], window[1])
+    return (start, end) if start < end else whole
 
 
 class _Compared(NamedTuple):
@@ -233,15 +248,17 @@ def _rank_overlap_notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str)
     for lane in source.lanes:
         by_rank.setdefault(lane.rank, []).extend(_lane_notices(lane, by))
     about_ranks = merge_notices(by_rank, name_ranks=len(job.ranks) > 1)
-    return [*about_ranks, *_clock_notice(source), *_count_notice(lanes, by)]
+    return [
+        *about_ranks,
+        *alignment_notices(job, source.extents),
+        *_clock_notice(source),
+        *_count_notice(lanes, by),
+    ]
 
 
 def _lane_notices(lane: Lane, by: str) -> Iterator[Notice]:
     if not lane.kernels:
         yield Notice("no computation or communication kernels")
-    if lane.graphs:
-        words = "CUDA graphs that were recorded as a whole ({}) count as computation"
-        yield Notice(words, (lane.graphs,))
     if by == RANK and lane.devices > 1:
         yield Notice(f"{lane.devices} GPUs are combined into one lane (by='device' separates them)")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -11,7 +10,7 @@ from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, FEWEST_FOR_M
 from hta_widgets.analyses.rank_overlap.outliers import SHARES
 from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration, number, percent
+from hta_widgets.quantities import duration, percent
 
 NOUNS = {"rank": "rank", "device": "GPU", "stream": "stream"}
 LANE_KEYS = ["rank", "device", "stream"]
@@ -19,12 +18,14 @@ _NAMED = 12
 _ELSEWHERE = 3
 _WORDS = {
     "compute": "computation without communication",
-    "communicate": "exposed communication",
-    "overlap": "overlap",
-    "empty": "time without computation or communication",
+    "communicate": "communication that is not hidden",
+    "overlap": "hidden communication",
+    "graph": "time in CUDA graphs of unknown content",
+    "empty": "time without a kernel",
 }
-_TWO = "two {}s are too few to detect an outlier"
+_TWO = "two {}s are too few to compare with their median"
 _COMMUNICATION = ["communicate_percent", "overlap_percent"]
+_LESS = ", and it communicates less than the others"
 _MATTERS_PERCENT = 1
 _DIGITS = 9
 """The first of scores that differ only by rounding is named."""
@@ -52,7 +53,7 @@ def lane_names(lanes: pd.DataFrame) -> list[str]:
 
 
 def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame, by: str) -> str:
-    """Summarise the strongest outlier among nodes or lanes, or that there is none.
+    """Say which node or lane is furthest from the median, or that none is far from it.
 
     Parameters
     ----------
@@ -72,18 +73,24 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
     flagged = outliers[outliers["column"].isin(SHARES) & (outliers["verdict"] != "")]
     if len(flagged):
         return _lane_finding(lanes, flagged, NOUNS[by])
-    middle = [percent(measured[share].median()) for share in SHARES]
+    compute, communicate, both, graph, neither = (measured[share].median() for share in SHARES)
+    graphs = f"CUDA graphs of unknown content {percent(graph)}, " if _has_graphs(measured) else ""
     return (
-        f"No outlier among {len(measured)} {NOUNS[by]}s. Medians: only computing {middle[0]}, only "
-        f"communicating {middle[1]}, both {middle[2]} and neither {middle[3]} of the time."
+        f"None of {len(measured)} {NOUNS[by]}s is far from the median: only computing "
+        f"{percent(compute)}, only communicating {percent(communicate)}, {graphs}both "
+        f"{percent(both)} and no kernel {percent(neither)} of the time."
     )
+
+
+def _has_graphs(lanes: pd.DataFrame) -> bool:
+    return bool(lanes["graph_ns"].any())
 
 
 def _too_few(measured: pd.DataFrame, noun: str) -> str:
     if len(measured) >= FEWEST:
         return (
             f"{len(measured)} {noun}s, but fewer than {FEWEST} with the same number: too few to "
-            "detect an outlier."
+            "compare with their median."
         )
     rows = zip(lane_names(measured), measured.iterrows(), strict=True)
     said = "; rank ".join(f"{name} {_doing(row)}" for name, (_, row) in rows)
@@ -91,15 +98,16 @@ def _too_few(measured: pd.DataFrame, noun: str) -> str:
 
 
 def _doing(lane: _Row) -> str:
-    compute, communicate, both, neither = (percent(lane[share]) for share in SHARES)
+    compute, communicate, both, graph, neither = (percent(lane[share]) for share in SHARES)
+    graphs = f"{graph} in CUDA graphs of unknown content, " if lane["graph_ns"] else ""
     return (
         f"spends {compute} of {duration(lane['span_ns'])} only computing, {communicate} only "
-        f"communicating, {both} on both and {neither} on neither"
+        f"communicating, {graphs}{both} on both and {neither} without a kernel"
     )
 
 
 def _elsewhere(outliers: pd.DataFrame, slow: pd.DataFrame) -> str:
-    """Name the outliers on other nodes, the strongest first."""
+    """Name the ranks far from the median on other nodes, the furthest first."""
     out = outliers[outliers["column"].isin(SHARES) & (outliers["verdict"] == OUTLIER)]
     out = out[~out["node"].isin(slow["node"])]
     if out.empty:
@@ -107,9 +115,10 @@ def _elsewhere(outliers: pd.DataFrame, slow: pd.DataFrame) -> str:
     furthest = out.iloc[out["modified_z"].abs().round(_DIGITS).argsort()[::-1]]
     ranks = list(dict.fromkeys(furthest["rank"].tolist()))
     named = ", ".join(str(rank) for rank in ranks[:_ELSEWHERE])
-    noun = "outlier on another node: rank" if len(ranks) == 1 else "outliers on other nodes: ranks"
+    nodes = "another node" if len(set(out["node"])) == 1 else "other nodes"
+    noun = "rank" if len(ranks) == 1 else "ranks"
     more = f" and {len(ranks) - _ELSEWHERE} more" if len(ranks) > _ELSEWHERE else ""
-    return f"; {noun} {named}{more}"
+    return f"; also far from the median on {nodes}: {noun} {named}{more}"
 
 
 def _node_finding(
@@ -118,11 +127,10 @@ def _node_finding(
     most = slow.iloc[slow["score"].abs().round(_DIGITS).argmax()]
     of_node = lanes[lanes["node"] == most["node"]]
     ranks = number_ranges(of_node["rank"])
-    waits = _communicates_less(of_node, lanes, slow[slow["node"] == most["node"]])
+    less = _communicates_less(of_node, lanes, slow[slow["node"] == most["node"]])
     return (
-        f"Node {most['node']} (ranks {ranks}) is an outlier among {nodes['node'].nunique()} nodes: "
-        f"{_deviation(most)} ({_score(most['score'], 'score')})"
-        f"{'; the other nodes wait for it' if waits else ''}{elsewhere}."
+        f"Node {most['node']} (ranks {ranks}) differs most among {nodes['node'].nunique()} nodes: "
+        f"{_deviation(most)}{_LESS if less else ''}{elsewhere}."
     )
 
 
@@ -131,26 +139,19 @@ def _lane_finding(lanes: pd.DataFrame, flagged: pd.DataFrame, noun: str) -> str:
     rows = certain if len(certain) else flagged
     robust = rows["compared"] >= FEWEST_FOR_MODIFIED
     score = rows["modified_z"].where(robust, rows["leave_one_out_t"])
-    place = int(score.abs().round(_DIGITS).argmax())
-    most = rows.iloc[place]
-    waits = _communicates_less(_same_lane(lanes, most), lanes, _same_lane(flagged, most))
-    rule = "modified z" if robust.iloc[place] else "leave-one-out t"
-    return (
-        f"{_who(rows, most, lanes, noun)}: {_deviation(most)} ({_score(score.iloc[place], rule)})"
-        f"{'; the others wait for it' if waits else ''}."
-    )
+    most = rows.iloc[int(score.abs().round(_DIGITS).argmax())]
+    less = _communicates_less(_same_lane(lanes, most), lanes, _same_lane(flagged, most))
+    return f"{_who(rows, most, lanes, noun)}: {_deviation(most)}{_LESS if less else ''}."
 
 
 def _who(rows: pd.DataFrame, most: _Row, lanes: pd.DataFrame, noun: str) -> str:
     index = lanes.set_index(LANE_KEYS).index.get_loc(tuple(most[LANE_KEYS]))
     name = f"rank {lane_names(lanes)[index]}"
     out = rows[LANE_KEYS].drop_duplicates()
-    possible = "" if most["verdict"] == OUTLIER else "possible "
     if len(out) == 1:
-        article = "a possible" if possible else "an"
-        return f"R{name[1:]} is {article} outlier among {most['compared']} {noun}s"
+        return f"R{name[1:]} differs most among {most['compared']} {noun}s"
     named = f" ({number_ranges(out['rank'])})" if noun == "rank" and len(out) <= _NAMED else ""
-    return f"{len(out)} of {len(lanes)} {noun}s are {possible}outliers{named}, {name} the most"
+    return f"{len(out)} of {len(lanes)} {noun}s are far from the median{named}, {name} furthest"
 
 
 def _deviation(row: _Row) -> str:
@@ -161,12 +162,13 @@ def _deviation(row: _Row) -> str:
     )
 
 
-def _score(score: float, rule: str) -> str:
-    return "all others are equal" if math.isinf(score) else f"{rule} {number(score)}"
-
-
 def _communicates_less(of: pd.DataFrame, lanes: pd.DataFrame, flagged: pd.DataFrame) -> bool:
-    """Whether others wait: communication is shorter, and not because more of it is overlapped."""
+    """Whether communication is shorter, and not because more of it is overlapped.
+
+    Where graphs were recorded as a whole, some of the communication may be in them: nobody knows.
+    """
+    if _has_graphs(lanes):
+        return False
     exposed = flagged[flagged["column"] == "communicate_percent"]
     communication = lanes[_COMMUNICATION].sum(axis=1)
     less = communication.median() - communication[of.index].median()

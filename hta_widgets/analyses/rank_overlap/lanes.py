@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.rank_overlap.timeline import (
     Timeline,
     at_edges,
@@ -20,9 +21,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.ranks.clock import JobClock
 from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -30,8 +29,12 @@ RANK, DEVICE, STREAM = "rank", "device", "stream"
 LEVELS = (RANK, DEVICE, STREAM)
 NO_STREAM = -1
 
-_SUFFIXES = (".gz", ".json", ".sqlite", ".sqlite3", ".db", ".parquet", "_pqtdir")
+RankOffsets = tuple[tuple[int, int], ...]
+"""Ranks, each with the time (ns) to add to its own times to align it with the others."""
+
+_SUFFIXES = (".gz", ".xz", ".zst", ".json", ".sqlite", ".sqlite3", ".db", ".parquet", "_pqtdir")
 _RECIPE_PREFIX = "type_"
+_TYPES = (KernelType.COMPUTATION, KernelType.COMMUNICATION, KernelType.CUDA_GRAPH)
 
 
 class Lane(NamedTuple):
@@ -41,9 +44,7 @@ class Lane(NamedTuple):
     device: int
     stream: int
     kernels: int
-    """Number of kernels counted."""
-    graphs: int
-    """Number of them that are CUDA graphs recorded as a whole."""
+    """Number of kernels and whole CUDA graphs counted."""
     devices: int
     """Number of devices that the kernels ran on."""
     start_ns: int
@@ -51,18 +52,18 @@ class Lane(NamedTuple):
     end_ns: int
     """Last kernel end."""
     busy_ns: tuple[int, ...]
-    """Total time of compute, communicate and overlap."""
+    """Total time of compute, communicate, overlap and graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """The lanes of some ranks on one clock.
+    """The lanes of some ranks on the aligned clock of the job (`clocks`).
 
     Attributes
     ----------
     lanes : list of Lane
     offset_ns : ndarray of int64
-        Offset that turns each lane's own times into times since the job's origin.
+        Offset that turns each lane's own times into times since the first event of all ranks.
     """
 
     lanes: list[Lane]
@@ -72,7 +73,7 @@ class Lanes:
     def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:
         """Collect the lanes of the given ranks; a rank without kernels has one empty lane."""
         chosen = tuple(ranks)
-        offsets = job.offsets_ns(chosen)
+        offsets = common_offsets_ns(job)
         by_rank = job.reduce(_lanes_of, chosen, by).values()
         lanes = [lane for of_rank in by_rank for lane in of_rank]
         return cls(lanes, np.array([offsets[lane.rank] for lane in lanes], dtype=np.int64))
@@ -90,14 +91,14 @@ class Lanes:
 
     @cached_property
     def extent_of_lanes(self) -> tuple[Times, Times]:
-        """First kernel start and last kernel end of each lane, in ns since the job's origin."""
+        """First kernel start and last kernel end of each lane; ns since the first event of all."""
         own = np.array([(lane.start_ns, lane.end_ns) for lane in self.lanes], dtype=np.int64)
         starts, ends = own.T + self.offset_ns
         return starts, ends
 
     @property
     def window(self) -> tuple[int, int]:
-        """First kernel start and last kernel end of all, in ns since the job's origin."""
+        """First kernel start and last kernel end of all; ns since the first event of all."""
         starts, ends = zip(*(self.extents.values() or [(0, 0)]), strict=True)
         return min(starts), max(ends)
 
@@ -111,19 +112,20 @@ def source_label(job: Job, rank: int) -> str:
 
 
 def lane_slices(
-    job: Job, ranks: Iterable[int], by: str, source: Lanes, slices: int
+    job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times
 ) -> NDArray[np.int64]:
-    """Cut all lanes of some ranks, in their order, into equal slices of their window.
+    """Cut all lanes of some ranks, in their order, into slices.
 
     Returns
     -------
-    ndarray of int64, shape (4, lanes, slices)
+    ndarray of int64, shape (5, lanes, slices)
         Time (ns) of each of the `ACTIVITIES`.
     """
-    window = (*source.window, slices)
-    by_rank = job.reduce(_at_edges, ranks, by, *window, job.clock)
+    window = (int(edges[0]), int(edges[-1]), edges.size - 1)
+    offsets = tuple(common_offsets_ns(job).items())
+    by_rank = job.reduce(_at_edges, ranks, by, *window, offsets)
     at = np.concatenate(list(by_rank.values()))
-    return time_in_slices(at, slice_edges(*window), *source.extent_of_lanes)
+    return time_in_slices(at, edges, *source.extent_of_lanes)
 
 
 def _lanes_of(rank: Rank, by: str) -> list[Lane]:
@@ -131,10 +133,10 @@ def _lanes_of(rank: Rank, by: str) -> list[Lane]:
 
 
 def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
-    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, clock: JobClock
+    rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, offsets: RankOffsets
 ) -> NDArray[np.int64]:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
-    offset_ns = clock.offset_ns(rank.trace)
+    offset_ns = dict(offsets)[rank.trace.rank]
     return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 
@@ -187,14 +189,13 @@ def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timel
 
 
 class _Kernels(NamedTuple):
-    """Kernels that compute or communicate."""
+    """Kernels that compute or communicate, and whole CUDA graphs."""
 
     start_ns: Times
     end_ns: Times
     device: NDArray[np.int64]
     stream: NDArray[np.int64]
-    communicates: NDArray[np.bool_]
-    is_graph: NDArray[np.bool_]
+    type: NDArray[np.int8]
 
     def take(self, wanted: NDArray[Any]) -> _Kernels:
         """Keep those that are wanted."""
@@ -203,33 +204,28 @@ class _Kernels(NamedTuple):
             self.end_ns[wanted],
             self.device[wanted],
             self.stream[wanted],
-            self.communicates[wanted],
-            self.is_graph[wanted],
+            self.type[wanted],
         )
 
 
 def _kernels(rank: Rank) -> _Kernels:
     work = rank.gpu_work
-    is_graph = rank.trace.events.kind[work.rows] == Kind.GRAPH
-    is_graph &= work.type == KernelType.OTHER
-    communicates = work.type == KernelType.COMMUNICATION
-    every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, communicates, is_graph)
-    return every.take(communicates | is_graph | (work.type == KernelType.COMPUTATION))
+    every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, work.type)
+    return every.take(np.isin(work.type, _TYPES))
 
 
 def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]:
     count = kernels.start_ns.size
-    computing, communicating = (
+    running = [
         Intervals.union(kernels.start_ns[some], kernels.end_ns[some])
-        for some in (~kernels.communicates, kernels.communicates)
-    )
+        for some in (kernels.type == each for each in _TYPES)
+    ]
     start_ns = int(kernels.start_ns.min()) if count else 0
     end_ns = int(kernels.end_ns.max()) if count else 0
-    timeline = Timeline.of(computing, communicating, start_ns, end_ns)
+    timeline = Timeline.of(running, start_ns, end_ns)
     lane = Lane(
         *key,
         kernels=count,
-        graphs=int(kernels.is_graph.sum()),
         devices=grouped(kernels.device).first.size,
         start_ns=start_ns,
         end_ns=end_ns,

@@ -27,12 +27,10 @@ from hta_widgets.analyses.rank_overlap.outlier_rules import (
     verdicts_by_z,
     z_scores,
 )
-from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES
+from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
 
 TIMES = tuple(f"{activity}_ns" for activity in ACTIVITIES)
 SHARES = tuple(f"{activity}_percent" for activity in ACTIVITIES)
-COMPARED = TIMES + SHARES
-"""Columns in which lanes are compared."""
 
 NO_NODE = -1
 FLOOR = 0.01
@@ -47,7 +45,7 @@ _OUTLIER_COLUMNS = (
     *("leave_one_out_t", "critical_t", "verdict_t", "verdict", "node_median"),
 )
 _Grids = dict[str, NDArray[np.generic]]
-"""Arrays with one row per lane or node and one column per column of `COMPARED`."""
+"""Arrays with one row per lane or node and one column per compared column."""
 
 
 def node_number(label: str) -> int:
@@ -71,25 +69,34 @@ def outliers_among(lanes: pd.DataFrame, groups: Sequence[NDArray[np.int64]]) -> 
     groups : sequence of ndarray of int64
         Positions of the lanes that are compared with each other; at least one in each.
     """
-    values = lanes[list(COMPARED)].to_numpy(dtype=np.float64)
+    columns = _compared(lanes)
+    values = lanes[columns].to_numpy(dtype=np.float64)
     if not groups:
         return pd.DataFrame(columns=list(_OUTLIER_COLUMNS))
     span_ns, node = lanes["span_ns"].to_numpy(), lanes["node"].to_numpy()
     parts = [_lanes_comparison(values[each], span_ns[each], node[each]) for each in groups]
     keys = lanes[_KEYS].iloc[np.concatenate(groups)]
-    return _long(keys, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    grids = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return _long(columns, keys, grids)
 
 
 def nodes_among(lanes: pd.DataFrame) -> pd.DataFrame:
     """Compare nodes with each other, column by column; see `RankOverlap.nodes`."""
     known = lanes[lanes["node"] != NO_NODE]
-    values = known[list(COMPARED)].to_numpy(dtype=np.float64)
+    columns = _compared(lanes)
+    values = known[columns].to_numpy(dtype=np.float64)
     node = known["node"].to_numpy()
     nodes, first, sizes = np.unique(node, return_index=True, return_counts=True)
     medians = _node_medians(node, values)
     floor = _floor(values, known["span_ns"].to_numpy())
     grids = _nodes_comparison(medians[first], sizes, values - medians, floor)
-    return _long(pd.DataFrame({"node": nodes, "lanes": sizes}), grids)
+    return _long(columns, pd.DataFrame({"node": nodes, "lanes": sizes}), grids)
+
+
+def _compared(lanes: pd.DataFrame) -> list[str]:
+    """Columns to compare, times before shares; those of CUDA graphs only where there are any."""
+    omitted = () if lanes[TIMES[GRAPH]].any() else (TIMES[GRAPH], SHARES[GRAPH])
+    return [column for column in TIMES + SHARES if column not in omitted]
 
 
 def _lanes_comparison(
@@ -143,10 +150,10 @@ def _nodes_comparison(
     }
 
 
-def _long(keys: pd.DataFrame, grids: _Grids) -> pd.DataFrame:
-    """One row per column of `COMPARED` and row of `keys`, in this order."""
-    table = pd.concat([keys] * len(COMPARED), ignore_index=True)
-    table.insert(0, "column", np.repeat(np.array(COMPARED, dtype=object), len(keys)))
+def _long(columns: list[str], keys: pd.DataFrame, grids: _Grids) -> pd.DataFrame:
+    """One row per compared column and row of `keys`, in this order."""
+    table = pd.concat([keys] * len(columns), ignore_index=True)
+    table.insert(0, "column", np.repeat(np.array(columns, dtype=object), len(keys)))
     ravelled = {name: _texts(grid).ravel(order="F") for name, grid in grids.items()}
     return pd.concat([table, pd.DataFrame(ravelled)], axis=1)
 
@@ -161,7 +168,8 @@ def _node_medians(node: NDArray[np.int64], values: Floats) -> Floats:
 
 def _floor(values: Floats, span_ns: NDArray[np.int64]) -> Floats:
     """Smallest deviation that matters, for each lane and column."""
-    whole = [span_ns if column in TIMES else np.full(len(values), 100) for column in COMPARED]
+    times = values.shape[1] // 2
+    whole = [span_ns] * times + [np.full(len(values), 100)] * times
     middle = np.abs(np.median(values, axis=0)) if len(values) else 0.0
     return np.asarray(FLOOR * np.maximum(middle, np.array(whole).T))
 

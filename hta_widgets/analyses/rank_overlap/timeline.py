@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 
 from hta_widgets.intervals import Intervals, Times, sweep
 
-ACTIVITIES = ("compute", "communicate", "overlap", "empty")
-"""Only computation, only communication, both, neither; in the order of every table."""
+ACTIVITIES = ("compute", "communicate", "overlap", "graph", "empty")
+"""Only computation, only communication, both, a CUDA graph recorded as a whole, none of these; in
+the order of every table."""
+
+GRAPH = ACTIVITIES.index("graph")
 
 _TIME, _ACTIVITY, _BEFORE = 0, 1, 2
 _NOTHING = 0
 _BUSY = len(ACTIVITIES) - 1
+_ACTIVITY_OF = np.array([_NOTHING, 1, 2, 3, 1 + GRAPH, 1 + GRAPH, 1 + GRAPH, 3])
+"""What happens, by what runs (bit 0: computation, bit 1: communication, bit 2: a graph). Where a
+graph runs, it may compute and communicate: only `overlap` is certain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,26 +30,27 @@ class Timeline:
 
     Attributes
     ----------
-    changes : ndarray of int64, shape (5, changes)
-        Times of the changes (ns, ascending); what runs from then on (bit 0: computation, bit 1:
-        communication); and the time (ns) of compute, communicate and overlap before.
+    changes : ndarray of int64, shape (6, changes)
+        Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + place in
+        `ACTIVITIES`); and the time (ns) of compute, communicate, overlap and graph before.
     """
 
     changes: Times
 
     @classmethod
-    def of(
-        cls, computation: Intervals, communication: Intervals, start_ns: int, end_ns: int
-    ) -> Timeline:
-        """Build the timeline between two times, outside of which nothing is covered."""
+    def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> Timeline:
+        """Build the timeline of computation, communication and graphs between two times.
+
+        Outside of these, none of them runs.
+        """
         # computation     |-----|    |---|
         # communication      |----|
         # activity      0  1   3  2 0  1   0     from the first edge to the last: `sweep`
-        edges, covering = sweep([computation, communication])
+        edges, covering = sweep(running)
         times = np.concatenate(([start_ns], edges, [end_ns]))
         changes = np.empty((_BEFORE + _BUSY, times.size), dtype=np.int64)
         changes[_TIME], changes[_ACTIVITY] = times, _NOTHING
-        changes[_ACTIVITY, 1:-2] = covering
+        changes[_ACTIVITY, 1:-2] = _ACTIVITY_OF[covering]
         length, activity = np.diff(times), changes[_ACTIVITY, :-1].astype(np.int8)
         for place in range(_BUSY):
             before = changes[_BEFORE + place]
@@ -58,7 +65,7 @@ class Timeline:
 
     @property
     def busy_ns(self) -> Times:
-        """Total time (ns) of compute, communicate and overlap."""
+        """Total time (ns) of compute, communicate, overlap and graph."""
         return self.changes[_BEFORE:, -1]
 
 
@@ -86,9 +93,9 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
 
     Returns
     -------
-    ndarray of int64, shape (timelines, 5, slices + 1)
-        Time (ns) from the last change to the edge; what runs then; and the time (ns) of compute,
-        communicate and overlap before that change.
+    ndarray of int64, shape (timelines, 6, slices + 1)
+        Time (ns) from the last change to the edge; what happens then; and the time (ns) of compute,
+        communicate, overlap and graph before that change.
     """
     at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
     for timeline, found in zip(timelines, at, strict=True):
@@ -105,7 +112,7 @@ def time_in_slices(
 
     Parameters
     ----------
-    at : ndarray of int64, shape (timelines, 5, slices + 1)
+    at : ndarray of int64, shape (timelines, 6, slices + 1)
         From `at_edges`.
     edges : ndarray of int64, shape (slices + 1,)
         The edges (ns) on one clock.
@@ -114,7 +121,7 @@ def time_in_slices(
 
     Returns
     -------
-    ndarray of int64, shape (4, timelines, slices)
+    ndarray of int64, shape (5, timelines, slices)
         Time (ns) of each of the `ACTIVITIES`; before the start and after the end of a timeline
         there is none.
     """

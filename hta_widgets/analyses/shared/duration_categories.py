@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.shared.sorted_durations import SortedDurations
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 DEVICE = "device"
@@ -38,7 +38,7 @@ class DurationCategory:
     ----------
     durations : SortedDurations
     nested : int
-        How many of them run inside a runtime call of their thread; counted for driver calls only.
+        How many of them run inside another API call of their thread; 0 on the device.
     nested_ns : int
         Total duration of these.
     """
@@ -84,13 +84,15 @@ def _merged_categories(job: Job, ranks: tuple[int, ...]) -> Categories:
 
 def _categories(rank: Rank) -> Categories:
     events = rank.trace.events
+    inside = _inside_other_calls(events)
+    inside = inside[rank.analysed[inside]]
     found = {}
     for category in CATEGORY_NAMES:
-        rows = events.rows_of(Kind[category.upper()])
+        kind = Kind[category.upper()]
+        rows = events.rows_of(kind)
         rows = rows[rank.analysed[rows]]
         if rows.size:
-            is_driver = category == Kind.DRIVER.name.lower()
-            nested = _inside_runtime_calls(events, rows) if is_driver else rows[:0]
+            nested = inside[events.kind[inside] == kind]
             found[category] = DurationCategory(
                 durations=SortedDurations.of(events.duration_ns[rows]),
                 nested=nested.size,
@@ -112,25 +114,21 @@ def _together(ranks: Iterable[Categories]) -> Categories:
     return found
 
 
-def _inside_runtime_calls(events: Events, calls: Rows) -> Rows:
-    """Rows of the calls that lie within a runtime call of their thread."""
-    runtime = _rows_by_thread(events, events.rows_of(Kind.RUNTIME))
-    inside = [
-        own[_within(events, own, runtime[thread])]
-        for thread, own in _rows_by_thread(events, calls).items()
-        if thread in runtime
-    ]
-    return np.concatenate([calls[:0], *inside])
+def _inside_other_calls(events: Events) -> Rows:
+    """Rows of the API calls that lie within another API call of their thread.
+
+    Of calls that begin and end together, the runtime call is outside, else the first in the file.
+    """
+    calls = events.rows_of(*LAUNCH_CALLS)
+    threads = grouped(events.pid[calls], events.tid[calls]).parts
+    return np.concatenate([calls[:0], *(_within_another(events, calls[each]) for each in threads)])
 
 
-def _rows_by_thread(events: Events, rows: Rows) -> dict[tuple[int, int], Rows]:
-    """Rows of each process and thread, in order of start."""
-    parts = [rows[part] for part in grouped(events.pid[rows], events.tid[rows]).parts]
-    return {(int(events.pid[part[0]]), int(events.tid[part[0]])): part for part in parts}
-
-
-def _within(events: Events, inner: Rows, outer: Rows) -> NDArray[np.bool_]:
-    """Mask of the inner events that lie within an outer event; outer events ascend by start."""
-    reached = np.maximum.accumulate(events.end_ns[outer])
-    begun = np.searchsorted(events.start_ns[outer], events.start_ns[inner], side="right")
-    return np.asarray((begun > 0) & (reached[begun - 1] >= events.end_ns[inner]))
+def _within_another(events: Events, calls: Rows) -> Rows:
+    """Those of the calls of a thread, ascending by start, that lie within one before them."""
+    start_ns, end_ns = events.start_ns[calls], events.end_ns[calls]
+    if (start_ns[1:] == start_ns[:-1]).any():
+        calls = calls[np.lexsort((events.index[calls], events.kind[calls], -end_ns, start_ns))]
+        end_ns = events.end_ns[calls]
+    reached_ns = np.maximum.accumulate(end_ns)
+    return np.asarray(calls[1:][reached_ns[:-1] >= end_ns[1:]])

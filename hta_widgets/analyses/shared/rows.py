@@ -18,6 +18,12 @@ def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd
     )
 
 
+def stacked(tables: Sequence[pd.DataFrame], types: Mapping[str, type]) -> pd.DataFrame:
+    """All rows of some tables; those without rows do not decide the types of columns."""
+    filled = [table for table in tables if len(table)]
+    return pd.concat(filled, ignore_index=True) if filled else table_of([], types)
+
+
 def records(table: pd.DataFrame) -> list[Row]:
     """Rows of a table as dicts by column name, made column by column.
 

@@ -1,30 +1,31 @@
-"""Lanes as rows of cells, in four panes side by side: one for each activity."""
+"""Lanes as rows of cells, in panes side by side: one for each activity."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS, lane_names
-from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES
+from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
-    IDLE,
+    CLASS_COLORS,
     OVERLAPPED,
     TYPE_COLORS,
     axis,
     drawing,
+    faded,
     height_for_rows,
+    ring,
 )
 from hta_widgets.figures.base.text import hover_name
 
-_VEIL = "rgba(128, 128, 128, 0.55)"
 _FAINTEST = 0.05
 _GAP = 0.03
 _TICKS_AT_MOST = 24
@@ -34,37 +35,56 @@ _SCALE_HEIGHT = 36
 
 
 class Pane(NamedTuple):
-    """The place of one activity among four side by side."""
+    """The place of one activity among those side by side; `column` is its place in `ACTIVITIES`."""
 
     column: int
+    place: int
+    panes: int
     name: str
     color: str
 
     @property
     def domain(self) -> tuple[float, float]:
         """Left and right edge, as shares of the width."""
-        count = len(ACTIVITIES)
-        width = (1 - _GAP * (count - 1)) / count
-        left = self.column * (width + _GAP)
+        width = (1 - _GAP * (self.panes - 1)) / self.panes
+        left = self.place * (width + _GAP)
         return left, left + width
 
     @property
     def axis(self) -> str:
         """Suffix of its axis names."""
-        return str(self.column + 1) if self.column else ""
+        return str(self.place + 1) if self.place else ""
 
     @property
     def scale(self) -> list[list[Any]]:
         """Colours from the least to the most."""
-        red, green, blue = (int(self.color[at : at + 2], 16) for at in (1, 3, 5))
-        return [[0, f"rgba({red}, {green}, {blue}, {_FAINTEST})"], [1, self.color]]
+        return [[0, faded(self.color, _FAINTEST)], [1, self.color]]
 
 
-_COLORS = (TYPE_COLORS["COMPUTATION"], TYPE_COLORS["COMMUNICATION"], OVERLAPPED, IDLE)
-PANES = tuple(
-    Pane(column, name.capitalize(), color)
-    for column, (name, color) in enumerate(zip(ACTIVITIES, _COLORS, strict=True))
+ACTIVITY_WORDS: Final = {
+    "compute": "Compute only",
+    "communicate": "Communication only",
+    "overlap": "Both",
+    "graph": "CUDA graphs",
+    "empty": "No kernel",
+}
+"""Headings of `ACTIVITIES`."""
+
+_NAMES = [ACTIVITY_WORDS[activity] for activity in ACTIVITIES]
+_COLORS = (
+    *(TYPE_COLORS["COMPUTATION"], TYPE_COLORS["COMMUNICATION"], OVERLAPPED),
+    *(TYPE_COLORS["CUDA_GRAPH"], CLASS_COLORS["other_idle"]),
 )
+
+
+def panes_for(lanes: pd.DataFrame) -> list[Pane]:
+    """Panes of the activities; that of CUDA graphs only where some were recorded as a whole."""
+    has_graphs = lanes["graph_ns"].any()
+    columns = [each for each in range(len(ACTIVITIES)) if each != GRAPH or has_graphs]
+    return [
+        Pane(column, place, len(columns), _NAMES[column], _COLORS[column])
+        for place, column in enumerate(columns)
+    ]
 
 
 class DrawnLanes(NamedTuple):
@@ -103,38 +123,31 @@ class DrawnLanes(NamedTuple):
             **settings,
         )
 
-    def veil(self, selected: Collection[int]) -> dict[str, Any]:
-        """Layout settings that grey out the ranks that are not selected."""
-        hidden = [bool(selected) and rank not in selected for rank, _, _ in self.keys]
-        runs = [list(run) for _, run in groupby(range(len(hidden)), key=hidden.__getitem__)]
-        shapes = [
-            {
-                "type": "rect",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": run[0] - 0.5,
-                "y1": run[-1] + 0.5,
-                "fillcolor": _VEIL,
-                "line": {"width": 0},
-            }
-            for run in runs
-            if hidden[run[0]]
-        ]
+    def rings(self, selected: Collection[int]) -> dict[str, Any]:
+        """Layout settings that draw a line around the selected ranks, if not all are drawn."""
+        marked = [rank in selected for rank, _, _ in self.keys]
+        if all(marked):
+            return {}
+        runs = [list(run) for _, run in groupby(range(len(marked)), key=marked.__getitem__)]
+        shapes = [ring(y0=run[0] - 0.5, y1=run[-1] + 0.5) for run in runs if marked[run[0]]]
         return {"shapes": shapes} if shapes else {}
 
 
-def four_panes(
-    traces: Sequence[Any], drawn: DrawnLanes, selected: Collection[int], x_axis: dict[str, Any]
+def side_by_side(
+    panes: Sequence[Pane],
+    traces: Sequence[Any],
+    drawn: DrawnLanes,
+    selected: Collection[int],
+    x_axis: dict[str, Any],
 ) -> Drawing:
-    """Put the traces of four panes together, over one axis of lanes."""
+    """Put the traces of all panes together, over one axis of lanes."""
     count = len(drawn.names)
     return drawing(
         list(traces),
         height=min(height_for_rows(count) + _HEADING_HEIGHT, _HIGHEST),
         margin={"l": 8, "r": 16, "t": _HEADING_HEIGHT, "b": _SCALE_HEIGHT},
         showlegend=False,
-        annotations=[_heading(pane) for pane in PANES],
+        annotations=[_heading(pane) for pane in panes],
         yaxis=axis(
             "Rank",
             type="category",
@@ -143,8 +156,8 @@ def four_panes(
             showgrid=False,
             ticks="",
         ),
-        **{f"xaxis{pane.axis}": {**x_axis, "domain": pane.domain} for pane in PANES},
-        **drawn.veil(selected),
+        **{f"xaxis{pane.axis}": {**x_axis, "domain": pane.domain} for pane in panes},
+        **drawn.rings(selected),
     )
 
 

@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.style import axis, drawing, emphasis
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    CLASS_PATTERNS,
+    axis,
+    bar_marker,
+    drawing,
+    emphasis,
+    ring,
+)
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_RANKS = {"select": "ranks"}
@@ -17,11 +25,31 @@ _TICKS_AT_MOST = 24
 
 
 class BarPart(NamedTuple):
-    """One part of a stacked bar."""
+    """One part of a stacked bar; some are only drawn where the column is not 0 everywhere.
+
+    `pattern` is that of `bar_marker`.
+    """
 
     column: str
     name: str
     color: str
+    only_where_any: bool = False
+    pattern: str | None = None
+
+    @property
+    def marker(self) -> dict[str, Any]:
+        """Look of its bars."""
+        return bar_marker(self.color, self.pattern)
+
+    @classmethod
+    def of_class(cls, column: str, name: str, budget_class: str) -> BarPart:
+        """A part that looks like a class of the budget."""
+        return cls(
+            column,
+            name,
+            CLASS_COLORS[budget_class],
+            pattern=CLASS_PATTERNS.get(budget_class),
+        )
 
 
 def rank_labels(table: pd.DataFrame) -> list[str]:
@@ -60,6 +88,7 @@ def stacked_time_bars(
     whole_name: str,
     selected: Collection[int] = (),
     as_percent: bool = True,
+    steps: int = 0,
 ) -> Drawing:
     """Draw parts of a time as one stacked bar per row; a click selects the rank.
 
@@ -77,7 +106,14 @@ def stacked_time_bars(
         Ranks that keep their colour; all when empty.
     as_percent : bool
         Share of the whole instead of time.
+    steps : int
+        Number of steps by which time is divided, also in what is said on hover; 0 for all of it.
     """
+    if steps:
+        columns = [whole, *(each.column for each in parts)]
+        table = table.assign(**{name: table[name] / steps for name in columns})
+        whole_name = f"{whole_name} per step"
+    parts = [each for each in parts if not each.only_where_any or table[each.column].any()]
     unit = time_unit(float(table[whole].max()))
     scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
     hover = _hover(table, parts, whole, whole_name)
@@ -85,7 +121,8 @@ def stacked_time_bars(
         _bars(table, each, table[each.column] / scale, texts, selected)
         for each, texts in zip(parts, hover, strict=True)
     ]
-    title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol})"
+    per_step = " per step" * (steps > 0)
+    title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol}{per_step})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
     return drawing(
         bars,
@@ -93,6 +130,7 @@ def stacked_time_bars(
         bargap=rank_gap(table),
         xaxis=rank_axis(table),
         yaxis=axis(title, **limits),
+        **rank_rings(table["rank"].tolist(), selected),
     )
 
 
@@ -128,7 +166,7 @@ def _bars(
         x=np.arange(len(table)),
         y=heights.to_numpy(dtype=float),
         name=part.name,
-        marker={"color": part.color},
+        marker=part.marker,
         customdata=objects([[rank] for rank in table["rank"].tolist()]),
         meta=SELECT_RANKS,
         hovertext=hover,
@@ -141,3 +179,13 @@ def rank_emphasis(ranks: Iterable[int], selected: Collection[int]) -> dict[str, 
     """Settings of a bar trace that fade bars whose rank is outside a selection."""
     kept = set(selected)
     return emphasis([place for place, rank in enumerate(ranks) if rank in kept])
+
+
+def rank_rings(ranks: Iterable[int], selected: Collection[int]) -> dict[str, Any]:
+    """Layout settings that draw a ring around upright bars of selected ranks, if not of all."""
+    every = list(ranks)
+    marked = [place for place, rank in enumerate(every) if rank in set(selected)]
+    if len(marked) == len(every):
+        return {}
+    rings = [ring(x0=place - 0.5, x1=place + 0.5) for place in marked]
+    return {"shapes": rings} if rings else {}

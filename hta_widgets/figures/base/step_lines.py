@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
 from hta_widgets.figures.base.text import plot_text
+from hta_widgets.figures.base.ticks import round_ticks
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import NS_PER_US, counted, time_unit
 
@@ -31,13 +31,23 @@ _TICKS = 6
 
 @dataclass(frozen=True, eq=False)
 class StepLine:
-    """A value that holds from one change to the next."""
+    """A value that holds from one change to the next.
+
+    Attributes
+    ----------
+    name, unit, color : str
+    time_ns : ndarray of int64
+    values : ndarray
+    beside : bool
+        Whether it stands in the strip of the line before it, in front of that line.
+    """
 
     name: str
     unit: str
     color: str
     time_ns: Times
     values: NDArray[Any]
+    beside: bool = False
 
 
 class StepLines(NamedTuple):
@@ -75,7 +85,9 @@ def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]
     return StepLines([lines[place] for place in np.sort(most).tolist()], in_all=places.size)
 
 
-def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
+def step_lines(
+    lines: StepLines, *, window_us: Sequence[float] = (), points: int = POINTS_AT_MOST
+) -> Drawing:
     """Draw each line in its own strip, over one time axis in µs.
 
     Parameters
@@ -83,28 +95,36 @@ def step_lines(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
     lines : StepLines
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when empty.
+    points : int
+        Maximum number of points of all lines together.
     """
     drawn, in_all = lines
+    strips = np.cumsum([not line.beside for line in drawn], dtype=np.int64) - 1
+    count = int(strips.max(initial=-1)) + 1
     stretch = _stretch(drawn, window_us)
     changes = [_changes_on(stretch, line.time_ns) for line in drawn]
     chosen = [
-        steps_to_draw(line.time_ns, line.values, *stretch, points)
-        for line, points in zip(drawn, _shares(changes), strict=True)
+        steps_to_draw(line.time_ns, line.values, *stretch, share)
+        for line, share in zip(drawn, _shares(changes, points), strict=True)
     ]
     traces = [
         _trace(line, positions, stretch, place)
-        for place, (line, positions) in enumerate(zip(drawn, chosen, strict=True))
+        for place, line, positions in zip(strips.tolist(), drawn, chosen, strict=True)
     ]
     caption = _caption(sum(map(len, chosen)), sum(changes), len(drawn), in_all)
     return drawing(
         traces,
-        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * len(drawn)),
+        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * count),
         showlegend=False,
         dragmode="zoom",
         meta=ZOOM,
-        xaxis=_time_axis(stretch, caption, len(drawn)),
-        annotations=[_label(line, place, len(drawn)) for place, line in enumerate(drawn)],
-        **_value_axes(len(drawn)),
+        xaxis=_time_axis(stretch, caption, count),
+        annotations=[
+            _label(line, place, count)
+            for place, line in zip(strips.tolist(), drawn, strict=True)
+            if not line.beside
+        ],
+        **_value_axes(count),
     )
 
 
@@ -124,10 +144,10 @@ def _changes_on(stretch: _Stretch, time_ns: Times) -> int:
     return int(last - first)
 
 
-def _shares(changes: Sequence[int]) -> list[int]:
+def _shares(changes: Sequence[int], points: int) -> list[int]:
     """Points for each line: those that a line with few changes does not need go to the others."""
     shares = [0] * len(changes)
-    left = POINTS_AT_MOST
+    left = points
     for done, place in enumerate(np.argsort(changes).tolist()):
         shares[place] = min(changes[place] + 1, left // (len(changes) - done))
         left -= shares[place]
@@ -206,7 +226,7 @@ def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
     """Axis in µs, the unit that a zoom reports, labelled in the unit that reads best."""
     start_ns, end_ns = stretch
     unit = time_unit(max(abs(start_ns), abs(end_ns)))
-    ticks, decimals = _ticks(start_ns / unit.ns, end_ns / unit.ns)
+    ticks, decimals = round_ticks(start_ns / unit.ns, end_ns / unit.ns, _TICKS)
     return axis(
         f"Time ({unit.symbol}) · {caption}",
         range=[start_ns / NS_PER_US, end_ns / NS_PER_US],
@@ -215,12 +235,3 @@ def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
         fixedrange=False,
         anchor=_axis_id(max(strips - 1, 0)),
     )
-
-
-def _ticks(start: float, end: float) -> tuple[list[float], int]:
-    """Round numbers between two times, and the decimals that they need."""
-    rough = max(end - start, 1e-9) / _TICKS
-    power = math.floor(math.log10(rough))
-    step = next(each for each in (1, 2, 5, 10) if each * 10.0**power >= rough) * 10.0**power
-    numbers = range(math.ceil(start / step), math.floor(end / step) + 1)
-    return [number * step for number in numbers], max(0, -power)

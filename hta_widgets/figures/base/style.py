@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.trace.model.kernels import KernelType
 
-OVERLAPPED = "#56B4E9"
-IDLE = "#BBBBBB"
-NEUTRAL = "#7A8794"
-NOT_SELECTED_OPACITY = 0.25
-
-TYPE_COLORS = {
-    KernelType.COMPUTATION.name: "#0072B2",
-    KernelType.COMMUNICATION.name: "#E69F00",
-    KernelType.MEMORY.name: "#009E73",
-    KernelType.OTHER.name: "#CC79A7",
+CLASS_COLORS: Final = {
+    "compute": "#0072B2",
+    "transfer": "#D55E00",
+    "communication": "#D55E00",
+    "waiting": "#D55E00",
+    "copies": "#009E73",
+    "late_launching": "#7A5195",
+    "late_synchronising": "#7A5195",
+    "data_loading": "#CC79A7",
+    "other_idle": "#888888",
 }
-"""Okabe-Ito palette, distinct for colour-blind readers."""
+"""Colours of the classes of the budget of a step, by name; the same wherever one is drawn."""
+
+IDLE: Final = CLASS_COLORS["other_idle"]
+
+CLASS_PATTERNS: Final = {
+    "communication": ".",
+    "waiting": "/",
+    "late_synchronising": "/",
+    "other_idle": "",
+}
+"""What tells classes of one colour apart (plotly's shapes); without any, a mere outline."""
+
+Fill = Literal["solid", "hatched", "dotted", "outline"]
+_FILLS: Final[dict[str | None, Fill]] = {
+    None: "solid",
+    "/": "hatched",
+    ".": "dotted",
+    "": "outline",
+}
+
+CLASS_INK: Final = {"transfer": "#000000", "copies": "#000000", "data_loading": "#000000"}
+"""Of text on a class's colour, where white is not legible on it."""
+
+OVERLAPPED: Final = "#3B8EBF"
+"""Of communication that computation hides, and of launches behind which a kernel runs."""
+
+NEUTRAL: Final = "#7A8794"
+PHASE_COLORS: Final = {
+    "forward": "#0072B2",
+    "backward": OVERLAPPED,
+    "optimizer": "#CC79A7",
+    "other": NEUTRAL,
+}
+"""Of the phases of a step, in which code runs."""
+
+ACCENT: Final = "#1976D2"
+"""Of the ring around what is selected."""
+
+NOT_SELECTED_OPACITY: Final = 0.6
+"""What is not selected stays legible; what is selected has a ring as well."""
+
+TYPE_COLORS: Final = {
+    KernelType.COMPUTATION.name: CLASS_COLORS["compute"],
+    KernelType.COMMUNICATION.name: CLASS_COLORS["transfer"],
+    KernelType.MEMORY.name: CLASS_COLORS["copies"],
+    KernelType.CUDA_GRAPH.name: "#5E81AC",
+    KernelType.OTHER.name: NEUTRAL,
+}
+"""A graph that was recorded as a whole counts as compute, and is near it."""
 
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
@@ -37,6 +85,45 @@ def type_color(kernel_type: str) -> str:
     hidden = {KernelType.COMPUTATION.name, KernelType.COMMUNICATION.name}
     parts = set(kernel_type.split(" overlapping "))
     return OVERLAPPED if hidden <= parts else TYPE_COLORS[KernelType.OTHER.name]
+
+
+def class_fill(name: str) -> Fill:
+    """How a class of the budget is filled where the browser draws it."""
+    return _FILLS[CLASS_PATTERNS.get(name)]
+
+
+def class_marker(name: str) -> dict[str, Any]:
+    """Look of the bars of a class of the budget."""
+    return bar_marker(CLASS_COLORS[name], CLASS_PATTERNS.get(name))
+
+
+def bar_marker(color: str, pattern: str | None = None) -> dict[str, Any]:
+    """Look of bars: filled, with a pattern (plotly's shapes), or an outline if that is empty."""
+    if pattern is None:
+        return {"color": color}
+    line = {"width": 1, "color": color}
+    if not pattern:
+        return {"color": faded(color, 0.12), "line": line}
+    shape = {"shape": pattern, "size": 6, "solidity": 0.45, "fillmode": "replace"}
+    return {"color": color, "pattern": shape, "line": line}
+
+
+def faded(color: str, opacity: float) -> str:
+    """Return a colour with an opacity."""
+    return f"rgba{(*_channels(color), opacity)}"
+
+
+def _channels(color: str) -> tuple[int, int, int]:
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return red, green, blue
+
+
+def ring(**edges: float | str) -> dict[str, Any]:
+    """Shape of a layout: a line around what is selected, between edges such as ``x0``."""
+    sides = {"xref": "paper", "x0": 0, "x1": 1} if "x0" not in edges else {}
+    sides |= {"yref": "paper", "y0": 0, "y1": 1} if "y0" not in edges else {}
+    look = {"fillcolor": "rgba(0, 0, 0, 0)", "line": {"width": 2, "color": ACCENT}}
+    return {"type": "rect", **sides, **edges, **look}
 
 
 def height_for_rows(rows: int) -> int:
@@ -83,8 +170,8 @@ def emphasis(points: Sequence[int]) -> dict[str, Any]:
     """Settings of a bar trace that fade all bars except some; none given means no fading."""
     if not points:
         return {}
-    faded = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
-    return {"selectedpoints": list(points), "unselected": faded}
+    rest = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
+    return {"selectedpoints": list(points), "unselected": rest}
 
 
 def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hta_widgets.names.shorten import distinct_names, short_name
+from hta_widgets.names.readable import distinct_labels, readable_name
+from hta_widgets.names.shorten import short_name
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DIRECTION_MARKS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
@@ -33,13 +34,14 @@ def plot_text(text: str) -> str:
 
 
 def plot_name(name: str, width: int = 48) -> str:
-    """Short form of a name for an axis or a legend."""
-    return plot_text(short_name(name, width))
+    """Label of a kernel, or short form of another name, for an axis or a legend."""
+    label = readable_name(name)
+    return plot_text(label if label and len(label) <= width else short_name(name, width))
 
 
 def plot_names(names: Sequence[str], width: int = 48) -> list[str]:
-    """Short forms of names shown side by side; different names stay different."""
-    return [plot_text(name) for name in distinct_names(names, width)]
+    """Labels or short forms of names shown side by side; different names stay different."""
+    return [plot_text(name) for name in distinct_labels(names, width)]
 
 
 def hover_name(name: str) -> str:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.kernel_breakdown.finding import OVERLAPPING, kernel_breakdown_finding
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_times, counted_work, place_of
+from hta_widgets.analyses.shared.gpu_time import GpuTime
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
-from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 OTHERS = "others"
@@ -29,7 +32,7 @@ _COLUMNS = (
     *("kernel_type", "rank", "count", "folded"),
 )
 _Columns = dict[str, NDArray[Any]]
-_TYPES = (KernelType.COMPUTATION, KernelType.COMMUNICATION, KernelType.MEMORY)
+_TYPES = tuple(KernelType)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,12 +45,13 @@ class KernelBreakdown(Result):
         Busy time of all ranks by the combination of types running: ``kernel_type`` (e.g.
         ``COMPUTATION overlapping COMMUNICATION``), ``sum_ns`` (int64 ns, summed over ranks and
         devices), ``percentage`` (of the busy time). Longest first; combinations that never occur
-        are absent.
+        are absent. The rows add up to the busy time.
     kernels : DataFrame
         Statistics of the launches of each top kernel, per rank and type: ``name``, ``sum_ns``,
         ``max_ns``, ``min_ns`` (int64 ns), ``stddev_ns`` (sample, 0 for one launch), ``mean_ns``
         (float ns), ``kernel_type``, ``rank``, ``count`` (launches), ``folded`` (kernels that a row
-        named ``others`` stands for; 0 in all other rows). Ordered by type, name, rank.
+        named ``others`` stands for; 0 in all other rows). Ordered by type, name, rank. CUDA graphs
+        that were recorded as a whole are rows of the type ``CUDA_GRAPH``.
     every_kernel : DataFrame
         The same for every kernel, nothing folded. Ordered by rank, type, longest first.
     """
@@ -58,10 +62,11 @@ class KernelBreakdown(Result):
 
 
 class _RankKernels(NamedTuple):
-    """Parameter-independent part of one rank: statistics of each kernel, and time (ns)."""
+    """Parameter-independent part of one rank: statistics of each kernel, times (ns) of GPUs."""
 
     kernels: _Columns
     time_by_combination: Times
+    gpu_times: tuple[GpuTime, ...]
 
 
 def kernel_breakdown(
@@ -71,6 +76,8 @@ def kernel_breakdown(
     duration_ratio: float = 0.8,
     num_kernels: int = 10,
     include_memory_kernels: bool = True,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
 ) -> KernelBreakdown:
     """Break down GPU time by kernel type and by kernel.
 
@@ -87,6 +94,11 @@ def kernel_breakdown(
         row ``others``.
     include_memory_kernels : bool
         Include copies and memsets.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all of the time when not given or empty. A launch that crosses the
+        edge of a step counts as one, with its part inside (see `Excerpt`).
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks.
 
     Returns
     -------
@@ -97,25 +109,36 @@ def kernel_breakdown(
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If `duration_ratio` is not between 0 and 1 or `num_kernels` is negative.
+        If `duration_ratio` is not between 0 and 1, `num_kernels` is negative or the window has no
+        length.
+    UnknownStepError
+        If none of the ranks has one of the steps.
     """
     _check(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
-    of_ranks = job.reduce(_kernels_of_rank, chosen).values()
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    of_ranks = job.reduce(_kernels_of_rank, chosen, excerpt).values()
     statistics = {
         name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS
     }
     if not include_memory_kernels:
         statistics = _rows(statistics, statistics["kernel_type"] != KernelType.MEMORY.name)
     every_kernel = pd.DataFrame(statistics)
+    lacking = job.lacking(chosen, Recorded.KERNELS)
     times = [each.time_by_combination for each in of_ranks]
     table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
     return KernelBreakdown(
         types=table,
         kernels=pd.DataFrame(_folded(statistics, duration_ratio, num_kernels)),
         every_kernel=every_kernel,
-        finding=_kernel_finding(table, every_kernel),
-        notices=(*job.notices_for(chosen), *job.lacking(chosen, Recorded.KERNELS)),
+        finding=kernel_breakdown_finding(
+            table,
+            every_kernel,
+            [time for each in of_ranks for time in each.gpu_times],
+            has_names=not lacking,
+            place=place_of(excerpt),
+        ),
+        notices=(*job.notices_for(chosen), *lacking),
     )
 
 
@@ -128,25 +151,30 @@ def _check(duration_ratio: float, num_kernels: int) -> None:
         raise ParameterError(msg)
 
 
-def _kernels_of_rank(rank: Rank) -> _RankKernels:
-    return _RankKernels(_launch_statistics(rank), _time_by_combination(rank))
+def _kernels_of_rank(rank: Rank, excerpt: Excerpt | None) -> _RankKernels:
+    times = tuple(counted_times(rank, excerpt).values())
+    by_device = counted_work(rank, excerpt)
+    work = rank.gpu_work if excerpt is None else reduce(GpuWork.followed_by, by_device.values())
+    return _RankKernels(
+        _launch_statistics(rank.trace.rank, work), _time_by_combination(by_device.values()), times
+    )
 
 
-def _time_by_combination(rank: Rank) -> Times:
+def _time_by_combination(by_device: Iterable[GpuWork]) -> Times:
     """Time (ns) by the combination of types running, over all devices."""
     total = np.zeros(2 ** len(_TYPES), dtype=np.int64)
-    for on_device in rank.gpu_work.by_device().values():
-        total += time_by_combination([on_device.busy_by_type[each] for each in _TYPES])
+    for work in by_device:
+        total += time_by_combination([work.busy_by_type[each] for each in _TYPES])
     return total
 
 
 def _time_by_type(total: Times, *, include_memory: bool) -> pd.DataFrame:
-    if not include_memory:  # the last type: whether it runs as well does not matter
-        total = total[: total.size // 2] + total[total.size // 2 :]
+    if not include_memory:
+        total = _without_memory(total)
     order = 1 + np.argsort(-total[1:], kind="stable")
     combinations = order[total[order] > 0]
     names = [
-        " overlapping ".join(each.name for bit, each in enumerate(_TYPES) if combination >> bit & 1)
+        OVERLAPPING.join(each.name for bit, each in enumerate(_TYPES) if combination >> bit & 1)
         for combination in combinations.tolist()
     ]
     sum_ns = total[combinations]
@@ -155,14 +183,19 @@ def _time_by_type(total: Times, *, include_memory: bool) -> pd.DataFrame:
     )
 
 
-def _launch_statistics(rank: Rank) -> _Columns:
+def _without_memory(total: Times) -> Times:
+    """Time by the combination of the other types, whether copies and memsets run as well or not."""
+    by_bit = total.reshape(-1, 2, 1 << KernelType.MEMORY)
+    merged = np.zeros_like(by_bit)
+    merged[:, 0] = by_bit.sum(axis=1)
+    return merged.ravel()
+
+
+def _launch_statistics(rank: int, work: GpuWork) -> _Columns:
     """Columns of statistics per type and name, longest first within a type."""
     # 100 k kernels take 2.5 ms, in pandas 4.3; a million take 41 and 39.
-    work = rank.gpu_work
-    wanted = np.flatnonzero(work.type != KernelType.OTHER)
-    kernels = grouped(work.type[wanted], work.name[wanted])
-    one_each, count = wanted[kernels.first], kernels.sizes
-    duration_ns = work.duration_ns[wanted]
+    kernels = grouped(work.type, work.name)
+    one_each, count, duration_ns = kernels.first, kernels.sizes, work.duration_ns
     sum_ns = kernels.reduce(np.add, duration_ns)
     mean_ns = sum_ns / count
     names = [work.names[code] for code in work.name[one_each].tolist()]
@@ -175,7 +208,7 @@ def _launch_statistics(rank: Rank) -> _Columns:
         "stddev_ns": _deviations(kernels, duration_ns, mean_ns),
         "mean_ns": mean_ns,
         "kernel_type": np.array(types, dtype=object),
-        "rank": np.full(count.size, rank.trace.rank),
+        "rank": np.full(count.size, rank),
         "count": count,
         "folded": np.zeros(count.size, dtype=np.int64),
     }
@@ -249,39 +282,3 @@ def _others(rest: _Columns, group: NDArray[np.int64]) -> _Columns:
         "count": launches,
         "folded": kernels,
     }
-
-
-class KernelTotal(NamedTuple):
-    """Time (ns) and launches of a kernel on all ranks."""
-
-    ns: int
-    launches: int
-
-
-def totals_over_ranks(every_kernel: pd.DataFrame) -> dict[tuple[str, str], KernelTotal]:
-    """Total of each kernel by its type and name, in order of its first row."""
-    totals: dict[tuple[str, str], KernelTotal] = {}
-    names = ("kernel_type", "name", "sum_ns", "count")
-    for kernel_type, name, ns, launches in zip(
-        *(every_kernel[each].tolist() for each in names), strict=True
-    ):
-        before = totals.get((kernel_type, name), KernelTotal(0, 0))
-        totals[kernel_type, name] = KernelTotal(before.ns + ns, before.launches + launches)
-    return totals
-
-
-def _kernel_finding(types: pd.DataFrame, every_kernel: pd.DataFrame) -> str:
-    if every_kernel.empty:
-        return "No kernels were recorded on the selected ranks."
-    by_kernel = totals_over_ranks(every_kernel)
-    kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
-    top = by_kernel[kernel_type, name]
-    if types.empty:
-        return f"The {counted(len(by_kernel), 'kernel')} on the selected ranks took 0 ns."
-    leading = types.iloc[0]
-    return (
-        f"{leading['kernel_type']} takes {percent(leading['percentage'])} of the busy time. The "
-        f"top kernel, {short_name(name)} ({kernel_type}), takes "
-        f"{percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))} of the kernel "
-        f"time: {duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}."
-    )

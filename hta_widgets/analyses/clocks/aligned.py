@@ -1,0 +1,250 @@
+"""The clocks of a job: aligned where that is possible, once, for all analyses and panels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.alignment import (
+    Alignment,
+    Place,
+    align,
+    components_of,
+    residuals,
+)
+from hta_widgets.analyses.clocks.states import (
+    ALIGNED,
+    CONTRADICTORY,
+    FEWEST,
+    RECORDED,
+    SHARE_OF_WAIT,
+    Judged,
+    coincides,
+    judge,
+    of_component,
+)
+from hta_widgets.analyses.clocks.teams import Team, teams_of
+from hta_widgets.analyses.shared.collectives.kernels import JobCollectives
+from hta_widgets.analyses.shared.collectives.matching import Matches, match
+from hta_widgets.analyses.shared.collectives.recorded import rank_collectives
+from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.clock import origin_of
+
+_MOST_LISTED: Final = 4
+
+WORTH_SAYING_NS: Final = 1_000
+"""Clocks that are less apart are as good as one."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobClocks:
+    """Clocks of all ranks of a job, and the collectives that they are aligned by.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+    matches : Matches
+        Collectives of several ranks.
+    alignment : Alignment
+        From each rank's own times to the time since the job's aligned origin, the first event of
+        all ranks.
+    recorded_ns : ndarray of int64
+        Offset of each rank as the traces record it; see `Job.offset_ns`.
+    components : ndarray of int64
+        Number of the set of ranks that share collectives, from 0.
+    judged : tuple of Judged or None
+        For each component; None for a rank that shares nothing.
+    error_ns, collectives : ndarray of int64
+        Of each rank: median distance of its ends from those of the others, and number of
+        collectives that it was aligned by.
+    """
+
+    ranks: tuple[int, ...]
+    matches: Matches
+    alignment: Alignment
+    recorded_ns: Times
+    components: Place
+    judged: tuple[Judged | None, ...]
+    error_ns: NDArray[np.float64]
+    collectives: NDArray[np.int64]
+
+    def judged_at(self, place: int) -> Judged | None:
+        """What is known about the clock of a rank, by its position in `ranks`."""
+        return self.judged[int(self.components[place])]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Clock that is used for each rank."""
+        found = (self.judged_at(place) for place in range(len(self.ranks)))
+        return tuple(RECORDED if each is None else each.state for each in found)
+
+    @property
+    def offsets_ns(self) -> dict[int, int]:
+        """Time (ns) to add to each rank's own times to align it with the others."""
+        return dict(zip(self.ranks, self.alignment.offset_ns.tolist(), strict=True))
+
+    @property
+    def shifts_ns(self) -> Times:
+        """How much more each recorded clock has to be moved than those of most ranks (ns)."""
+        moved = self.alignment.offset_ns - self.recorded_ns
+        return np.asarray(moved - np.sort(moved)[moved.size // 2])
+
+    @property
+    def alignment_notices(self) -> tuple[str, ...]:
+        """How times of several ranks were aligned, where that moves any, and what was not."""
+        aligned = np.array([state == ALIGNED for state in self.states])
+        apart_ns = int(np.ptp(self.shifts_ns[aligned])) if aligned.any() else 0
+        if apart_ns < WORTH_SAYING_NS:
+            return self.notices
+        words = (
+            "ranks are aligned by the ends of their collectives (to "
+            f"{duration(float(self.error_ns[aligned].max()))}); their recorded clocks are up to "
+            f"{duration(apart_ns)} apart"
+        )
+        return (words, *self.notices)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What could not be aligned, and why."""
+        notices = [
+            notice
+            for number, judged in enumerate(self.judged)
+            if judged is not None
+            for notice in _state_notices(judged, self._ranks_of(number))
+        ]
+        return (*notices, *self._separation_notices())
+
+    def _ranks_of(self, component: int) -> str:
+        places = np.flatnonzero(self.components == component)
+        return number_ranges(self.ranks[place] for place in places)
+
+    def _separation_notices(self) -> list[str]:
+        sets = [self._ranks_of(number) for number in range(len(self.judged))]
+        if len(sets) < 2:  # noqa: PLR2004
+            return []
+        if all(each is None for each in self.judged):
+            return ["no collective of several ranks was matched; the recorded clocks are used"]
+        listed = "; ".join(sets[:_MOST_LISTED]) + ("; …" if len(sets) > _MOST_LISTED else "")
+        words = (
+            f"{len(sets)} sets of ranks share no collective with each other ({listed}); "
+            "between them, the recorded clocks are used"
+        )
+        return [words]
+
+
+def job_clocks(job: Job) -> JobClocks:
+    """Clocks of all ranks of a job, worked out once."""
+    return job.remember(_job_clocks)
+
+
+def common_offsets_ns(job: Job) -> dict[int, int]:
+    """Time (ns) to add to each rank's own times, for times since the first event of all ranks."""
+    return job_clocks(job).offsets_ns if len(job.ranks) > 1 else job.offsets_ns(job.ranks)
+
+
+def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
+    """How times of these ranks were aligned, where they have a common axis."""
+    return job_clocks(job).alignment_notices if len(ranks) > 1 else ()
+
+
+def _job_clocks(job: Job) -> JobClocks:
+    parts = [*job.reduce(rank_collectives, job.ranks).values()]
+    matches = match(JobCollectives.of(parts))
+    recorded_ns = np.array([*job.offsets_ns(job.ranks).values()], dtype=np.int64)
+    teams, components, alignment = _aligned(teams_of(matches), recorded_ns)
+    recorded = Alignment.of_offsets(recorded_ns)
+    judged = tuple(
+        judge(shared, alignment, recorded) if shared else None
+        for number in range(int(components.max(initial=-1)) + 1)
+        for shared in [of_component(teams, components, number)]
+    )
+    is_aligned = np.array([each is not None and each.state == ALIGNED for each in judged])
+    used = _chosen(alignment, recorded, is_aligned[components])
+    error_ns, collectives = _errors(teams, used)
+    has_events = [origin.has_events for origin in job.reduce(origin_of, job.ranks).values()]
+    return JobClocks(
+        ranks=job.ranks,
+        matches=matches,
+        alignment=_since_first_event(used, np.array(has_events)),
+        recorded_ns=recorded_ns,
+        components=components,
+        judged=judged,
+        error_ns=error_ns,
+        collectives=collectives,
+    )
+
+
+def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Place, Alignment]:
+    """Align by the teams whose collectives end together, and number the sets of ranks."""
+    kept, before = list(teams), -1
+    while len(kept) != before:
+        before = len(kept)
+        numbers = components_of(kept, recorded_ns.size)
+        components = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+        alignment = align(kept, recorded_ns, components)
+        apart = residuals(kept, alignment)
+        kept = [team for team, of in zip(kept, apart, strict=True) if coincides(team, of)]
+    return kept, components, alignment
+
+
+def _chosen(one: Alignment, other: Alignment, is_one: NDArray[np.bool_]) -> Alignment:
+    return Alignment(
+        np.where(is_one, one.offset_ns, other.offset_ns),
+        np.where(is_one, one.drift, other.drift),
+        np.where(is_one, one.pivot_ns, other.pivot_ns),
+    )
+
+
+def _since_first_event(alignment: Alignment, has_events: NDArray[np.bool_]) -> Alignment:
+    """Count the common time from the first event of all ranks, at time 0 of its own rank."""
+    places = np.flatnonzero(has_events)
+    starts = alignment.aligned(np.zeros(places.size, dtype=np.int64), places)
+    first_ns = int(starts.min()) if starts.size else 0
+    return alignment.moved(np.full_like(alignment.offset_ns, -first_ns))
+
+
+def _errors(
+    teams: Sequence[Team], alignment: Alignment
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Median distance (ns) of each rank's ends from those of the others, and their number."""
+    count = alignment.offset_ns.size
+    found: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
+    for team, apart in zip(teams, residuals(teams, alignment), strict=True):
+        for column, place in enumerate(team.places.tolist()):
+            found[place].append(np.abs(apart[:, column]))
+    joined = [np.concatenate([np.zeros(0), *each]) for each in found]
+    errors = [float(np.median(each)) if each.size else np.nan for each in joined]
+    return np.array(errors), np.array([each.size for each in joined], dtype=np.int64)
+
+
+def _state_notices(judged: Judged, ranks: str) -> list[str]:
+    if judged.state == RECORDED and judged.aligned.fewest < FEWEST:
+        words = (
+            f"ranks {ranks}: the recorded clocks are used; "
+            f"{counted(judged.aligned.fewest, 'collective')} of a rank are too few to align them"
+        )
+        return [words]
+    if judged.state == RECORDED:
+        words = (
+            f"ranks {ranks}: the recorded clocks are used; the ends of their collectives differ by "
+            f"{duration(judged.aligned.spread_ns)}, too much beside the "
+            f"{duration(judged.aligned.median_wait_ns)} that ranks wait (the limit is "
+            f"{percent(100 * SHARE_OF_WAIT)})"
+        )
+        return [words]
+    if judged.state == CONTRADICTORY:
+        words = (
+            f"ranks {ranks}: the clocks cannot be aligned; in "
+            f"{percent(100 * judged.aligned.impossible)} of "
+            f"{counted(judged.aligned.collectives, 'collective')}, a rank starts after another has "
+            "ended, so waiting and transfer cannot be told apart"
+        )
+        return [words]
+    return []

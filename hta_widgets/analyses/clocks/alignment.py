@@ -1,0 +1,244 @@
+"""Align the clocks of the ranks by what ends together.
+
+A collective that no member can finish before all have begun ends on all of them at once. So the
+ends that the ranks recorded differ by what their clocks differ::
+
+    rank 0, own clock     |-----------|                     end 20
+    rank 1, own clock            |--------|                 end 26     6 ahead
+    rank 1, aligned   |--------|                            end 20
+
+Medians over many collectives make it immune to some that were matched wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.teams import Team
+from hta_widgets.intervals import Times
+
+MOST_TURNS: Final = 40
+DRIFT_EVERY: Final = 4
+SETTLED_NS: Final = 50
+"""Corrections below this end the search."""
+
+FEWEST_FOR_DRIFT: Final = 8
+SHORTEST_FOR_DRIFT_NS: Final = 100_000_000
+"""Fewer collectives, or a shorter time between them, do not tell drift from noise: ends differ by a
+few µs, which over 10 ms looks like 100 ppm."""
+
+Corrections = NDArray[np.float64]
+Place = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Clocks of all ranks on one clock: aligned = t + offset + drift × (t + offset - pivot).
+
+    Attributes
+    ----------
+    offset_ns : ndarray of int64
+        Time to add to each rank's own times.
+    drift : ndarray of float64
+        How much slower each rank's clock runs than the common one, as a ratio.
+    pivot_ns : ndarray of int64
+        Time on the common clock at which the drift of each rank is without effect.
+    """
+
+    offset_ns: Times
+    drift: Corrections
+    pivot_ns: Times
+
+    @classmethod
+    def of_offsets(cls, offset_ns: Times) -> Alignment:
+        """Clocks that only differ by an offset."""
+        none = np.zeros(offset_ns.size, dtype=np.int64)
+        return cls(offset_ns.copy(), none.astype(np.float64), none)
+
+    def aligned(self, times: Times, places: Place) -> Times:
+        """Times of ranks (by position in the job) on the common clock, to the ns."""
+        moved = times + self.offset_ns[places]
+        since = (moved - self.pivot_ns[places]) * self.drift[places]
+        return np.asarray(moved + np.rint(since).astype(np.int64))
+
+    def moved(self, by_ns: Times) -> Alignment:
+        """Move the clock of each rank."""
+        return replace(self, offset_ns=self.offset_ns + by_ns, pivot_ns=self.pivot_ns + by_ns)
+
+
+def align(teams: Sequence[Team], recorded_ns: Times, components: Place) -> Alignment:
+    """Find the offset and drift of each rank's clock.
+
+    Parameters
+    ----------
+    teams : sequence of Team
+        What ends together.
+    recorded_ns : ndarray of int64
+        Offset of each rank as the traces record it, used for ranks that share nothing, and for the
+        common clock: most of the ranks that share anything keep theirs.
+    components : ndarray of int64
+        Ranks with the same number share collectives with each other, directly or through others.
+    """
+    search = _Search.begun(teams, recorded_ns, components)
+    for turn in range(1, MOST_TURNS + 1):
+        largest = search.correct(with_drift=turn % DRIFT_EVERY == 0)
+        if largest < SETTLED_NS and turn >= DRIFT_EVERY:
+            break
+    return search.result(recorded_ns, components)
+
+
+def residuals(teams: Sequence[Team], alignment: Alignment) -> list[Corrections]:
+    """How much earlier (ns) each member ends than the median of its collective, for each team."""
+    found = []
+    for team in teams:
+        ends = alignment.aligned(team.end_ns, np.broadcast_to(team.places, team.end_ns.shape))
+        from_first = (ends - ends[:, :1]).astype(np.float64)
+        found.append(np.median(from_first, axis=1, keepdims=True) - from_first)
+    return found
+
+
+def components_of(teams: Sequence[Team], ranks: int) -> Place:
+    """Number the sets of ranks that share collectives, directly or through others."""
+    number = np.arange(ranks, dtype=np.int64)
+    while True:
+        before = number.copy()
+        for team in teams:
+            number[team.places] = number[team.places].min()
+        number = number[number]
+        if np.array_equal(number, before):
+            return number
+
+
+@dataclass(eq=False)
+class _Search:
+    """Offsets and drifts while they are being improved."""
+
+    teams: Sequence[Team]
+    now: Alignment
+
+    @classmethod
+    def begun(cls, teams: Sequence[Team], recorded_ns: Times, components: Place) -> _Search:
+        """Put each rank on the clock of the one with which it shares most."""
+        now = Alignment.of_offsets(recorded_ns)
+        tree = _tree(teams, recorded_ns.size)
+        for place, parent in tree:
+            now.offset_ns[place] += _clock_difference(teams, now, place, parent)[0]
+        now.pivot_ns[:] = _middles(teams, now, components)
+        for place, parent in tree:
+            apart_ns, slope = _clock_difference(teams, now, place, parent)
+            now.offset_ns[place] += apart_ns
+            now.drift[place] = slope
+        return cls(teams, now)
+
+    def correct(self, *, with_drift: bool) -> float:
+        """Move each rank to the median of what it shares; return the largest move in ns."""
+        largest = 0.0
+        offset_ns, drift = self.now.offset_ns.copy(), self.now.drift.copy()
+        for place, (times, apart) in self._by_rank().items():
+            step = float(np.median(apart))
+            offset_ns[place] += round(step)
+            slope = _slope(times, apart - step) if with_drift else 0.0
+            drift[place] += slope
+            span = float(times.max() - times.min())
+            largest = max(largest, abs(step), abs(slope) * span)
+        self.now = replace(self.now, offset_ns=offset_ns, drift=drift)
+        return largest
+
+    def result(self, recorded_ns: Times, components: Place) -> Alignment:
+        """Let most ranks of each component keep their recorded clock."""
+        back_ns, drift = np.zeros_like(recorded_ns), self.now.drift.copy()
+        for number in np.unique(components):
+            members = np.flatnonzero(components == number)
+            moved = np.sort(self.now.offset_ns[members] - recorded_ns[members])
+            back_ns[members] = -moved[moved.size // 2]
+            drift[members] -= np.median(drift[members])
+        return replace(self.now, drift=drift).moved(back_ns)
+
+    def _by_rank(self) -> dict[int, tuple[Corrections, Corrections]]:
+        """Times since the pivot, and how much earlier each rank ends than the others then."""
+        times: dict[int, list[Corrections]] = {}
+        apart: dict[int, list[Corrections]] = {}
+        for team, of_team in zip(self.teams, residuals(self.teams, self.now), strict=True):
+            since = (team.end_ns + self.now.offset_ns[team.places]) - self.now.pivot_ns[team.places]
+            for column, place in enumerate(team.places.tolist()):
+                times.setdefault(place, []).append(since[:, column].astype(np.float64))
+                apart.setdefault(place, []).append(of_team[:, column])
+        return {
+            place: (np.concatenate(times[place]), np.concatenate(apart[place])) for place in times
+        }
+
+
+def _tree(teams: Sequence[Team], ranks: int) -> list[tuple[int, int]]:
+    """Each rank but the first of its component, with the rank before it that it shares most with.
+
+    From the rank with most collectives outwards (Prim's algorithm).
+    """
+    shared = np.zeros((ranks, ranks), dtype=np.int64)
+    for team in teams:
+        places = np.unique(team.places)
+        shared[np.ix_(places, places)] += team.count
+    np.fill_diagonal(shared, 0)
+    total = shared.sum(axis=1)
+    is_placed = np.zeros(ranks, dtype=bool)
+    most, parent = np.zeros(ranks, dtype=np.int64), np.zeros(ranks, dtype=np.int64)
+    edges = []
+    for _ in range(ranks):
+        waiting = np.where(is_placed, -1, most)
+        place = int(np.argmax(waiting))
+        if waiting[place] > 0:
+            edges.append((place, int(parent[place])))
+        else:
+            place = int(np.argmax(np.where(is_placed, -1, total)))
+        is_placed[place] = True
+        closer = shared[place] > most
+        most[closer], parent[closer] = shared[place][closer], place
+    return edges
+
+
+def _middles(teams: Sequence[Team], now: Alignment, components: Place) -> Times:
+    """Median end of the collectives of each rank's component; 0 without any."""
+    middle_ns = np.zeros_like(components)
+    for number in np.unique(components):
+        ends = [
+            (team.end_ns + now.offset_ns[team.places]).ravel()
+            for team in teams
+            if components[team.places[0]] == number
+        ]
+        if ends:
+            every = np.sort(np.concatenate(ends))
+            middle_ns[components == number] = every[every.size // 2]
+    return middle_ns
+
+
+def _clock_difference(
+    teams: Sequence[Team], now: Alignment, place: int, parent: int
+) -> tuple[int, float]:
+    """How far a rank's clock is behind another's (ns), and how much slower it runs."""
+    times, apart = [], []
+    for team in teams:
+        own, other = np.flatnonzero(team.places == place), np.flatnonzero(team.places == parent)
+        if own.size and other.size:
+            ends = now.aligned(team.end_ns[:, own[0]], np.array(place))
+            ends_there = now.aligned(team.end_ns[:, other[0]], np.array(parent))
+            times.append(ends_there - now.pivot_ns[parent])
+            apart.append(ends_there - ends)
+    every = np.concatenate(apart)
+    offset_ns = int(np.sort(every)[every.size // 2])
+    slope = _slope(np.concatenate(times).astype(np.float64), (every - offset_ns).astype(np.float64))
+    return offset_ns, slope
+
+
+def _slope(times: Corrections, values: Corrections) -> float:
+    """Change of values over time, by the medians of the earlier and the later half."""
+    if times.size < FEWEST_FOR_DRIFT or times.max() - times.min() < SHORTEST_FOR_DRIFT_NS:
+        return 0.0
+    order = np.argsort(times, kind="stable")
+    earlier, later = np.array_split(order, 2)
+    run = np.median(times[later]) - np.median(times[earlier])
+    rise = np.median(values[later]) - np.median(values[earlier])
+    return float(rise / run) if run > 0 else 0.0

@@ -1,0 +1,220 @@
+"""Why a job is slow: the causes, who, when, what they cost, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import pandas as pd
+
+from hta_widgets.analyses.clocks import Clocks, clocks
+from hta_widgets.analyses.collectives import Collectives, collectives
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.finding import Finding
+from hta_widgets.analyses.diagnosis.largest_kernels import only_faster_kernels
+from hta_widgets.analyses.diagnosis.limits import Limits, TrialLimits
+from hta_widgets.analyses.diagnosis.not_recorded import NotRecorded, not_recorded
+from hta_widgets.analyses.diagnosis.passing import Meetings
+from hta_widgets.analyses.diagnosis.prices import within_the_step
+from hta_widgets.analyses.diagnosis.rank_facts import RankFacts, rank_facts
+from hta_widgets.analyses.diagnosis.rules import FIRST_RULES, RULES
+from hta_widgets.analyses.diagnosis.rules.cause_not_found import unseen_work_notices
+from hta_widgets.analyses.diagnosis.rules.warm_up import slow_first_step
+from hta_widgets.analyses.diagnosis.step_facts import SHOWN_COLUMNS
+from hta_widgets.analyses.diagnosis.steps import Steps
+from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
+from hta_widgets.analyses.result import Result
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import world_size_of
+
+MOST_SHOWN = 3
+"""Findings that are shown at once; the others are folded."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis(Result, Sequence[Finding]):
+    """Findings, the most expensive first; empty if nothing costs more than its limit.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+    steps : DataFrame
+        One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
+        without steps), ``own_ns`` (what the rank needs itself), ``host_ns`` (what its host needs
+        outside blocking calls, data loading and the profiler), ``kernels`` (launched), and in ns
+        what the GPU did and why it did nothing. `budget` makes the classes of it that add up to
+        ``period_ns``.
+    job : Job
+    ranks : tuple of int
+        Those that were diagnosed.
+    period_ns : float
+        Length of the mean step of all diagnosed ranks (without steps: of their recordings), which
+        the classes of the budget add up to.
+    not_recorded : tuple of NotRecorded
+        What the traces lack that a diagnosis needs; also among the notices.
+    """
+
+    findings: tuple[Finding, ...]
+    steps: pd.DataFrame
+    job: Job
+    ranks: tuple[int, ...]
+    period_ns: float
+    not_recorded: tuple[NotRecorded, ...]
+
+    def __len__(self) -> int:
+        """Number of findings."""
+        return len(self.findings)
+
+    @overload
+    def __getitem__(self, place: int) -> Finding: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, place: int | slice) -> Finding | Sequence[Finding]:
+        """Finding at a place, the most expensive one at 0."""
+        return self.findings[place]
+
+    def __iter__(self) -> Iterator[Finding]:
+        """All findings."""
+        return iter(self.findings)
+
+    @property
+    def collectives(self) -> Collectives:
+        """The collectives of the diagnosed ranks."""
+        return collectives(self.job, self.ranks)
+
+    @property
+    def clocks(self) -> Clocks:
+        """The clocks of all ranks."""
+        return clocks(self.job)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""
+        names = ("cause", "ranks", "steps", "recoverable_ms", "percent", "sentence", "action")
+        rows: list[dict[str, Any]] = [
+            {name: getattr(each, name) for name in (*names, "confidence")} for each in self
+        ]
+        return pd.DataFrame(rows, columns=[*names, "confidence"])
+
+
+def diagnosis(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    limits: Limits | None = None,
+) -> Diagnosis:
+    """Find out why a job is slow.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        Ranks to diagnose, all when not given. What they wait for is looked for on all ranks.
+    steps : iterable of int, optional
+        ProfilerSteps to diagnose, all analysed ones when not given.
+    limits : Limits, optional
+        From when on a cause is worth a finding.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    limits = limits or Limits()
+    facts = job.remember(_facts_of_all, limits.trials)
+    asked = None if steps is None else tuple(steps)
+    together = Steps.of({rank: facts[rank].steps for rank in chosen}, asked)
+    met = job.remember(_meetings_of_all, limits.trials)
+    context = Context(job, together, together, facts, limits, met)
+    findings = _findings(context)
+    lacks = _lacks(job, facts, together) if together.ranks else ()
+    return Diagnosis(
+        findings=findings,
+        steps=_steps_frame(together),
+        job=job,
+        ranks=chosen,
+        period_ns=together.period_ns,
+        not_recorded=lacks,
+        finding=_verdict(context, findings),
+        notices=(
+            *job.notices_for(chosen),
+            *(each.sentence for each in lacks),
+            *(unseen_work_notices(context) if findings else ()),
+        ),
+    )
+
+
+def _lacks(job: Job, facts: Mapping[int, RankFacts], together: Steps) -> tuple[NotRecorded, ...]:
+    """What the traces of all ranks lack."""
+    return not_recorded(
+        {rank: of_rank.records for rank, of_rank in facts.items()},
+        world_size=max(job.reduce(world_size_of, job.ranks).values(), default=0),
+        with_steps=together.are_recorded,
+    )
+
+
+def _facts_of_all(job: Job, limits: TrialLimits) -> dict[int, RankFacts]:
+    splits = rank_splits(job)
+    return job.reduce_each(rank_facts, {rank: (splits[rank], limits) for rank in job.ranks})
+
+
+def _meetings_of_all(job: Job, limits: TrialLimits) -> Meetings:
+    facts = job.remember(_facts_of_all, limits)
+    arrivals = {rank: each.host.arrivals for rank, each in facts.items() if each.host is not None}
+    return Meetings.of(job, arrivals)
+
+
+def _findings(context: Context) -> tuple[Finding, ...]:
+    """Ask all rules, and sort what they find by its cost."""
+    if not context.ranks:
+        return ()
+    for rule in FIRST_RULES:
+        found = rule(context)
+        if found is not None:
+            context.found[found.cause] = found
+            context = context.without_trials() if not found.steps else context
+            context = context.without_steps(found.steps)
+    of_first_steps = [each for each in context.found.values() if each.steps]
+    context = context.without_steps(slow_first_step(context))
+    for rule in RULES:
+        found = rule(context)
+        if found is not None:
+            context.found[found.cause] = found
+    others = [each for each in context.found.values() if each not in of_first_steps]
+    every = (*of_first_steps, *within_the_step(context, others))
+    return tuple(sorted(every, key=lambda found: -found.recoverable_ms))
+
+
+def _verdict(context: Context, findings: Sequence[Finding]) -> str:
+    if findings:
+        return findings[0].sentence
+    if not context.ranks:
+        return "No GPU work was recorded on the selected ranks."
+    if not any(context.facts[rank].records.kernels for rank in context.ranks):
+        return "No cause can be told: the traces do not hold the kernels."
+    unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
+    return (
+        "No cause found that costs more than its limit (3 to 15 % of a step, by cause); looked for "
+        f"{len(CAUSES)}{unseen}.{only_faster_kernels(context)}"
+    )
+
+
+def _steps_frame(steps: Steps) -> pd.DataFrame:
+    """The steps as a table, a row for each rank and step."""
+    size = len(steps.numbers)
+    table = {
+        "rank": [rank for rank in steps.ranks for _ in range(size)],
+        "step": [*steps.numbers] * len(steps.ranks),
+        "own_ns": steps.own.ravel().astype("int64"),
+    }
+    for name in SHOWN_COLUMNS:
+        has_unit = name.endswith("_ns") or name == "kernels"
+        table[name if has_unit else f"{name}_ns"] = steps[name].ravel().astype("int64")
+    return pd.DataFrame(table)

@@ -1,0 +1,95 @@
+"""What a GPU has: tensor cores, and how much faster products of matrices are on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from hta_widgets.analyses.roofline.peaks import Peak, peak_of
+from hta_widgets.analyses.shared.described_gpus import described_gpus
+from hta_widgets.trace.loaders.columns import whole_number
+
+LEAST_FASTER: Final = 4.0
+"""Products on the tensor cores of GPUs for data centres are at least so many times as fast; what
+their peaks allow beyond that, real shapes seldom reach."""
+
+OF_OTHERS: Final = 2.0
+"""The same of GPUs whose peaks are not known and whose float32 units are as many as their tensor
+cores: for graphics and workstations."""
+
+_FIRST_WITH_TENSOR_CORES: Final = 7
+_FIRST_WITH_TF32: Final = 8
+
+_GRAPHICS: Final = frozenset({(8, 6), (8, 7), (8, 9), (12, 0), (12, 1)})
+"""Compute capabilities of GPUs with many float32 units."""
+
+_WITHOUT: Final = re.compile(r"\bGTX 16|\bT(?:400|500|550|600|1000|1200|2000)\b|\bMX[45]50\b")
+"""GPUs of compute capability 7.5 that have no tensor cores."""
+
+_MOST: Final = 1000
+
+
+class Gpu(NamedTuple):
+    """The device with most work of a rank.
+
+    Attributes
+    ----------
+    name : str
+        Empty if not recorded.
+    major, minor : int
+        Compute capability; 0 if not recorded.
+    memory_bytes : int
+        0 if not recorded.
+    """
+
+    name: str = ""
+    major: int = 0
+    minor: int = 0
+    memory_bytes: int = 0
+
+    @property
+    def peak(self) -> Peak | None:
+        """The most that it can do; None if that is not known."""
+        return peak_of(self.name, self.memory_bytes)
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether it is known to have tensor cores."""
+        return self.major >= _FIRST_WITH_TENSOR_CORES and not _WITHOUT.search(self.name)
+
+    @property
+    def has_tf32(self) -> bool:
+        """Whether its tensor cores multiply float32, as TF32."""
+        return self.major >= _FIRST_WITH_TF32 and not self.is_for_graphics
+
+    @property
+    def is_for_graphics(self) -> bool:
+        """Whether TF32 is hardly faster than float32 on it: only types of 16 bits are."""
+        return self.peak is None and (self.major, self.minor) in _GRAPHICS
+
+    @property
+    def faster(self) -> float:
+        """How many times as fast as in float32 products on its tensor cores are, at least."""
+        if self.is_for_graphics:
+            return OF_OTHERS
+        rates = self.peak.tflops if self.peak is not None else {}
+        on_tensor_cores = rates.get("tf32", rates.get("fp16", 0.0))
+        if not on_tensor_cores or "fp32" not in rates:
+            return LEAST_FASTER
+        return min(on_tensor_cores / rates["fp32"], LEAST_FASTER)
+
+
+def gpu_of(metadata: Mapping[str, Any], device: int | None) -> Gpu:
+    """The GPU with a number; the first if none has it, as in processes that see one of several."""
+    found = described_gpus(metadata)
+    if not found:
+        return Gpu()
+    own = found[device] if device in found else next(iter(found.values()))
+    name, memory = own.get("name"), own.get("totalGlobalMem")
+    return Gpu(
+        name=name if isinstance(name, str) else "",
+        major=whole_number(own.get("computeMajor"), _MOST) or 0,
+        minor=whole_number(own.get("computeMinor"), _MOST) or 0,
+        memory_bytes=memory if isinstance(memory, int) else 0,
+    )

@@ -1,0 +1,42 @@
+"""Which calls of a rank wait, prepare batches, or tell what the host does; by place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_widgets.analyses.shared.attribution import patterns
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.trace.model.events import Kind, KindSet
+from hta_widgets.trace.ranks.rank import Rank
+
+_TELLING = KindSet((Kind.CPU_OP, Kind.PYTHON))
+
+
+def blocking_calls(rank: Rank) -> Mask:
+    """Calls that return when the GPU has done what was asked of it before."""
+    calls = calls_of(rank)
+    return calls.named(patterns.BLOCKING.search) & calls.is_launch_call
+
+
+def loading_calls(rank: Rank) -> Mask:
+    """Calls that load data, or prepare it and launch no kernels."""
+    calls = calls_of(rank)
+    prepares = calls.named(patterns.PREPROCESSING.search)
+    if prepares.any():
+        prepares &= ~_launching_kernels(rank, calls)
+    return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
+
+
+def telling_calls(rank: Rank) -> Mask:
+    """Operators and frames."""
+    return _TELLING.among(calls_of(rank).kind)
+
+
+def _launching_kernels(rank: Rank, calls: Calls) -> Mask:
+    """Calls in which a kernel is launched: in name only, a whole program may process images."""
+    events = rank.trace.events
+    launch = rank.launches[events.rows_of(Kind.KERNEL)].astype(np.int64)
+    launching = np.zeros(calls.kind.size, dtype=np.bool_)
+    launching[calls.places_of(launch[launch >= 0])] = True
+    before = np.concatenate(([0], np.cumsum(launching)))
+    return np.asarray(before[calls.forest.ends] > before[:-1])

@@ -1,0 +1,94 @@
+"""The calls inside which most of some time passes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+CODE_OF_USERS: Final = re.compile(r"^(?!.*\btorch/|<)(?=.*\.py\(\d+\))|^nn\.Module: ")
+"""Frames of modules, and of Python functions that are not PyTorch's."""
+
+LOADERS: Final = {
+    "single": re.compile(r"_SingleProcessDataLoaderIter"),
+    "workers": re.compile(r"_MultiProcessingDataLoaderIter"),
+}
+
+
+class Telling(NamedTuple):
+    """A call whose name tells users where the code is.
+
+    Attributes
+    ----------
+    name : str
+    ns : int
+        Time inside it.
+    is_operator : bool
+    """
+
+    name: str
+    ns: int
+    is_operator: bool
+
+
+class Inside(NamedTuple):
+    """Where most of some time passes: each of the calls holds more than half of it.
+
+    Attributes
+    ----------
+    whole_ns : int
+    chain : tuple of Telling
+        Modules, annotations, functions of the user's code and operators directly inside these
+        around most of the time, from outermost to innermost.
+    loader : str
+        Key of `LOADERS` for the DataLoader among these calls, empty for none.
+    """
+
+    whole_ns: int = 0
+    chain: tuple[Telling, ...] = ()
+    loader: str = ""
+
+
+def inside(rank: Rank, places: NDArray[np.int64], length_ns: Times) -> Inside:
+    """Follow some time from the outermost call inwards, as long as most of it is in one path.
+
+    Parameters
+    ----------
+    rank : Rank
+    places : ndarray of int64
+        Place of the call to which each piece belongs, -1 for none.
+    length_ns : ndarray of int64
+    """
+    no_work = np.full(places.size, -1)
+    tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""), "merged")
+    whole_ns, node = int(length_ns.sum()), -1
+    chain: list[Telling] = []
+    loader = ""
+    while (children := tree.inside(node)).size:
+        node = int(children[np.argmax(tree.total_ns[children])])
+        if 2 * tree.total_ns[node] <= whole_ns:
+            break
+        name = tree.names[tree.name[node]]
+        loader = next((key for key, known in LOADERS.items() if known.search(name)), loader)
+        is_operator = bool(tree.kind[node] == Kind.CPU_OP)
+        inside_operator = bool(chain) and chain[-1].is_operator
+        if _tells(tree, node, name) and not (is_operator and inside_operator):
+            chain.append(Telling(name, int(tree.total_ns[node]), is_operator))
+    return Inside(whole_ns, tuple(chain), loader)
+
+
+def _tells(tree: CallTree, node: int, name: str) -> bool:
+    """Whether a user knows where the code is by the name of the call."""
+    kind = tree.kind[node]
+    if kind == Kind.CPU_OP:
+        return not AUTOGRAD_THREAD.search(name)
+    return bool(kind == Kind.ANNOTATION or (kind == Kind.PYTHON and CODE_OF_USERS.search(name)))

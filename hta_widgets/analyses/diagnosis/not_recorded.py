@@ -1,0 +1,138 @@
+"""What the traces lack that a diagnosis needs, and how to record it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hta_widgets.errors import number_ranges
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class RankRecords(NamedTuple):
+    """What one rank's trace holds.
+
+    Attributes
+    ----------
+    kernels : bool
+        Each kernel, not only the time in which any runs.
+    host_code : bool
+        Operators or Python functions.
+    communication : bool
+        Communication kernels.
+    collectives : bool
+        Which collective, group and size a communication kernel belongs to.
+    """
+
+    kernels: bool
+    host_code: bool
+    communication: bool
+    collectives: bool
+
+
+class NotRecorded(NamedTuple):
+    """Something that the traces lack.
+
+    Attributes
+    ----------
+    what : str
+    untold : str
+        What a diagnosis cannot tell without it.
+    how : str
+        How to record it.
+    """
+
+    what: str
+    untold: str
+    how: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in words."""
+        return f"{self.what} not recorded: {self.untold}. {self.how}."
+
+
+_KERNELS: Final = NotRecorded(
+    "Kernels are", "no cause can be told", "Diagnose the trace that this table was made from"
+)
+_STEPS: Final = NotRecorded(
+    "ProfilerSteps that all ranks have in common are",
+    "costs are per recording, and no step can be compared with the others",
+    "Mark steps: profiler.step() in PyTorch, NVTX ranges ProfilerStep#1, #2, ... in Nsight Systems",
+)
+_HOST_CODE: Final = NotRecorded(
+    "Operators are",
+    "pauses of the host cannot be told from work that it does not launch",
+    "Record ProfilerActivity.CPU in PyTorch, NVTX ranges (emit_nvtx) in Nsight Systems",
+)
+_COLLECTIVES: Final = NotRecorded(
+    "Process groups and message sizes are",
+    "slow_link, expert_imbalance and pipeline_bubble cannot be told",
+    "Record with PyTorch 2.4 or newer and ProfilerActivity.CPU",
+)
+_OTHER_RANKS: Final = "waiting for them and transfer cannot be told apart"
+
+
+def rank_records(rank: Rank) -> RankRecords:
+    """Look up what a rank's trace holds."""
+    events = rank.trace.events
+    fields = events.side.get("collectives")
+    return RankRecords(
+        kernels=Recorded.KERNELS not in rank.lacks.missing,
+        host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
+        communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
+        collectives=fields is not None and bool(fields.rows.size),
+    )
+
+
+def not_recorded(
+    records: Mapping[int, RankRecords], *, world_size: int, with_steps: bool
+) -> tuple[NotRecorded, ...]:
+    """List what the traces lack.
+
+    Parameters
+    ----------
+    records : mapping of int to RankRecords
+        Of all ranks with a trace.
+    world_size : int
+        Number of ranks that the traced job had; 0 if not recorded.
+    with_steps : bool
+        Whether the ranks have steps in common.
+    """
+    found = []
+    if lacking := _ranks(records, kernels=False):
+        found.append(_on(_KERNELS, lacking, len(records)))
+        if len(lacking) == len(records):
+            return tuple(found)
+    if not with_steps:
+        found.append(_STEPS)
+    if lacking := _ranks(records, kernels=True, host_code=False):
+        found.append(_on(_HOST_CODE, lacking, len(records)))
+    if lacking := _ranks(records, kernels=True, communication=True, collectives=False):
+        found.append(_on(_COLLECTIVES, lacking, len(records)))
+    communicates = bool(_ranks(records, communication=True))
+    if communicates and (len(records) == 1 or len(records) < world_size):
+        others = f"Ranks other than {number_ranges(records)} are"
+        found.append(NotRecorded(others, _OTHER_RANKS, "Record all ranks"))
+    return tuple(found)
+
+
+def _ranks(records: Mapping[int, RankRecords], **values: bool) -> list[int]:
+    """Ranks whose records have these values."""
+    return [
+        rank
+        for rank, of_rank in records.items()
+        if all(getattr(of_rank, name) is value for name, value in values.items())
+    ]
+
+
+def _on(lack: NotRecorded, ranks: list[int], count: int) -> NotRecorded:
+    """The same, with the ranks that lack it unless all do."""
+    if len(ranks) == count:
+        return lack
+    noun = "rank" if len(ranks) == 1 else "ranks"
+    what, _, verb = lack.what.rpartition(" ")
+    return lack._replace(what=f"{what} of {noun} {number_ranges(ranks)} {verb}")

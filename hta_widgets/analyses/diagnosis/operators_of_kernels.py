@@ -1,0 +1,89 @@
+"""The operators that kernels belong to, with their shapes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+Places = NDArray[np.int64]
+
+
+class Operators(NamedTuple):
+    """The operator of each of some kernels.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the call, -1 for none.
+    kind : ndarray of int64
+        Position in `kinds`; kernels of operators with the same name, shapes and types have one.
+    kinds : list of tuple of str
+        Name, shapes and types, as in the trace; empty where they are not recorded.
+    """
+
+    place: Places
+    kind: Places
+    kinds: list[tuple[str, str, str]]
+
+
+def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:
+    """The nearest operator around the launch of each kernel.
+
+    Parameters
+    ----------
+    rank : Rank
+    work : GpuWork
+    is_meant : callable
+        Whether an operator counts, by its name.
+    """
+    calls = calls_of(rank)
+    chosen = (calls.kind == Kind.CPU_OP) & calls.named(is_meant)
+    nearest = nearest_at_or_above(calls.forest, chosen)
+    place = np.append(nearest, -1)[calls.places_of(work.launch)]
+    used, which = np.unique(place, return_inverse=True)
+    rows = calls.forest.rows[used] if used.size else used
+    table = rank.trace.events.side.get("operators")
+    (dims, dim_texts), (types, type_texts) = (
+        _texts_at(table, name, rows) for name in ("input_dims", "input_types")
+    )
+    names = rank.trace.events.name.values
+    has_operator = used >= 0
+    name, dims, types = (
+        np.where(has_operator, codes, -1)
+        for codes in (np.append(calls.name, -1)[used], dims, types)
+    )
+    alike = grouped(name, dims, types)
+    kind = np.zeros(used.size, dtype=np.int64)
+    kind[alike.order] = np.repeat(np.arange(alike.sizes.size), alike.sizes)
+    kinds = [
+        (
+            _text(names, int(name[row])),
+            _text(dim_texts, int(dims[row])),
+            _text(type_texts, int(types[row])),
+        )
+        for row in alike.first.tolist()
+    ]
+    return Operators(place, kind[which], kinds)
+
+
+def _text(texts: Sequence[str], code: int) -> str:
+    return texts[code] if code >= 0 else ""
+
+
+def _texts_at(table: SideTable | None, name: str, rows: Places) -> tuple[Places, Sequence[str]]:
+    """Codes of a column of texts at some rows, -1 where there is none, and the texts."""
+    column = None if table is None else table.columns.get(name)
+    if table is None or not isinstance(column, TextColumn) or not table.rows.size:
+        return np.full(rows.size, -1, dtype=np.int64), ()
+    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
+    return np.where(table.rows[at] == rows, column.codes[at], -1).astype(np.int64), column.values

@@ -1,0 +1,57 @@
+"""Who needs longer than the others, and when: own time against the median."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+_A_PAIR: Final = 2
+
+
+class OwnTime(NamedTuple):
+    """Time that ranks need themselves, compared with the others.
+
+    Attributes
+    ----------
+    own_ns : DataFrame
+        A row for each rank, a column for each step from the first to the last; NaN where a step was
+        not analysed.
+    percent : DataFrame
+        How much more each is than the median rank in the same step, in percent of that; of two
+        ranks, than the faster one. Of a single rank, than its median step.
+    usual_percent : Series
+        How much more the median rank needs in each step than in the median step.
+    """
+
+    own_ns: pd.DataFrame
+    percent: pd.DataFrame
+    usual_percent: pd.Series[float]
+
+
+def own_time(steps: pd.DataFrame) -> OwnTime:
+    """Compare the own time of ranks.
+
+    Parameters
+    ----------
+    steps : DataFrame
+        `Diagnosis.steps`, a row for each rank and step.
+    """
+    own = steps.set_index(["rank", "step"])["own_ns"].unstack().astype(float)  # noqa: PD010
+    own = own.reindex(columns=range(int(own.columns.min()), int(own.columns.max()) + 1))
+    values = own.to_numpy()
+    usual = values.min(axis=0) if len(own) == _A_PAIR else np.median(values, axis=0)
+    by_step = _more_than(np.nanmedian(usual), usual)
+    longer = by_step[np.newaxis] if len(own) == 1 else _more_than(usual, values)
+    return OwnTime(
+        own_ns=own,
+        percent=pd.DataFrame(longer, own.index, own.columns),
+        usual_percent=pd.Series(by_step, own.columns),
+    )
+
+
+def _more_than(usual: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(100 * (own / usual - 1))

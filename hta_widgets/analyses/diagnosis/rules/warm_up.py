@@ -1,0 +1,157 @@
+"""The first step prepares what the others use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.finding import Evidence, Finding
+from hta_widgets.analyses.diagnosis.host_evidence import gap_link, owners_table, steps_table
+from hta_widgets.analyses.diagnosis.host_words import subject
+from hta_widgets.analyses.diagnosis.rules.allocator_retries import recurs
+from hta_widgets.analyses.diagnosis.steps import Matrix, Steps
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import duration, percent
+
+WORTH_SAYING: Final = 0.1
+"""Part of this excess from which idle or computing time is in the sentence."""
+
+FEWEST_STEPS: Final = 3
+
+_NOT_WARMING: Final = ("gap_loader", "gap_profiler", "gap_depend")
+
+
+def warm_up(context: Context) -> Finding | None:
+    """Report what the first step takes more than the others, and those after it that compile."""
+    if len(context.steps.numbers) < FEWEST_STEPS:
+        return _initialising(context)
+    count = _warming_steps(context)
+    if not count:
+        return None
+    steps = context.steps
+    excess_ns = _excess_ns(steps, count)
+    cost_ns = float(excess_ns.sum()) / len(steps.numbers)
+    if not context.is_worth_it("warm_up", cost_ns):
+        return None
+    idle, compute = (each.sum(axis=1) for each in _above_usual(steps, count))
+    ranks, numbers = context.blamed(idle + compute), steps.numbers[:count]
+    worst = int(np.argmax(idle + compute))
+    more = [
+        f"{duration(float(each[worst]))} more {what}"
+        for each, what in ((idle, "idle"), (compute, "compute"))
+        if each[worst] > WORTH_SAYING * excess_ns.sum()
+    ]
+    where = f" on rank {context.ranks[worst]}" if len(context.ranks) > 1 else ""
+    first = f"Step {numbers[0]}, the first, takes"
+    if count > 1:
+        first = f"Steps {number_ranges(numbers)}, the first, take"
+    return context.finding(
+        "warm_up",
+        words=f"{first} {duration(float(excess_ns.sum()))} longer than the others, "
+        f"{' and '.join(more)}{where}",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=numbers,
+        action="Leave the first steps out: torch.profiler.schedule(wait=…, warmup=…).",
+        evidence=_evidence(context, ranks),
+        links=(gap_link(context, "gap_init", ranks, numbers),),
+    )
+
+
+def _warming_steps(context: Context) -> int:
+    """Number of steps that warm up: the first one, and those after it that still initialise."""
+    steps = context.steps
+    idle, compute = _above_usual(steps, 1)
+    if not slow_first_step(context) or not _is_explained(context, 1, idle + compute):
+        return 0
+    count = 1
+    while 2 * (count + 1) <= len(steps.numbers) and _initialises_still(context, count + 1):
+        count += 1
+    return count
+
+
+def _is_explained(context: Context, count: int, spent_ns: Matrix) -> bool:
+    """Whether what a rank spends explains why the last of the first steps is longer."""
+    part = context.limits.warm_up_explained_percent / 100
+    return bool(spent_ns.max(initial=0) > part * _excess_ns(context.steps, count)[-1])
+
+
+def _initialises_still(context: Context, count: int) -> bool:
+    """Whether the last of the first steps is longer than the usual because of calls that set up."""
+    steps = context.steps
+    sets_up = (steps["gap_init"] + steps["gap_alloc"] + steps["once"])[:, count - 1]
+    return _is_longer(context, count) and _is_explained(context, count, sets_up)
+
+
+def _is_longer(context: Context, count: int) -> bool:
+    """Whether the last of the first steps is much longer than those after it."""
+    usual_ns = np.median(np.median(context.steps["period"], axis=0)[count:])
+    least_ns = context.limits.longer_first_step_percent / 100 * usual_ns
+    return bool(_excess_ns(context.steps, count)[-1] > least_ns)
+
+
+def _excess_ns(steps: Steps, count: int) -> NDArray[np.float64]:
+    """What each of the first steps takes more than the median of the others."""
+    period = np.median(steps["period"], axis=0)
+    return np.asarray(period[:count] - np.median(period[count:]))
+
+
+def slow_first_step(context: Context) -> tuple[int, ...]:
+    """Number of the first step if it is much longer than the others, whatever its cause."""
+    first, count = context.all_steps.numbers[:1], len(context.steps.numbers)
+    is_there = count > 1 and context.steps.numbers[:1] == first
+    return first if is_there and _is_longer(context, 1) else ()
+
+
+def _above_usual(steps: Steps, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Idle and computing time of the first steps above the usual, by rank and step (ns)."""
+    idle = steps["idle"] - sum(steps[name] for name in _NOT_WARMING)
+    more_idle, more_compute = (
+        each[:, :count] - np.median(each[:, count:], axis=1, keepdims=True)
+        for each in (idle, steps["compute"])
+    )
+    return np.maximum(more_idle, 0), np.maximum(more_compute, steps["once"][:, :count])
+
+
+def _initialising(context: Context) -> Finding | None:
+    """Too few steps to compare: report what initialising costs."""
+    initialising = context.steps["gap_init"]
+    if not recurs(context):
+        initialising = initialising + context.steps["gap_alloc"]
+    cost_ns = context.steps.gain_ns(initialising)
+    least_ns = context.limits.initialising_percent / 100 * context.steps.median_period_ns
+    if not initialising.size or cost_ns <= least_ns:
+        return None
+    ranks, steps = context.blamed(initialising.mean(axis=1)), context.steps_with(initialising)
+    calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
+    most = f", {calls['owner'].iloc[0]} most" if len(calls) and calls["owner"].iloc[0] else ""
+    who = subject(context, ranks)
+    share = percent(100 * float(initialising.sum() / context.steps["period"].sum()))
+    return context.finding(
+        "warm_up",
+        words=f"{who} {who.verb('initialise')} {share} of the time while the GPU is idle "
+        f"(contexts, modules, first allocations{most})",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=(),
+        action="Record after some steps of warming up: torch.profiler.schedule(wait=…, warmup=…).",
+        evidence=_evidence(context, ranks),
+        links=(gap_link(context, "gap_init", ranks, steps),),
+    )
+
+
+def _evidence(context: Context, ranks: tuple[int, ...]) -> dict[str, Evidence]:
+    steps = context.steps
+    table = steps_table(
+        context,
+        period=steps["period"],
+        idle=steps["idle"],
+        compute=steps["compute"],
+        run_once=steps["once"],
+        initialising=steps["gap_init"],
+        allocating=steps["gap_alloc"],
+    )
+    return {"steps": table, "calls": owners_table(context, ranks, ("gap_init", "gap_alloc"))}

@@ -1,0 +1,110 @@
+"""Kernels that an autotuner tries in a recording without steps."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.diagnosis.kernel_names import MOST_NAMED, Trials, waits_for_events
+from hta_widgets.analyses.diagnosis.limits import TrialLimits
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+_FLUSHES: Final = re.compile(r"FillFunctor")
+"""Autotuners empty the cache between two runs."""
+
+_NO_SEGMENT: Final = -1
+_NO_NAME: Final = -1
+
+Rows = NDArray[np.int64]
+
+
+def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | None:
+    """Find the longest stretch in which an autotuner tries kernels; None without one.
+
+    Between two waits of the host for an event, it launches kernels of one name only; some names
+    follow each other so, and run nowhere else. Models launch many kernels between two waits.
+
+    Parameters
+    ----------
+    rank : Rank
+    work : GpuWork
+        Of its device.
+    limits : TrialLimits
+        Of the steps, the share is that of the recorded time.
+    """
+    waits = waits_for_events(rank)
+    if waits.size < limits.kernels:
+        return None
+    kernels = _launched_kernels(rank, work)
+    name, segment = work.name[kernels], _segments(rank, work, kernels, waits)
+    whole_ns = int(work.end_ns.max() - work.start_ns.min())
+    longest: tuple[int, Rows] | None = None
+    for rows in _stretches(name, segment):
+        tried = rows[np.isin(name[rows], _tried(name, rows, limits))]
+        names, segments = np.unique(name[tried]).size, np.unique(segment[rows]).size
+        if names < limits.kernels or segments < names:
+            continue
+        start_ns = int(work.start_ns[kernels[tried]].min())
+        span_ns = int(work.end_ns[kernels[tried]].max()) - start_ns
+        is_part = 100 * span_ns <= limits.steps_percent * whole_ns
+        if is_part and (longest is None or span_ns > longest[0]):
+            longest = span_ns, kernels[tried]
+    return None if longest is None else _trials(work, longest[1])
+
+
+def _launched_kernels(rank: Rank, work: GpuWork) -> Rows:
+    """Kernels with a launch call, in the order of these."""
+    codes = np.unique(work.name).tolist()
+    flushes = [code for code in codes if _FLUSHES.search(work.names[code])]
+    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes))
+    launched_ns = rank.trace.events.start_ns[work.launch[chosen]]
+    return np.asarray(chosen[np.argsort(launched_ns, kind="stable")])
+
+
+def _segments(rank: Rank, work: GpuWork, kernels: Rows, waits: Rows) -> Rows:
+    """Number of the segment between two waits that launches each kernel, without empty ones."""
+    launched_ns = rank.trace.events.start_ns[work.launch[kernels]]
+    _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
+    return np.asarray(segment, dtype=np.int64)
+
+
+def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
+    """Kernels of consecutive segments with one name each, for each such series of segments.
+
+    The last kernels of one name before it are the first trials: the host did not wait before them.
+    """
+    if not segment.size:
+        return []
+    opens = np.flatnonzero(np.diff(segment, prepend=_NO_SEGMENT))
+    has_one = np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
+    edges = np.flatnonzero(np.diff(has_one.astype(np.int8), prepend=0, append=0))
+    bounds = np.append(opens, segment.size)
+    pairs = zip(bounds[edges[::2]].tolist(), bounds[edges[1::2]].tolist(), strict=True)
+    changes = np.flatnonzero(np.diff(name, prepend=_NO_NAME))
+    first = changes[np.searchsorted(changes, np.arange(name.size), side="right") - 1]
+    return [np.arange(first[max(start - 1, 0)], end) for start, end in pairs]
+
+
+def _tried(name: NDArray[np.int32], rows: Rows, limits: TrialLimits) -> Rows:
+    """Names that run often enough among these kernels, and nowhere else."""
+    names, runs = np.unique(name[rows], return_counts=True)
+    every = np.bincount(name, minlength=int(names[-1]) + 1)[names]
+    return np.asarray(names[(runs >= limits.runs) & (runs == every)], dtype=np.int64)
+
+
+def _trials(work: GpuWork, tried: Rows) -> Trials:
+    length_ns = np.bincount(work.name[tried], work.duration_ns[tried], len(work.names))
+    codes = np.argsort(-length_ns, kind="stable")
+    codes = codes[length_ns[codes] > 0]
+    columns = {"trial_names": codes.size, "trials": int(work.duration_ns[tried].sum()), "once": 0}
+    return Trials(
+        columns={name: np.array([value], dtype=np.int64) for name, value in columns.items()},
+        names=tuple(work.names[code] for code in codes[:MOST_NAMED].tolist()),
+        span_ns=(int(work.start_ns[tried].min()), int(work.end_ns[tried].max())),
+    )

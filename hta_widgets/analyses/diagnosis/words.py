@@ -1,0 +1,92 @@
+"""Phrases that several sentences share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.errors import number_ranges
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, percent
+
+LONGEST_LIST = 30
+"""Characters of a list of ranks in a sentence."""
+
+NAME_WIDTH = 30
+
+NEARLY_ALL = 0.995
+"""A larger part is all in words."""
+
+HALF_OF_COST = 0.5
+"""Ranks wait for others if waiting takes at least this part of what these cost."""
+
+
+def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
+    """Name the ranks, unless it is all of them or the only one.
+
+    With a space before it.
+    """
+    if len(ranks) == len(context.ranks) or not ranks:
+        return "" if len(context.ranks) == 1 else " on all ranks"
+    return f" on {'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+
+
+def named(ranks: tuple[int, ...]) -> str:
+    """Name the ranks at the start of a sentence."""
+    return f"{'Rank' if len(ranks) == 1 else 'Ranks'} {listed(ranks)}"
+
+
+def listed(ranks: tuple[int, ...]) -> str:
+    """Numbers of ranks; of many, the first few.
+
+    Examples
+    --------
+    >>> listed((0, 1, 2, 5)), listed(tuple(range(0, 200, 2)))
+    ('0-2, 5', '0, 2, 4 and 97 others')
+    """
+    text = number_ranges(ranks)
+    if len(text) <= LONGEST_LIST:
+        return text
+    return f"{', '.join(map(str, ranks[:3]))} and {len(ranks) - 3} others"
+
+
+def in_steps(context: Context, steps: int) -> str:
+    """Say in how many of the steps, with a space before it; nothing if no steps are recorded."""
+    every = len(context.steps.numbers)
+    if not context.steps.are_recorded:
+        return ""
+    return " in every step" if steps == every else f" in {steps} of {counted(every, 'step')}"
+
+
+def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float) -> str:
+    """Say who waits for these ranks, if the others do, with a semicolon before it."""
+    others = [place for place, rank in enumerate(context.ranks) if rank not in ranks]
+    waiting = context.steps["wait"] + context.steps["wait_p2p"]
+    if not others or waiting[others].mean() < HALF_OF_COST * recoverable_ns:
+        return ""
+    who = "the other waits" if len(others) == 1 else f"the {len(others)} others wait"
+    return f"; {who} for {'it' if len(ranks) == 1 else 'them'}"
+
+
+def within_module(context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int) -> str:
+    """Name the module inside which most of some time passes, with a comma before it.
+
+    Parameters
+    ----------
+    by_rank : sequence of mapping of str to int
+        `time_by_module` of each rank.
+    whole_ns : int
+        All of the time of these ranks.
+    """
+    total: dict[str, int] = {}
+    for times in by_rank:
+        for name, ns in times.items():
+            total[name] = total.get(name, 0) + ns
+    least_ns = context.limits.owner_percent / 100 * whole_ns
+    held = [name for name, ns in total.items() if ns >= least_ns]
+    if not held or not whole_ns:
+        return ""
+    innermost = min(reversed(held), key=lambda name: total[name])
+    part = total[innermost] / whole_ns
+    share = "all" if part >= NEARLY_ALL else percent(100 * part)
+    return f", {share} of it in {short_name(innermost, NAME_WIDTH)}"

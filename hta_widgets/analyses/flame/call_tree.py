@@ -1,0 +1,204 @@
+"""The call paths of one rank with some time on each: names are merged, or runs kept in order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.idle_owners.paths import paths_of
+from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.nesting import NO_PARENT
+
+Rows = NDArray[np.int64]
+
+Order: TypeAlias = Literal["merged", "time"]
+
+NO_KIND: Final = -1
+KINDS: Final = {kind.value: kind.name.lower() for kind in Kind} | {NO_KIND: ""}
+
+
+class Weights(NamedTuple):
+    """Pieces of time by the call that they belong to.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the call, -1 for none.
+    work : ndarray of int64
+        Code of the name of the GPU work, -1 for time of the call itself.
+    ns : ndarray of int64
+    nobody : str
+        Name of the node for what belongs to no call.
+    """
+
+    place: Rows
+    work: Rows
+    ns: Rows
+    nobody: str
+
+
+class CallTree(NamedTuple):
+    """Nodes with some time, in no particular order but parents before what is inside.
+
+    Attributes
+    ----------
+    parent : ndarray of int64
+        Node around each, -1 for outermost ones.
+    name : ndarray of int64
+        Position in `names`.
+    kind : ndarray of int64
+        Value of `Kind`, `NO_KIND` for none.
+    depth : ndarray of int64
+        Number of nodes around each.
+    own_ns, total_ns : ndarray of int64
+        Without and with what is inside.
+    rank_in_time : ndarray of int64
+        Ascends with the first call of each node.
+    names : tuple of str
+    by_parent : ndarray of int64
+        The nodes with some time, by their parent.
+    edges : ndarray of int64
+        ``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost.
+    """
+
+    parent: Rows
+    name: Rows
+    kind: Rows
+    depth: Rows
+    own_ns: Rows
+    total_ns: Rows
+    rank_in_time: Rows
+    names: tuple[str, ...]
+    by_parent: Rows
+    edges: Rows
+
+    def inside(self, node: int) -> Rows:
+        """The nodes inside one, -1 for the outermost."""
+        return self.by_parent[self.edges[node + 1] : self.edges[node + 2]]
+
+    def inside_all(self, nodes: Rows) -> Rows:
+        """The nodes inside several."""
+        first = self.edges[nodes + 1]
+        count = self.edges[nodes + 2] - first
+        before = np.cumsum(count) - count
+        places = np.repeat(first - before, count) + np.arange(count.sum())
+        return np.asarray(self.by_parent[places])
+
+
+class Nodes(NamedTuple):
+    """Nodes before anything is summed up; columns as in `CallTree`, `first` as `rank_in_time`."""
+
+    parent: Rows
+    name: Rows
+    kind: Rows
+    depth: Rows
+    first: Rows
+
+
+def call_tree(calls: Calls, weights: Weights, order: Order) -> CallTree:
+    """Put pieces of time into a tree of calls.
+
+    Parameters
+    ----------
+    calls : Calls
+    weights : Weights
+    order : {"merged", "time"}
+        Whether all calls with the same path of names are one node, or only neighbours are.
+    """
+    kept = weights.ns > 0
+    place, work, ns = (column[kept] for column in weights[:3])
+    owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
+    owners[place] = True
+    nodes, node_of_place = (_merged if order == "merged" else _runs)(calls, owners[:-1])
+    names = (*calls.events.name.values, weights.nobody)
+    nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
+    nobody = nodes.parent.size - 1
+    node = np.append(node_of_place, nobody)[place]
+    pairs = grouped(node, work)
+    first = pairs.first
+    is_work = work[first] >= 0
+    inner = nodes.parent.size + np.cumsum(is_work) - 1
+    of_pair = np.where(is_work, inner, node[first])
+    work_first = first[is_work]
+    nodes = _with(
+        nodes,
+        node[work_first],
+        work[work_first],
+        np.full(work_first.size, Kind.KERNEL.value),
+        nodes.depth[node[work_first]] + 1,
+        nodes.first[node[work_first]],
+    )
+    own_ns = np.zeros(nodes.parent.size, dtype=np.int64)
+    np.add.at(own_ns, of_pair, pairs.reduce(np.add, ns))
+    return nodes_as_tree(nodes, own_ns, names)
+
+
+def nodes_as_tree(nodes: Nodes, own_ns: Rows, names: tuple[str, ...]) -> CallTree:
+    """Sum up what is inside nodes."""
+    total_ns = _totals(nodes, own_ns)
+    filled = np.flatnonzero(total_ns > 0)
+    by_parent = filled[np.argsort(nodes.parent[filled], kind="stable")]
+    edges = np.searchsorted(nodes.parent[by_parent], np.arange(-1, nodes.parent.size + 1))
+    return CallTree(*nodes[:4], own_ns, total_ns, nodes.first, names, by_parent, edges)
+
+
+def _with(nodes: Nodes, *columns: Rows | list[int]) -> Nodes:
+    added = zip(nodes, columns, strict=True)
+    return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
+
+
+def _merged(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Nodes, Rows]:
+    paths, node = paths_of(calls, owners)
+    first = np.full(paths.parent.size, calls.kind.size)
+    reached = np.flatnonzero(node >= 0)
+    np.minimum.at(first, node[reached], reached)
+    kind = paths.kind.astype(np.int64)
+    return Nodes(paths.parent, paths.name, kind, paths.depth, first), node
+
+
+def _runs(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Nodes, Rows]:
+    """Nodes of neighbours with one name, level by level from the outermost calls."""
+    forest = calls.forest
+    before = np.concatenate(([0], np.cumsum(owners)))
+    places = np.flatnonzero(before[forest.ends] > before[:-1])
+    depth = forest.depth[places]
+    by_depth = places[np.argsort(depth, kind="stable")]
+    edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
+    node = np.full(owners.size + 1, NO_PARENT)
+    firsts: list[Rows] = [places[:0]]
+    count = 0
+    for begin, end in pairwise(edges):
+        level = by_depth[begin:end]
+        around, name = node[forest.parent[level]], calls.name[level]
+        is_new = np.ones(level.size, dtype=np.bool_)
+        is_new[1:] = (np.diff(around) != 0) | (np.diff(name) != 0)
+        if begin == 0:
+            is_new[1:] |= np.diff(calls.thread_of(level)) != 0
+        node[level] = count + np.cumsum(is_new) - 1
+        firsts.append(level[is_new])
+        count += int(is_new.sum())
+    first = np.concatenate(firsts)
+    nodes = Nodes(
+        node[forest.parent[first]],
+        calls.name[first].astype(np.int64),
+        calls.kind[first].astype(np.int64),
+        forest.depth[first].astype(np.int64),
+        first,
+    )
+    return nodes, node[:-1]
+
+
+def _totals(nodes: Nodes, own_ns: Rows) -> Rows:
+    """Sums over each node and what is inside, from the innermost level outwards."""
+    total = own_ns.copy()
+    by_depth = np.argsort(nodes.depth, kind="stable")
+    edges = np.concatenate(([0], np.cumsum(np.bincount(nodes.depth))))
+    for begin, end in reversed([*pairwise(edges)][1:]):
+        level = by_depth[begin:end]
+        np.add.at(total, nodes.parent[level], total[level])
+    return total

@@ -1,0 +1,135 @@
+"""The user annotation that each piece of GPU work was launched in, ProfilerSteps included."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.running import NOTHING, Ranges
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.steps import step_marks
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+SOURCES: Final = ("", "launch", "handover", "gpu")
+"""How the annotation of a piece of work was found, by code: not at all, by the thread of its launch
+call, by the thread of the ProfilerSteps at that time, or by the annotations on its stream."""
+
+_NONE, _LAUNCH, _HANDOVER, _GPU = range(len(SOURCES))
+
+
+class AnnotatedWork(NamedTuple):
+    """The analysed work of a rank, by start.
+
+    Attributes
+    ----------
+    work : GpuWork
+    annotation : ndarray of int64
+        Code of the name of the innermost annotation, -1 for none.
+    source : ndarray of int8
+        Position in `SOURCES`.
+    inside : ndarray of int64, shape (pairs, 2)
+        Pieces of work (by position) and the names of all annotations around them, each once.
+    """
+
+    work: GpuWork
+    annotation: NDArray[np.int64]
+    source: NDArray[np.int8]
+    inside: NDArray[np.int64]
+
+
+def annotated_work(rank: Rank) -> AnnotatedWork:
+    """The user annotation that each piece of analysed GPU work was launched in.
+
+    It is the innermost one that is open on the launching thread when the launch call starts; if
+    none is, as on the threads of autograd, the innermost one that is open on the thread of the
+    ProfilerSteps. Work whose launch is not in the trace belongs to the shortest annotation that the
+    profiler wrote on its stream and that holds the middle of it.
+    """
+    return rank.remember(_annotated_work)
+
+
+def _annotated_work(rank: Rank) -> AnnotatedWork:
+    events, work = rank.trace.events, rank.gpu_work
+    claims = _Claims(rank)
+    rows = events.rows_of(Kind.ANNOTATION)
+    rows = rows[rank.analysed[rows]]
+    launched = np.flatnonzero(work.launch >= 0)
+    call = work.launch[launched]
+    of_thread = _by_thread(events.pid, events.tid, rows)
+    for (pid, tid), own in of_thread.items():
+        here = launched[(events.pid[call] == pid) & (events.tid[call] == tid)]
+        claims.by_launch(own, here, _LAUNCH)
+    main = of_thread.get(_thread_of_steps(rank) or (NOTHING, NOTHING))
+    if main is not None:
+        claims.by_launch(main, launched[claims.found[launched] == NOTHING], _HANDOVER)
+    claims.by_stream()
+    every = np.concatenate(claims.pairs)
+    inside = every[grouped(every[:, 0], every[:, 1]).first]
+    return AnnotatedWork(work, claims.found, claims.source, inside)
+
+
+def _by_thread(
+    pid: NDArray[np.int64], tid: NDArray[np.int64], rows: NDArray[np.int64]
+) -> dict[tuple[int, int], NDArray[np.int64]]:
+    threads = set(zip(pid[rows].tolist(), tid[rows].tolist(), strict=True))
+    return {each: rows[(pid[rows] == each[0]) & (tid[rows] == each[1])] for each in sorted(threads)}
+
+
+def _thread_of_steps(rank: Rank) -> tuple[int, int] | None:
+    rows, _ = step_marks(rank.trace.events)
+    if not rows.size:
+        return None
+    return int(rank.trace.events.pid[rows[0]]), int(rank.trace.events.tid[rows[0]])
+
+
+class _Claims:
+    """Which annotation has each piece of work, while they are asked one after the other."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.events = rank.trace.events
+        self.work = rank.gpu_work
+        self.found = np.full(len(self.work), NOTHING)
+        self.source = np.full(len(self.work), _NONE, dtype=np.int8)
+        self.pairs = [np.zeros((0, 2), dtype=np.int64)]
+
+    def by_launch(self, rows: NDArray[np.int64], asked: NDArray[np.int64], how: int) -> None:
+        """Give work to the annotations of a thread that are open when its launch call starts."""
+        events = self.events
+        start_ns = events.start_ns[rows]
+        ranges = Ranges.of(rows, start_ns, start_ns + events.duration_ns[rows])
+        times = events.start_ns[self.work.launch[asked]]
+        position = ranges.innermost(times)
+        codes = events.name.codes[ranges.rows].astype(np.int64)
+        held = position != NOTHING
+        self.found[asked[held]] = codes[position[held]]
+        self.source[asked[held]] = how
+        while held.any():
+            asked, times, position = asked[held], times[held], position[held]
+            self.pairs.append(np.stack([asked, codes[position]], axis=1))
+            position = ranges.next_open(position, times)
+            held = position != NOTHING
+
+    def by_stream(self) -> None:
+        """Give work of unknown launch to the annotations that were recorded on its stream."""
+        events, work = self.events, self.work
+        rows = events.rows_of(Kind.GPU_ANNOTATION)
+        rows = rows[np.argsort(-events.duration_ns[rows], kind="stable")]
+        middle = work.start_ns + work.duration_ns // 2
+        unknown = np.flatnonzero(work.launch < 0)
+        unknown = unknown[np.argsort(middle[unknown], kind="stable")]
+        pid, tid = events.pid[work.rows[unknown]], events.tid[work.rows[unknown]]
+        for of_stream in grouped(pid, tid).parts:
+            own = unknown[of_stream]
+            same = (events.pid[rows] == pid[of_stream[0]]) & (events.tid[rows] == tid[of_stream[0]])
+            there = rows[same]
+            first = np.searchsorted(middle[own], events.start_ns[there])
+            last = np.searchsorted(middle[own], events.start_ns[there] + events.duration_ns[there])
+            codes = events.name.codes[there].tolist()
+            for code, begin, end in zip(codes, first.tolist(), last.tolist(), strict=True):
+                held = own[begin:end]
+                self.found[held], self.source[held] = code, _GPU
+                self.pairs.append(np.stack([held, np.full(held.size, code)], axis=1))

@@ -1,0 +1,141 @@
+"""Why each GPU is idle, and which CPU call the time belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_advice
+from hta_widgets.analyses.idle_owners.paths import merge_tables
+from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IdleOwners(Result):
+    """Idle time of each GPU by cause, and by the CPU call that it belongs to.
+
+    All times are int64 ns. For each rank and device, the idle time of `causes`, of `owners` and of
+    `devices` is the same to the nanosecond, also for each step and part.
+
+    Attributes
+    ----------
+    devices : DataFrame
+        One row per rank and device: ``rank``, ``device``, ``window_ns`` (the time that is accounted
+        for: from the first analysed ProfilerStep to the end of the last or of its GPU work; without
+        steps, from the first start to the last end of calls and GPU work), ``busy_ns`` (time with
+        any recorded GPU work), ``idle_ns`` (the rest), ``gaps`` (uninterrupted idle intervals).
+    causes : DataFrame
+        One row per rank, device, step, part and cause: ``step`` (number of the ProfilerStep, -1
+        without steps), ``part`` (``head``: before the first work; ``between``; ``tail``: after the
+        last), ``cause`` (see `IDLE_CAUSES`), ``idle_ns``, ``gaps`` (intervals with such time).
+    owners : DataFrame
+        The same by owner, longest first: ``rank``, ``device``, ``cause``, ``part``, ``step``,
+        ``pid``, ``tid`` (thread whose time it is; -1 for none), ``owner`` (name of the innermost
+        call, empty for none), ``kind`` (of the call), ``path`` (in `paths`, -1 for none),
+        ``idle_ns``, ``pieces`` (uninterrupted stretches).
+    paths : DataFrame
+        The calls around the owners, one row per path of names: ``path``, ``parent`` (path of the
+        call around it, -1 for none), ``name``, ``kind``, ``depth`` (number of calls around it).
+    drains : DataFrame
+        Blocking calls that let the GPU run dry, by path: ``rank``, ``call``, ``owner_path`` (path
+        of the call), ``count`` (calls), ``call_ns`` (sum of their durations), ``idle_behind_ns``
+        (time with the cause ``synchronising`` in the idle intervals that they left).
+    """
+
+    devices: pd.DataFrame
+    causes: pd.DataFrame
+    owners: pd.DataFrame
+    paths: pd.DataFrame
+    drains: pd.DataFrame
+
+
+def idle_owners(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> IdleOwners:
+    """Find out why each GPU is idle, and which CPU call the time belongs to.
+
+    Every nanosecond in which no work runs on a device has one cause. Until the call that launches
+    the next work begins, it is what the launching thread does; then the launch call itself; after
+    it, what holds the work back on the GPU. If the launch is not in the trace, it is unknown.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all that are analysed when not given or empty.
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks. The cause of each
+        idle interval is decided as a whole.
+
+    Returns
+    -------
+    IdleOwners
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If none of the ranks has one of the steps.
+    ParameterError
+        If the window has no length.
+    """
+    chosen = job.select_ranks(ranks)
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    each = job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()
+    devices, causes, owners, drains, paths = _joined(list(each))
+    finding = idle_owner_finding(devices, causes, owners, paths)
+    may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
+    return IdleOwners(
+        devices=devices,
+        causes=causes,
+        owners=owners,
+        paths=paths,
+        drains=drains,
+        finding=finding,
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *(stacks_advice(causes, paths) if finding and may_have_frames else ()),
+        ),
+    )
+
+
+def _joined(each: list[RankTables]) -> tuple[pd.DataFrame, ...]:
+    """Tables of all ranks, with the paths of all ranks in one."""
+    paths, path_of = merge_tables([tables.paths for tables in each])
+    owners = [
+        tables.owners.assign(path=of_rank[tables.owners["path"].to_numpy()])
+        for tables, of_rank in zip(each, path_of, strict=True)
+    ]
+    drains = [
+        tables.drains.assign(owner_path=of_rank[tables.drains["owner_path"].to_numpy()])
+        for tables, of_rank in zip(each, path_of, strict=True)
+    ]
+    every = _stacked(owners)
+    longest_first = np.argsort(-every["idle_ns"].to_numpy(), kind="stable")
+    return (
+        _stacked([tables.devices for tables in each]),
+        _stacked([tables.causes for tables in each]),
+        every.take(longest_first).reset_index(drop=True),
+        _stacked(drains),
+        paths,
+    )
+
+
+def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """All rows; tables without rows do not decide the types of columns."""
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)

@@ -1,0 +1,84 @@
+"""What the idle time of a job means, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from hta_widgets.analyses.idle_owners.lines import idle_by_line
+from hta_widgets.analyses.shared.attribution.causes import IdleCause, Share, idle_cause
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import duration, percent
+
+WORTH_SAYING: Final = 0.03
+"""Idle share of the time from which idle time is worth a sentence."""
+
+UNKNOWN_WORTH_SAYING: Final = 0.1
+"""Share of the idle time from which the one of unknown cause is in the sentence."""
+
+LINE_WORTH_SAYING: Final = 0.05
+"""Share of the idle time from which the line of Python with most of it is in the sentence."""
+
+NAME_WIDTH: Final = 60
+
+_UNKNOWN = "launch_not_recorded"
+_STACKS_ADVICE = (
+    "no Python frames were recorded; with_stack=True shows which code runs outside operators"
+)
+
+
+def idle_owner_finding(
+    devices: pd.DataFrame, causes: pd.DataFrame, owners: pd.DataFrame, paths: pd.DataFrame
+) -> str:
+    """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
+
+    A line of Python counts for what is inside it, but in no other line.
+    """
+    if devices.empty:
+        return "No GPU work was recorded on the selected ranks."
+    idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
+    if idle_ns < WORTH_SAYING * window_ns or not idle_ns:
+        return ""
+    whole = "the steps" if (causes["step"] != NO_STEP).any() else "the recording"
+    gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
+    of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
+    by_cause = causes.groupby("cause")["idle_ns"].sum()
+    unknown_ns = int(by_cause.get(_UNKNOWN, 0))
+    known = by_cause.drop(_UNKNOWN, errors="ignore")
+    if known.empty or unknown_ns > known.sum():
+        return (
+            f"{of}, the cause of {percent(100 * unknown_ns / idle_ns)} is unknown: the launch of "
+            "the next work is not in the trace."
+        )
+    said = _largest(idle_cause(str(known.idxmax())), int(known.max()), idle_ns, owners)
+    if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
+        said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
+    return f"{of}, {said}{_line(owners, paths, idle_ns)}."
+
+
+def _line(owners: pd.DataFrame, paths: pd.DataFrame, idle_ns: int) -> str:
+    by_line = idle_by_line(owners, paths)
+    if by_line.empty or by_line.max() < LINE_WORTH_SAYING * idle_ns:
+        return ""
+    most = short_name(str(by_line.idxmax()), NAME_WIDTH)
+    return f"; the line of Python with the most is {most} ({duration(int(by_line.max()))})"
+
+
+def _largest(cause: IdleCause, cause_ns: int, idle_ns: int, owners: pd.DataFrame) -> str:
+    said = cause.phrase.format(percent(100 * cause_ns / idle_ns))
+    own = owners[(owners["cause"] == cause.name) & (owners["owner"] != "")]
+    by_owner = own.groupby("owner")["idle_ns"].sum()
+    if cause.share is Share.GPU or by_owner.empty:
+        return said
+    most = short_name(str(by_owner.idxmax()), NAME_WIDTH)
+    return f"{said}, most in {most} ({duration(int(by_owner.max()))})"
+
+
+def stacks_advice(causes: pd.DataFrame, paths: pd.DataFrame) -> list[str]:
+    """Notice on what to record, where Python frames would tell more of the largest cause."""
+    if causes.empty or (paths["kind"] == "python").any():
+        return []
+    largest = causes.groupby("cause")["idle_ns"].sum().idxmax()
+    return [_STACKS_ADVICE] if largest in ("host_code", "operator") else []

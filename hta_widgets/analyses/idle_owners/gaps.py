@@ -1,0 +1,223 @@
+"""The idle intervals of the devices of one rank, and what decides the cause of each part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.analyses.shared.attribution.launch_split import (
+    NO_CALL,
+    LaunchSplit,
+    are_of_one_graph,
+    split_by_launch,
+)
+from hta_widgets.analyses.shared.attribution.patterns import BLOCKING
+from hta_widgets.analyses.shared.attribution.window import Window, window_of
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.events import GPU_WORK, Events
+from hta_widgets.trace.ranks.rank import NEVER, Rank
+
+PARTS: Final = ("head", "between", "tail")
+HEAD, BETWEEN, TAIL = range(3)
+
+BETWEEN_KERNELS_NS: Final = 30_000
+"""Shorter intervals before work that was launched in time are the cost of starting kernels."""
+
+DRAINED_BEFORE_NS: Final = 1_000
+DRAINED_AFTER_NS: Final = 100_000
+"""A blocking call drained the GPU if it returns this close to the moment when that ran dry."""
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Idle intervals, device by device in order of time.
+
+    Attributes
+    ----------
+    device : ndarray of int64
+    start_ns, end_ns : ndarray of int64
+    part : ndarray of int8
+        Position in `PARTS`.
+    step : ndarray of int64
+        Number of the ProfilerStep in which each begins, `NO_STEP` without steps.
+    launch : ndarray of int64
+        Row of the call that launched the work after the interval, -1 if it is not in the trace or
+        nothing follows.
+    inside_graph : ndarray of bool
+        Whether the work on both sides is of one launched graph.
+    """
+
+    device: Rows
+    start_ns: Times
+    end_ns: Times
+    part: NDArray[np.int8]
+    step: Rows
+    launch: Rows
+    inside_graph: Mask
+
+    @property
+    def is_unrecorded(self) -> Mask:
+        """Whether work follows whose launch is not in the trace."""
+        return np.asarray((self.part != TAIL) & (self.launch == NO_CALL))
+
+
+def gaps_of(rank: Rank) -> Gaps:
+    """The idle intervals of all devices on which work is analysed."""
+    columns = rank.derive(_gaps)
+    return Gaps(**{**columns, "inside_graph": columns["inside_graph"].view(np.bool_)})
+
+
+def launch_split(gaps: Gaps, events: Events) -> LaunchSplit:
+    """Split each interval by its launch call.
+
+    After the last work the whole interval is the host's. Inside a graph, and before work of unknown
+    launch, nothing is.
+    """
+    launch = np.where(gaps.inside_graph, NO_CALL, gaps.launch)
+    split = split_by_launch(gaps.start_ns, gaps.end_ns, launch, events)
+    is_tail = gaps.part == TAIL
+    return split._replace(
+        host_until_ns=np.where(is_tail, gaps.end_ns, split.host_until_ns),
+        call_until_ns=np.where(is_tail, gaps.end_ns, split.call_until_ns),
+    )
+
+
+def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Rows) -> Rows:
+    """Place of the blocking call that let the GPU run dry at the start of each interval, or -1.
+
+    Parameters
+    ----------
+    gaps : Gaps
+    late : ndarray of bool
+        Whether the next launch call began after the interval did; only then the GPU was drained.
+    calls : Calls
+    thread : ndarray of int64
+        Position in ``calls.threads`` of the launching thread.
+    """
+    found = np.full(late.size, NO_CALL)
+    blocking = np.flatnonzero(calls.named(BLOCKING.search) & calls.is_launch_call)
+    of_thread = calls.thread_of(blocking)
+    end_ns = calls.start_ns[blocking] + calls.events.duration_ns[calls.forest.rows[blocking]]
+    for each in np.unique(thread[late]).tolist():
+        own = np.flatnonzero(of_thread == each)
+        own = own[np.argsort(end_ns[own], kind="stable")]
+        asked = np.flatnonzero(late & (thread == each))
+        first_place = _least_between(
+            blocking[own],
+            np.searchsorted(end_ns[own], gaps.start_ns[asked] - DRAINED_BEFORE_NS, side="left"),
+            np.searchsorted(end_ns[own], gaps.start_ns[asked] + DRAINED_AFTER_NS, side="right"),
+        )
+        begun = first_place != NO_CALL
+        begun[begun] = calls.start_ns[first_place[begun]] < gaps.start_ns[asked[begun]]
+        found[asked[begun]] = first_place[begun]
+    return found
+
+
+def _least_between(values: Rows, first: Rows, last: Rows) -> Rows:
+    """Least of each slice, -1 for empty ones."""
+    filled = np.flatnonzero(last > first)
+    least = np.full(first.size, NO_CALL)
+    if filled.size:
+        edges = np.stack([first[filled], last[filled]], axis=1).ravel()
+        bounded = np.append(values, values[-1:])  # an edge may be the end
+        least[filled] = np.minimum.reduceat(bounded, edges)[::2]
+    return least
+
+
+def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
+    window = window_of(rank)
+    by_device = [_on_device(rank, window, device) for device in rank.gpu_work.devices]
+    names = ("device", "start_ns", "end_ns", "part", "step", "launch", "inside_graph")
+    types = (np.int64, np.int64, np.int64, np.int8, np.int64, np.int64, np.uint8)
+    return {
+        name: np.concatenate([np.zeros(0, dtype), *(each[name] for each in by_device)])
+        for name, dtype in zip(names, types, strict=True)
+    }
+
+
+def recorded_work(rank: Rank, device: int) -> Rows:
+    """Rows of all GPU work of a device, also of the step that is not analysed."""
+    events = rank.trace.events
+    rows = events.rows_of(*GPU_WORK)
+    return np.asarray(rows[events.device[rows] == device])
+
+
+def busy_time(rank: Rank, device: int) -> Intervals:
+    """Time of the window in which any recorded work of a device runs."""
+    return rank.remember(_busy_time, device)
+
+
+def _busy_time(rank: Rank, device: int) -> Intervals:
+    window = window_of(rank)
+    events, rows = rank.trace.events, recorded_work(rank, device)
+    start_ns = events.start_ns[rows]
+    busy = Intervals.union(start_ns, start_ns + events.duration_ns[rows])
+    return busy.clip(window.start_ns, window.end_ns)
+
+
+def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.generic]]:
+    busy = busy_time(rank, device)
+    start = np.concatenate(([window.start_ns], busy.ends))
+    end = np.concatenate((busy.starts, [window.end_ns]))
+    start, end = start[end > start], end[end > start]
+    rows = recorded_work(rank, device)
+    after, before = work_after(rank, rows, end), _work_before(rank, rows, start)
+    launch = np.where(after >= 0, rank.launches[after], NO_CALL).astype(np.int64)
+    launch_before = np.where(before >= 0, rank.launches[before], NO_CALL).astype(np.int64)
+    inside_graph = are_of_one_graph(launch_before, launch, rank.trace.events)
+    step = np.searchsorted(window.step_edges(rank, device), start, side="right") - 1
+    part = np.where(after < 0, TAIL, BETWEEN)
+    part[(start == window.start_ns) & (before < 0) & (after >= 0)] = HEAD
+    return {
+        "device": np.full(start.size, device),
+        "start_ns": start,
+        "end_ns": end,
+        "part": part.astype(np.int8),
+        "step": window.steps[np.minimum(step, window.steps.size - 1)],
+        "launch": launch,
+        "inside_graph": inside_graph.astype(np.uint8),
+    }
+
+
+def work_after(rank: Rank, rows: Rows, end: Times) -> Rows:
+    """Work that starts where each interval ends, -1 for none.
+
+    Of several, the one launched first; work of no duration only where no other starts.
+    """
+    events = rank.trace.events
+    rows, gap = _at(events.start_ns[rows], rows, end)
+    launch = rank.launches[rows]
+    launched_ns = np.where(launch >= 0, events.start_ns[launch], NEVER)
+    order = np.lexsort((rows, launched_ns, events.duration_ns[rows] == 0, gap))
+    return _first_of_each(rows[order], gap[order], end.size)
+
+
+def _work_before(rank: Rank, rows: Rows, start: Times) -> Rows:
+    """Work that ends where each interval starts, the last started of several; -1 for none."""
+    events = rank.trace.events
+    rows, gap = _at(events.start_ns[rows] + events.duration_ns[rows], rows, start)
+    order = np.lexsort((-rows, -events.start_ns[rows], gap))
+    return _first_of_each(rows[order], gap[order], start.size)
+
+
+def _at(times: Times, rows: Rows, asked: Times) -> tuple[Rows, Rows]:
+    """Rows whose time is one of those asked for (ascending), and its position."""
+    place = np.searchsorted(asked, times)
+    met = np.flatnonzero(place < asked.size)
+    met = met[asked[place[met]] == times[met]]
+    return rows[met], place[met]
+
+
+def _first_of_each(rows: Rows, group: Rows, count: int) -> Rows:
+    """First row of each group; the groups ascend."""
+    found = np.full(count, NO_CALL)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    found[group[first]] = rows[first]
+    return found

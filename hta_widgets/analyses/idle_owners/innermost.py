@@ -1,0 +1,127 @@
+"""Which call of a thread is innermost at any time, and intervals cut where that changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.cut_forest import Thread
+
+NOBODY = -1
+
+_BEFORE_ALL = np.iinfo(np.int64).min
+_AFTER_ALL = np.iinfo(np.int64).max
+_NO_TIMES: Times = np.zeros(0, dtype=np.int64)
+
+
+class Pieces(NamedTuple):
+    """Stretches of idle time.
+
+    Attributes
+    ----------
+    gap : ndarray of int64
+        Position of the idle interval that each is part of.
+    start_ns, end_ns : ndarray of int64
+    owner : ndarray of int64
+        Place of the call that each belongs to, `NOBODY` for none.
+    """
+
+    gap: NDArray[np.int64]
+    start_ns: Times
+    end_ns: Times
+    owner: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, start_ns: Times, end_ns: Times, owner: NDArray[np.int64] | None = None) -> Pieces:
+        """One piece for each interval that has a length."""
+        gap = np.flatnonzero(end_ns > start_ns)
+        nobody = np.full(gap.size, NOBODY)
+        return cls(gap, start_ns[gap], end_ns[gap], nobody if owner is None else owner[gap])
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
+        """Some of the pieces."""
+        return Pieces(*(column[chosen] for column in self))
+
+    def length_ns(self) -> Times:
+        """Length of each."""
+        return self.end_ns - self.start_ns
+
+
+def joined(parts: list[Pieces]) -> Pieces:
+    """All pieces together."""
+    nothing = Pieces.of(_NO_TIMES, _NO_TIMES)
+    return Pieces(*map(np.concatenate, zip(nothing, *parts, strict=True)))
+
+
+class Timeline(NamedTuple):
+    """What holds when: ``holds[i]`` from ``edges[i]`` to the next edge, the last one for ever.
+
+    Attributes
+    ----------
+    edges : ndarray of int64
+        Times in ns, ascending; the first is before everything.
+    holds : ndarray of int64
+        A place, or `NOBODY`.
+    """
+
+    edges: Times
+    holds: NDArray[np.int64]
+
+    @classmethod
+    def innermost(cls, calls: Calls, thread: Thread) -> Timeline:
+        """The innermost call of a thread."""
+        # a |---------------|        edges  a  b  b' c   c' a'
+        #     b |---|                owner  a  b  a  c   a  -
+        #              c |--|        (c and a end at once: the end of the outer one counts last)
+        first, last = thread.first, thread.last
+        start, end = calls.start_ns[first:last], calls.forest.cut_end_ns[first:last]
+        places = np.flatnonzero(end > start)
+        inner_first = places[::-1]
+        by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
+        around = calls.forest.parent[first + by_end].astype(np.int64)
+        return cls._of_changes(
+            np.concatenate((end[by_end], start[places])),
+            np.concatenate((around, first + places)),
+        )
+
+    @classmethod
+    def covering(cls, covered: Intervals) -> Timeline:
+        """0 where time is covered, else `NOBODY`."""
+        ends = np.full(len(covered), NOBODY)
+        return cls._of_changes(
+            np.concatenate((covered.ends, covered.starts)),
+            np.concatenate((ends, np.zeros_like(ends))),
+        )
+
+    @classmethod
+    def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:
+        """Sort changes by time; of those at one time, the last given counts."""
+        order = np.argsort(times, kind="stable")
+        edges = np.concatenate(([_BEFORE_ALL], times[order]))
+        return cls(edges, np.concatenate(([NOBODY], holds[order])))
+
+    def cut(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int64]]:
+        """Cut pieces where something else begins to hold, and let that own each part.
+
+        Returns
+        -------
+        Pieces
+        ndarray of int64
+            Position of the piece that each of them was cut from.
+        """
+        first = np.searchsorted(self.edges, pieces.start_ns, side="right") - 1
+        last = np.searchsorted(self.edges, pieces.end_ns, side="left")
+        parts = last - first
+        source = np.repeat(np.arange(parts.size), parts)
+        before = np.cumsum(parts) - parts
+        segment = np.arange(source.size) - before[source] + first[source]
+        until = np.append(self.edges[1:], _AFTER_ALL)
+        start = np.maximum(pieces.start_ns[source], self.edges[segment])
+        end = np.minimum(pieces.end_ns[source], until[segment])
+        cut = Pieces(pieces.gap[source], start, end, self.holds[segment])
+        lasting = end > start
+        return cut.take(lasting), source[lasting]

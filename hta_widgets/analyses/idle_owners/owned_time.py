@@ -1,0 +1,227 @@
+"""The idle time of one rank in pieces, each with its cause and the call that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.idle_owners.gaps import (
+    BETWEEN_KERNELS_NS,
+    TAIL,
+    Gaps,
+    drains,
+    gaps_of,
+    launch_split,
+)
+from hta_widgets.analyses.idle_owners.host_causes import HostCauses
+from hta_widgets.analyses.idle_owners.innermost import NOBODY, Pieces, Timeline, joined
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.shared.attribution.causes import CODE
+from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL, LaunchSplit
+from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
+from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window
+from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.intervals import Intervals
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.steps import step_marks
+from hta_widgets.trace.ranks.rank import Rank
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnedTime:
+    """The idle time of a rank; the pieces of an interval add up to it.
+
+    Attributes
+    ----------
+    pieces : Pieces
+        In order of interval and time.
+    cause : ndarray of int8
+        Position in `IDLE_CAUSES` of each piece.
+    thread : ndarray of int32
+        Position in ``Calls.threads`` of the thread whose time each is, -1 for none.
+    drain : ndarray of int32
+        Place of the blocking call that let the GPU run dry before each interval, -1 for none.
+    """
+
+    pieces: Pieces
+    cause: NDArray[np.int8]
+    thread: NDArray[np.int32]
+    drain: NDArray[np.int32]
+
+
+def owned_time(rank: Rank) -> OwnedTime:
+    """The idle time of a rank in pieces, which the cache keeps for large ranks."""
+    columns = dict(rank.derive(_owned_time))
+    cause, thread, drain = (columns.pop(name) for name in ("cause", "thread", "drain"))
+    return OwnedTime(Pieces(**columns), cause, thread, drain)
+
+
+def counted_time(rank: Rank, excerpt: Excerpt) -> OwnedTime:
+    """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
+    owned = rank.remember(owned_time)
+    pieces = owned.pieces
+    window_ns = excerpt.window_of(rank)
+    if window_ns is not None:
+        pieces = pieces._replace(
+            start_ns=np.maximum(pieces.start_ns, window_ns[0]),
+            end_ns=np.minimum(pieces.end_ns, window_ns[1]),
+        )
+    kept = pieces.end_ns > pieces.start_ns
+    if excerpt.steps:
+        kept &= np.isin(rank.remember(gaps_of).step, excerpt.steps)[pieces.gap]
+    return OwnedTime(pieces.take(kept), owned.cause[kept], owned.thread[kept], owned.drain)
+
+
+def _owned_time(rank: Rank) -> Columns:
+    split = _Split(rank)
+    host, host_cause = split.host_causes(joined([split.owned_by_host(), split.of_launch_calls()]))
+    gpu, gpu_cause = split.of_gpu()
+    pieces = joined([host, gpu])
+    order = np.lexsort((pieces.start_ns, pieces.gap))
+    of_owner = split.calls.thread_of(pieces.owner)
+    thread = np.where(pieces.owner == NOBODY, split.thread[pieces.gap], of_owner)
+    return {
+        **pieces.take(order)._asdict(),
+        "cause": np.concatenate((host_cause, gpu_cause))[order],
+        "thread": thread[order].astype(np.int32),
+        "drain": split.drain.astype(np.int32),
+    }
+
+
+class _Split:
+    """Idle intervals of a rank, split by `launch_split`."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.calls: Calls = calls_of(rank)
+        self.gaps: Gaps = rank.remember(gaps_of)
+        self.times: LaunchSplit = launch_split(self.gaps, rank.trace.events)
+        self.call = self.calls.places_of(self.gaps.launch)
+        self.thread = self._host_thread()
+        self.drain = drains(self.gaps, self.times.late, self.calls, self.thread)
+
+    def _host_thread(self) -> Rows:
+        """Thread that is asked first what the host did: the launching one, else the main one."""
+        launching = np.where(self.call >= 0, self.calls.thread_of(self.call), NOBODY)
+        for device, main in self.main_threads.items():
+            is_tail = (self.gaps.part == TAIL) & (self.gaps.device == device)
+            launching[is_tail] = main
+        return launching
+
+    @cached_property
+    def main_threads(self) -> dict[int, int]:
+        """By device: the thread of the first analysed step, else the one that launches most."""
+        rank = self.rank
+        by_device = rank.gpu_work.by_device() if len(rank.gpu_work) else {}
+        if NO_STEP not in rank.remember(Window.of).steps:
+            of_steps = self._thread_of_steps()
+            return dict.fromkeys(by_device, of_steps)
+        return {device: self._launching_most(work.launch) for device, work in by_device.items()}
+
+    def _thread_of_steps(self) -> int:
+        pid, tid = _first_step_thread(self.rank)
+        same = [(each.pid, each.tid) == (pid, tid) for each in self.calls.threads]
+        return same.index(True) if any(same) else NOBODY
+
+    def _launching_most(self, launch: Rows) -> int:
+        launched = self.calls.places_of(launch[launch >= 0])
+        threads = self.calls.thread_of(launched)
+        return int(np.bincount(threads).argmax()) if threads.size else NOBODY
+
+    def owned_by_host(self) -> Pieces:
+        """The host's part of each interval, by innermost call."""
+        host = Pieces.of(self.gaps.start_ns, self.times.host_until_ns)
+        device = self.gaps.device[host.gap]
+        owned = [
+            self._asked(host.take(device == each), main) for each, main in self.main_threads.items()
+        ]
+        return joined(owned)
+
+    def _asked(self, host: Pieces, main: int) -> Pieces:
+        """Ask the launching threads, then the main one, then those that run the backward pass."""
+        thread = self.thread[host.gap]
+        known, unknown = [], [host.take(thread == main)]
+        for each in np.unique(thread[thread != main]).tolist():
+            cut, _ = self._timeline(each).cut(host.take(thread == each))
+            known.append(cut.take(cut.owner != NOBODY))
+            unknown.append(cut.take(cut.owner == NOBODY))
+        of_main, _ = self._timeline(main).cut(joined(unknown))
+        waits = np.append(self._is_backward_wait, False)[of_main.owner]
+        known.append(of_main.take(~waits))
+        return joined([*known, *self._in_the_backward_pass(of_main.take(waits), main)])
+
+    def _in_the_backward_pass(self, waiting: Pieces, main: int) -> list[Pieces]:
+        """Pieces by the calls of the autograd threads; those without a call belong to the wait."""
+        known = []
+        for each in self._autograd_threads:
+            if each != main and waiting.gap.size:
+                cut, source = self._timeline(each).cut(waiting)
+                nobody = cut.owner == NOBODY
+                known.append(cut.take(~nobody))
+                waiting = cut._replace(owner=waiting.owner[source]).take(nobody)
+        return [*known, waiting]
+
+    def _timeline(self, thread: int) -> Timeline:
+        if thread == NOBODY:
+            return Timeline.covering(Intervals.union([], []))
+        if thread not in self._timelines:
+            self._timelines[thread] = Timeline.innermost(self.calls, self.calls.threads[thread])
+        return self._timelines[thread]
+
+    @cached_property
+    def _timelines(self) -> dict[int, Timeline]:
+        return {}
+
+    @cached_property
+    def _is_backward_wait(self) -> Mask:
+        return self.calls.named(BACKWARD_WAIT.search)
+
+    @cached_property
+    def _autograd_threads(self) -> list[int]:
+        places = np.flatnonzero(self.calls.named(AUTOGRAD_THREAD.search))
+        return sorted(set(self.calls.thread_of(places).tolist()))
+
+    def of_launch_calls(self) -> Pieces:
+        """The part of each interval in which its launch call runs."""
+        return Pieces.of(self.times.host_until_ns, self.times.call_until_ns, self.call)
+
+    def host_causes(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int8]]:
+        """Cut the host's and the launch calls' pieces by profiler overhead; add their causes."""
+        cut, source = Timeline.covering(_overhead(self.rank)).cut(pieces)
+        overhead = cut.owner != NOBODY
+        cut = cut._replace(owner=pieces.owner[source])
+        drained = self.drain[cut.gap] != NO_CALL
+        causes = HostCauses.of(self.calls)
+        return cut, causes.decide(cut.owner, overhead=overhead, drained=drained)
+
+    def of_gpu(self) -> tuple[Pieces, NDArray[np.int8]]:
+        """The rest of each interval, with its cause; it belongs to the call of the waiting work."""
+        gaps = self.gaps
+        rest = Pieces.of(self.times.call_until_ns, gaps.end_ns, self.call)
+        length_ns = gaps.end_ns - gaps.start_ns
+        short = ~self.times.late & (length_ns < BETWEEN_KERNELS_NS)
+        cause = np.where(short, CODE["between_kernels"], CODE["dependency"])
+        cause = np.where(gaps.inside_graph, CODE["inside_graph"], cause)
+        cause = np.where(gaps.is_unrecorded, CODE["launch_not_recorded"], cause)
+        return rest, cause[rest.gap].astype(np.int8)
+
+
+def _first_step_thread(rank: Rank) -> tuple[int, int]:
+    """Process and thread of the first ProfilerStep."""
+    events = rank.trace.events
+    rows, _ = step_marks(events)
+    return int(events.pid[rows[0]]), int(events.tid[rows[0]])
+
+
+def _overhead(rank: Rank) -> Intervals:
+    """Time in which the profiler is at work on any thread."""
+    events = rank.trace.events
+    rows = events.rows_of(Kind.OVERHEAD)
+    start_ns = events.start_ns[rows]
+    return Intervals.union(start_ns, start_ns + events.duration_ns[rows])

@@ -1,0 +1,179 @@
+"""Paths of names from outermost to innermost call; equal paths are one node of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.trace.model.events import Kind
+
+NO_PATH = -1
+
+Nodes = NDArray[np.int64]
+
+
+class Paths(NamedTuple):
+    """A tree of names; every node stands after its parent.
+
+    Attributes
+    ----------
+    parent : ndarray of int64
+        Node of the path without its last name, -1 for paths of one name.
+    name : ndarray of int64
+        Code of the last name.
+    kind : ndarray of int8
+        Value of `Kind` of the first call with this path.
+    depth : ndarray of int64
+        Number of names before the last.
+    """
+
+    parent: Nodes
+    name: Nodes
+    kind: NDArray[np.int8]
+    depth: Nodes
+
+    def with_ancestors(self, nodes: Nodes) -> NDArray[np.bool_]:
+        """Mask of some nodes and all nodes above them."""
+        chosen = np.zeros(self.parent.size + 1, dtype=np.bool_)
+        while (nodes := nodes[(nodes != NO_PATH) & ~chosen[nodes]]).size:
+            chosen[nodes] = True
+            nodes = np.unique(self.parent[nodes])
+        return chosen[:-1]
+
+
+def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
+    """Paths of some calls and of all calls around them.
+
+    Parameters
+    ----------
+    calls : Calls
+    owners : ndarray of bool
+        Which calls, by place.
+
+    Returns
+    -------
+    paths : Paths
+    node : ndarray of int64
+        Node of each call by place, -1 for calls that are not asked for.
+    """
+    forest = calls.forest
+    before = np.concatenate(([0], np.cumsum(owners)))
+    places = np.flatnonzero(before[forest.ends] > before[:-1])
+    number = np.full(owners.size + 1, NO_PATH)
+    number[places] = np.arange(places.size)
+    depth = forest.depth[places].astype(np.int64)
+    node, first = merged(number[forest.parent[places]], calls.name[places], depth)
+    node_of_place = np.full(owners.size, NO_PATH)
+    node_of_place[places] = node
+    return _paths_at(places[first], node_of_place, calls, depth[first]), node_of_place
+
+
+def _paths_at(first: Nodes, node_of_place: Nodes, calls: Calls, depth: Nodes) -> Paths:
+    around = calls.forest.parent[first]
+    parent = np.where(around >= 0, node_of_place[around], NO_PATH)
+    return Paths(parent, calls.name[first].astype(np.int64), calls.kind[first], depth)
+
+
+def merged(parent: Nodes, name: NDArray[np.signedinteger], depth: Nodes) -> tuple[Nodes, Nodes]:
+    """Give nodes with the same path one number, level by level.
+
+    Parameters
+    ----------
+    parent : ndarray of int64
+        Position of the node above, -1 for none.
+    name, depth : ndarray
+
+    Returns
+    -------
+    number : ndarray of int64
+        Of each node.
+    first : ndarray of int64
+        Position of the first node with each number.
+    """
+    number = np.full(parent.size + 1, NO_PATH)
+    order = np.argsort(depth, kind="stable")
+    edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
+    names = int(name.max(initial=0)) + 1
+    first: list[Nodes] = [np.zeros(0, dtype=np.int64)]
+    count = 0
+    for begin, end in pairwise(edges):
+        level = order[begin:end]
+        path = (number[parent[level]] + 1) * names + name[level]
+        _, at, which = np.unique(path, return_index=True, return_inverse=True)
+        number[level] = count + which
+        first.append(level[at])
+        count += at.size
+    return number[:-1], np.concatenate(first)
+
+
+class PathTable(NamedTuple):
+    """The paths of one rank by name.
+
+    Attributes
+    ----------
+    paths : Paths
+        With codes of `names`.
+    names : list of str
+    """
+
+    paths: Paths
+    names: list[str]
+
+    @classmethod
+    def of(cls, paths: Paths, nodes: Nodes, names: Sequence[str]) -> tuple[PathTable, Nodes]:
+        """Keep some nodes with those above them; also the new number of each old node."""
+        kept = np.flatnonzero(paths.with_ancestors(nodes))
+        number = np.full(paths.parent.size + 1, NO_PATH)
+        number[kept] = np.arange(kept.size)
+        codes, code = np.unique(paths.name[kept], return_inverse=True)
+        kept_paths = Paths(number[paths.parent[kept]], code, paths.kind[kept], paths.depth[kept])
+        return cls(kept_paths, [names[each] for each in codes.tolist()]), number
+
+
+def merge_tables(tables: Sequence[PathTable]) -> tuple[pd.DataFrame, list[Nodes]]:
+    """Put the paths of several ranks into one table.
+
+    Returns
+    -------
+    DataFrame
+        ``path``, ``parent``, ``name``, ``kind``, ``depth``.
+    list of ndarray of int64
+        For each rank, the path of each of its nodes; the last is `NO_PATH`.
+    """
+    sizes = [table.paths.parent.size for table in tables]
+    offsets = [0, *accumulate(sizes)]
+    names = sorted({name for table in tables for name in table.names})
+    number_of = {name: number for number, name in enumerate(names)}
+    code_of = [
+        np.array([number_of[name] for name in table.names], dtype=np.int64) for table in tables
+    ]
+    parts = [
+        (
+            np.where(table.paths.parent >= 0, table.paths.parent + offset, NO_PATH),
+            codes[table.paths.name],
+            table.paths.depth,
+            table.paths.kind,
+        )
+        for table, codes, offset in zip(tables, code_of, offsets, strict=False)
+    ]
+    parent, name, depth, kind = (np.concatenate(each) for each in zip(*parts, strict=True))
+    number, first = merged(parent, name, depth)
+    above = np.append(number, NO_PATH)[parent[first]]
+    kinds = [each.name.lower() for each in Kind]
+    table = pd.DataFrame(
+        {
+            "path": np.arange(first.size),
+            "parent": above,
+            "name": [names[code] for code in name[first].tolist()],
+            "kind": [kinds[code] for code in kind[first].tolist()],
+            "depth": depth[first],
+        }
+    )
+    of_rank = [np.append(each, NO_PATH) for each in np.split(number, offsets[1:-1])]
+    return table, of_rank

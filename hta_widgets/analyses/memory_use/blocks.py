@@ -1,0 +1,65 @@
+"""Blocks of memory: each allocation with the free that ends it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
+
+Positions = NDArray[np.int64]
+
+NEVER: Final = -1
+
+
+class Blocks(NamedTuple):
+    """Blocks of one device in the order of their allocation.
+
+    Attributes
+    ----------
+    opened : ndarray of int64
+        Position of the allocation among the events of the device.
+    freed : ndarray of int64
+        Position of the free, `NEVER` if it is not recorded.
+    gone : ndarray of int64
+        Position from which the block does not count: that of the free, or of the next segment.
+    bytes : ndarray of int64
+    """
+
+    opened: Positions
+    freed: Positions
+    gone: Positions
+    bytes: Positions
+
+    def alive_at(self, position: int) -> Positions:
+        """Numbers of the blocks that are open after an event."""
+        return np.flatnonzero((self.opened <= position) & (position < self.gone))
+
+
+def blocks_of(memory: DeviceMemory) -> Blocks:
+    """Pair allocations with frees: the next event at the address frees the whole block.
+
+    A free of another size, or of an address that is not open, is one of a block from before.
+    Without addresses there are no blocks.
+    """
+    known = np.flatnonzero(memory.address != NOT_RECORDED)
+    order = known[np.lexsort((known, memory.address[known], memory.segment[known]))]
+    address, segment, size = (
+        column[order] for column in (memory.address, memory.segment, memory.bytes)
+    )
+    is_freed = (address[1:] == address[:-1]) & (segment[1:] == segment[:-1])
+    is_freed &= (size[:-1] > 0) & (size[1:] == -size[:-1])
+    freed_by = np.full(memory.bytes.size, NEVER, dtype=np.int64)
+    freed_by[order[:-1][is_freed]] = order[1:][is_freed]
+    opened = known[memory.bytes[known] > 0]
+    ends = np.searchsorted(memory.segment, memory.segment[opened], side="right")
+    freed = freed_by[opened]
+    return Blocks(opened, freed, np.where(freed == NEVER, ends, freed), memory.bytes[opened])
+
+
+def bytes_before(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
+    """Bytes that are allocated after an event, and were before the segment of the recording."""
+    alive = blocks.alive_at(position)
+    return int(memory.allocated[position]) - int(blocks.bytes[alive].sum())

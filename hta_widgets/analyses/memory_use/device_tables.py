@@ -1,0 +1,184 @@
+"""Memory of one device of a rank as tables."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_before
+from hta_widgets.analyses.memory_use.columns import ALIVE, DEVICE
+from hta_widgets.analyses.memory_use.owners import (
+    BEFORE,
+    CATEGORIES,
+    categories,
+    module_codes,
+    owners_of,
+)
+from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import module_paths
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.shared.rows import Row, stacked, table_of
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.ranks.rank import Rank
+
+Positions = NDArray[np.int64]
+
+
+class _Steps(NamedTuple):
+    """Steps of the CPU: each lasts until the next begins."""
+
+    number: NDArray[np.int64]
+    start_ns: Times
+    end_ns: Times
+
+    @classmethod
+    def of(cls, rank: Rank) -> _Steps:
+        marks = rank.steps
+        number, first = np.unique(marks.number, return_index=True)
+        by_start = np.argsort(marks.start_ns[first], kind="stable")
+        number, start_ns = number[by_start], marks.start_ns[first[by_start]]
+        last_ns = marks.end_ns.max(initial=0)
+        return cls(number, start_ns, np.append(start_ns[1:], last_ns)[: number.size])
+
+    def at(self, time_ns: int) -> int:
+        """Number of the step at a time, `NO_STEP` outside of all."""
+        place = int(np.searchsorted(self.start_ns, time_ns, side="right")) - 1
+        is_in = place >= 0 and time_ns < self.end_ns[place]
+        return int(self.number[place]) if is_in else NO_STEP
+
+
+class DeviceTables:
+    """Tables of one device of a rank."""
+
+    def __init__(self, rank: Rank, memory: DeviceMemory) -> None:
+        self._rank = rank
+        self._memory = memory
+        self._blocks = blocks_of(memory)
+        self._steps = _Steps.of(rank)
+        self._peak = int(memory.allocated.argmax())
+        self._identity: Row = {
+            "rank": rank.trace.rank,
+            "device_type": memory.type_name,
+            "device": memory.device,
+        }
+
+    def curve(self) -> pd.DataFrame:
+        """What is allocated and reserved from each event on."""
+        return self._framed(
+            time_ns=self._memory.time_ns,
+            allocated_bytes=self._memory.allocated,
+            reserved_bytes=self._memory.reserved,
+        )
+
+    def peak_row(self) -> Row:
+        """The first moment at which most is allocated."""
+        memory, peak = self._memory, self._peak
+        spare = np.where(memory.reserved > 0, memory.reserved - memory.allocated, 0)
+        return {
+            **self._identity,
+            "bytes": int(memory.allocated[peak]),
+            "time_ns": int(memory.time_ns[peak]),
+            "step": self._steps.at(int(memory.time_ns[peak])),
+            "reserved_bytes": int(memory.reserved[peak]),
+            "fragmentation_bytes": int(spare[peak]),
+            "largest_fragmentation_bytes": int(spare.max()),
+            "events": memory.bytes.size,
+            "allocated_in_all_bytes": int(memory.bytes[memory.bytes > 0].sum()),
+            "breaks": memory.breaks,
+        }
+
+    def alive_at_peak(self) -> pd.DataFrame:
+        """Blocks that are alive at the peak by owner and category, largest first."""
+        alive = self._blocks.alive_at(self._peak)
+        by_owner = self._by_owner(alive, with_category=True)
+        before = bytes_before(self._memory, self._blocks, self._peak)
+        if not before:
+            return by_owner
+        row = {"operator": "", "caller": "", "module": "", "category": BEFORE, "blocks": 0}
+        rest = table_of([{**self._identity, **row, "bytes": before}], ALIVE)
+        return _largest_first(stacked([by_owner, rest], ALIVE))
+
+    def steps(self) -> pd.DataFrame:
+        """What each step leaves behind."""
+        memory, steps = self._memory, self._steps
+        start = int(memory.allocated[0] - memory.bytes[0])
+        held = np.append(start, memory.allocated)
+        spans = self._spans_of_steps()
+        survivors = self._survivors()
+        sizes = [int(self._blocks.bytes[each].sum()) for each in survivors]
+        peaks = [held[first : last + 1].max() for first, last in spans]
+        lasts = [last for _, last in spans]
+        unknown = [NOT_RECORDED] * (len(spans) - len(sizes))
+        return self._framed(
+            step=steps.number,
+            start_ns=steps.start_ns,
+            end_ns=steps.end_ns,
+            allocated_at_end_bytes=held[lasts],
+            peak_bytes=np.array(peaks, dtype=np.int64),
+            surviving_blocks=np.array([*map(len, survivors), *unknown], dtype=np.int64),
+            surviving_bytes=np.array([*sizes, *unknown], dtype=np.int64),
+        )
+
+    def survivors(self) -> pd.DataFrame:
+        """Blocks that are alive when the step after theirs ends, by owner, largest first."""
+        none = np.zeros(0, dtype=np.int64)
+        return self._by_owner(np.concatenate([none, *self._survivors()]), with_category=False)
+
+    def _spans_of_steps(self) -> list[tuple[int, int]]:
+        """Positions of the first event of each step and of the first after it."""
+        times = (self._steps.start_ns, self._steps.end_ns)
+        first, last = np.searchsorted(self._memory.time_ns, times).tolist()
+        return list(zip(first, last, strict=True))
+
+    def _survivors(self) -> list[Positions]:
+        """Blocks of each step but the last that are alive when the next ends."""
+        spans = self._spans_of_steps()
+        return [self._of_step(first, last, after) for (first, last), (_, after) in pairwise(spans)]
+
+    def _of_step(self, first: int, last: int, after: int) -> Positions:
+        """Blocks that are allocated by some events and alive before a later one."""
+        begin, end = np.searchsorted(self._blocks.opened, (first, last)).tolist()
+        alive: Positions = np.flatnonzero(self._blocks.gone[begin:end] >= after)
+        places: Positions = alive + begin
+        return places
+
+    def _by_owner(self, chosen: Positions, *, with_category: bool) -> pd.DataFrame:
+        """Some blocks by owner, largest first."""
+        rank, calls = self._rank, calls_of(self._rank)
+        blocks = Blocks(*(column[chosen] for column in self._blocks))
+        owners = owners_of(rank, self._memory, blocks.opened)
+        names = np.append(calls.name, -1)
+        codes = [names[owners.operator], names[owners.caller], module_codes(rank, owners)]
+        values = [(*rank.trace.events.name.values, "")] * 2 + [(*module_paths(rank).paths, "")]
+        columns = ["operator", "caller", "module"]
+        if with_category:
+            codes.append(categories(rank, self._memory, blocks, owners))
+            values.append(CATEGORIES)
+            columns.append("category")
+        groups = grouped(*codes)
+        texts = {
+            name: [of_code[each] for each in code[groups.first].tolist()]
+            for name, code, of_code in zip(columns, codes, values, strict=True)
+        }
+        size = groups.reduce(np.add, blocks.bytes)
+        return _largest_first(self._framed(**texts, blocks=groups.sizes, bytes=size))
+
+    def _framed(self, **columns: Any) -> pd.DataFrame:  # noqa: ANN401
+        """A table with the rank and the device in front."""
+        count = len(next(iter(columns.values())))
+        identity = {
+            name: np.full(count, value, dtype=DEVICE[name])
+            for name, value in self._identity.items()
+        }
+        return pd.DataFrame({**identity, **columns})
+
+
+def _largest_first(table: pd.DataFrame) -> pd.DataFrame:
+    order = np.argsort(-table["bytes"].to_numpy(), kind="stable")
+    return table.take(order).reset_index(drop=True)

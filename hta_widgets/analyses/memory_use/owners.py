@@ -1,0 +1,187 @@
+"""Which call allocates each block, and what the block is for."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.memory_use.blocks import NEVER, Blocks
+from hta_widgets.analyses.memory_use.recorded import DeviceMemory
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import has_modules, module_paths
+from hta_widgets.analyses.shared.attribution.modules import OPTIMIZER, PHASES, phases
+from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
+
+CATEGORIES: Final = (
+    "before the recording",
+    "temporary",
+    "activation",
+    "gradient",
+    "optimizer state",
+    "other",
+)
+"""What a block is for, by code."""
+
+_BEFORE, _TEMPORARY, _ACTIVATION, _GRADIENT, _OPTIMIZER_STATE, _OTHER = range(len(CATEGORIES))
+BEFORE: Final = CATEGORIES[_BEFORE]
+
+ALLOCATORS: Final = re.compile(
+    r"^aten::(empty(_like|_strided|_permuted|_quantized)?|new_empty(_strided)?|resize_"
+    r"|_reshape_alias_copy|zeros(_like)?|new_zeros|ones(_like)?|new_ones|full(_like)?|new_full)$"
+)
+"""Operators that make room for the result of the one around them."""
+
+Places = NDArray[np.int64]
+_LATE: Final = np.iinfo(np.int64).max
+
+
+class Owners(NamedTuple):
+    """Calls that own blocks, by place; -1 for none.
+
+    Attributes
+    ----------
+    call : ndarray of int64
+        Innermost call of the thread.
+    operator : ndarray of int64
+        Innermost operator.
+    caller : ndarray of int64
+        Innermost operator that does more than allocate; the outermost operator if none does.
+    """
+
+    call: Places
+    operator: Places
+    caller: Places
+
+
+def owners_of(rank: Rank, memory: DeviceMemory, positions: Places) -> Owners:
+    """Owners of the events at some positions of a device."""
+    calls = calls_of(rank)
+    call = calls_around(calls, memory, positions)
+    operator = np.append(rank.remember(_nearest_operator), NO_PARENT)[call]
+    more = np.append(rank.remember(_nearest_user), NO_PARENT)[call]
+    return Owners(call, operator, np.where(more != NO_PARENT, more, _outermost(rank, operator)))
+
+
+def _outermost(rank: Rank, operator: Places) -> Places:
+    """Place of the outermost operator around each operator."""
+    parent = np.append(calls_of(rank).forest.parent, NO_PARENT)
+    nearest = np.append(rank.remember(_nearest_operator), NO_PARENT)
+    found = operator
+    while ((above := nearest[parent[found]]) != NO_PARENT).any():
+        found = np.where(above != NO_PARENT, above, found)
+    return found
+
+
+def _nearest_operator(rank: Rank) -> Places:
+    calls = calls_of(rank)
+    return nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
+
+
+def _nearest_user(rank: Rank) -> Places:
+    """The innermost operator at or around each call that does more than allocate."""
+    calls = calls_of(rank)
+    operators = calls.kind == Kind.CPU_OP
+    return nearest_at_or_above(calls.forest, operators & ~calls.named(ALLOCATORS.search))
+
+
+def calls_around(calls: Calls, memory: DeviceMemory, positions: Places) -> Places:
+    """Place of the innermost call that runs on the thread of each event, -1 for none."""
+    time_ns, found = memory.time_ns[positions], np.full(positions.size, NO_PARENT, dtype=np.int64)
+    for thread in calls.threads:
+        mine = np.flatnonzero(
+            (memory.pid[positions] == thread.pid) & (memory.tid[positions] == thread.tid)
+        )
+        starts = calls.start_ns[thread.first : thread.last]
+        last = np.searchsorted(starts, time_ns[mine], side="right") - 1
+        found[mine] = np.where(last >= 0, last + thread.first, NO_PARENT)
+    ended = np.flatnonzero(found != NO_PARENT)
+    while ended.size:
+        ended = ended[calls.forest.cut_end_ns[found[ended]] <= time_ns[ended]]
+        found[ended] = calls.forest.parent[found[ended]]
+        ended = ended[found[ended] != NO_PARENT]
+    return found
+
+
+class _Passes(NamedTuple):
+    """Times that bound the passes of training.
+
+    Attributes
+    ----------
+    backward_ns : ndarray of int64
+        Starts of calls of the autograd threads.
+    others_ns : ndarray of int64
+        Starts of operators outside the backward pass.
+    optimizer_ns : ndarray of int64
+        Starts of calls of optimizers.
+    """
+
+    backward_ns: Times
+    others_ns: Times
+    optimizer_ns: Times
+
+
+def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Places:
+    """Positions in `CATEGORIES` of what blocks are for, by how long they live.
+
+    Parameters
+    ----------
+    rank : Rank
+    memory : DeviceMemory
+    blocks : Blocks
+    owners : Owners
+        Of the allocations of the blocks.
+    """
+    calls = calls_of(rank)
+    born_ns = memory.time_ns[blocks.opened]
+    freed_ns = np.where(blocks.freed == NEVER, _LATE, memory.time_ns[blocks.freed])
+    phase = np.append(phases(rank), PHASES.index("other"))[owners.call]
+    is_forward = phase == PHASES.index("forward")
+    if not has_modules(rank):
+        is_forward |= (phase == PHASES.index("other")) & (freed_ns != _LATE)
+    passes = rank.remember(_passes)
+    call_end_ns = np.append(calls.forest.cut_end_ns, -1)[owners.caller]
+    return np.select(
+        [
+            freed_ns < call_end_ns,
+            (phase == PHASES.index("optimizer"))
+            & (freed_ns > _next(passes.optimizer_ns, born_ns, call_end_ns)),
+            (phase == PHASES.index("backward")) & (freed_ns > _next(passes.others_ns, born_ns)),
+            is_forward & (freed_ns > _next(passes.backward_ns, born_ns, missing=_LATE)),
+        ],
+        [_TEMPORARY, _OPTIMIZER_STATE, _GRADIENT, _ACTIVATION],
+        _OTHER,
+    )
+
+
+def _passes(rank: Rank) -> _Passes:
+    calls = calls_of(rank)
+    operators = calls.kind == Kind.CPU_OP
+    engine = operators & calls.named(AUTOGRAD_THREAD.search)
+    outside = operators & ~calls.forest.at_or_below(engine)
+    is_autograd = np.zeros(len(calls.threads), dtype=np.bool_)
+    is_autograd[calls.thread_of(np.flatnonzero(engine))] = True
+    elsewhere = outside & ~is_autograd[calls.thread_of(np.arange(engine.size))]
+    outside = elsewhere if elsewhere.any() else outside
+    optimizers = calls.named(OPTIMIZER.search)
+    return _Passes(*(np.sort(calls.start_ns[each]) for each in (engine, outside, optimizers)))
+
+
+def _next(
+    times: Times, after_ns: Times, at_least_ns: Times | None = None, missing: int = _LATE - 1
+) -> Times:
+    """The first of some times after each; `missing`, after all that is recorded, if none is."""
+    asked = after_ns if at_least_ns is None else np.maximum(after_ns, at_least_ns)
+    return np.append(times, missing)[np.searchsorted(times, asked, side="right")]
+
+
+def module_codes(rank: Rank, owners: Owners) -> Places:
+    """Codes into the paths of `module_paths` of the modules of owners, -1 for none."""
+    return module_paths(rank).at(owners.call)

@@ -1,0 +1,115 @@
+"""Allocations and frees of one rank as recorded, device by device."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.ranks.rank import Rank
+
+NOT_RECORDED: Final = -1
+CPU: Final = -1
+"""Device of the CPU's memory."""
+
+_TYPES: Final = {0: "CPU", 1: "CUDA", 6: "HIP"}
+
+Numbers = NDArray[np.int64]
+
+
+class DeviceMemory(NamedTuple):
+    """Allocations and frees of one device by time.
+
+    Attributes
+    ----------
+    device_type, device : int
+        As the profiler numbers them.
+    time_ns : ndarray of int64
+        Since the trace's origin.
+    pid, tid : ndarray of int64
+    bytes : ndarray of int64
+        Less than 0 for a free.
+    address : ndarray of int64
+        `NOT_RECORDED` in traces of 2021.
+    allocated : ndarray of int64
+        Allocated from then on. Without totals: since the lowest point of the recording.
+    reserved : ndarray of int64
+        Reserved by the allocator from then on, `NOT_RECORDED` without totals.
+    segment : ndarray of int64
+        Grows where an event does not continue the total before it.
+    has_totals : bool
+        Whether totals are recorded.
+    """
+
+    device_type: int
+    device: int
+    time_ns: Times
+    pid: Numbers
+    tid: Numbers
+    bytes: Numbers
+    address: Numbers
+    allocated: Numbers
+    reserved: Numbers
+    segment: Numbers
+    has_totals: bool
+
+    @property
+    def type_name(self) -> str:
+        """The type in words."""
+        return _TYPES.get(self.device_type, f"type {self.device_type}")
+
+    @property
+    def is_of_cpu(self) -> bool:
+        """Whether it is the memory of the CPU, and of no GPU."""
+        return self.device_type == 0
+
+    @property
+    def breaks(self) -> int:
+        """Number of events that do not continue the total before them."""
+        return int(self.segment[-1])
+
+
+def recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
+    """Memory of each device of a rank, ascending by type and number."""
+    return rank.remember(_recorded_memory)
+
+
+def _recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
+    table = rank.details(DetailGroup.MEMORY).table
+    if not table.rows.size:
+        return ()
+    columns = {name: np.asarray(column) for name, column in table.columns.items()}
+    devices = grouped(columns["device_type"], columns["device"])
+    return tuple(
+        _device({name: column[part] for name, column in columns.items()}) for part in devices.parts
+    )
+
+
+def _device(columns: dict[str, Numbers]) -> DeviceMemory:
+    size, total = columns["bytes"], columns["total_allocated"]
+    has_totals = bool((total >= 0).all())
+    if has_totals:
+        breaks = np.append(False, total[1:] - size[1:] != total[:-1])
+        allocated, reserved = total, columns["total_reserved"]
+    else:
+        breaks = np.zeros(size.size, dtype=np.bool_)
+        running = np.cumsum(size)
+        allocated = running - min(0, int(running.min()))
+        reserved = np.full(size.size, NOT_RECORDED, dtype=np.int64)
+    return DeviceMemory(
+        device_type=int(columns["device_type"][0]),
+        device=int(columns["device"][0]),
+        time_ns=columns["time_ns"],
+        pid=columns["pid"],
+        tid=columns["tid"],
+        bytes=size,
+        address=columns["address"],
+        allocated=allocated,
+        reserved=reserved,
+        segment=np.cumsum(breaks),
+        has_totals=has_totals,
+    )

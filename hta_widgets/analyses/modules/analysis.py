@@ -1,0 +1,139 @@
+"""GPU, CPU, communication and idle time of each module, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import pandas as pd
+
+from hta_widgets.analyses.modules.finding import module_finding, module_notices
+from hta_widgets.analyses.modules.nodes import Merge, Source
+from hta_widgets.analyses.modules.rank_sums import module_sums
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.errors import ParameterError
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModuleTree(Result):
+    """What belongs to each module, and what to none.
+
+    All times are int64 ns. Durations of GPU work are summed, also of work that runs at the same
+    time on several streams. Of each rank, ``gpu_self_ns`` of `modules` and ``gpu_ns`` of `outside`
+    add up to the durations of its analysed GPU work, ``exposed_communication_ns`` to that of
+    `overlap`, ``idle_ns`` to that of `idle_owners`, ``flop`` to that of `roofline`, and
+    ``bytes_allocated`` and ``bytes_alive_at_peak`` to all allocations on GPUs and the peaks of
+    `memory_use`.
+
+    Attributes
+    ----------
+    modules : DataFrame
+        One row per rank, module and phase, outer modules first: ``rank``; ``path`` (names from the
+        outermost module, joined by `` › ``), ``name``, ``depth`` (number of modules around it);
+        ``calls`` (how often it was called in the phase; 0 for a backward pass that calls no
+        modules); ``phase`` (``forward``, ``backward``, ``optimizer``, ``other``); ``gpu_self_ns``
+        (durations of GPU work that belongs to the module and to none inside it), ``gpu_total_ns``
+        (also of that of all modules inside); ``cpu_total_ns`` (CPU time of its calls, and of
+        the backward operators that belong to it, with all modules inside);
+        ``exposed_communication_ns`` (not hidden behind computation) and ``idle_ns`` (of the GPU),
+        without the modules inside; ``flop`` (of the operators that `roofline` counts),
+        ``bytes_allocated`` (on GPUs, freed or not) and ``bytes_alive_at_peak`` (of these, what is
+        allocated when most is on its GPU), without the modules inside.
+    outside : DataFrame
+        What belongs to no module, one row per rank and phase: ``rank``, ``phase`` (also
+        ``unknown``: the launch of the work, or what the CPU did, is not recorded, or memory is
+        allocated from before the recording), ``gpu_ns``, ``cpu_ns``,
+        ``exposed_communication_ns``, ``idle_ns``, ``flop``, ``bytes_allocated``,
+        ``bytes_alive_at_peak``.
+    source : str
+        ``modules``, or ``regions`` if annotations stand in for them.
+    """
+
+    modules: pd.DataFrame
+    outside: pd.DataFrame
+    source: str
+
+
+def modules(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    source: Source = "auto",
+    merge: Merge = "instance",
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> ModuleTree:
+    """Attribute GPU, CPU, communication and idle time, FLOP and memory to modules.
+
+    A call belongs to the innermost module in which it runs. On the threads of the backward pass,
+    where no modules are called, it belongs to the module of the forward operator that its operator
+    differentiates. GPU work belongs to the module of the call that launched it, memory to that of
+    the call that allocated it. Memory events, and the values of inputs that some FLOP need, are
+    read from the trace when they are first asked for.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+    source : {"auto", "modules", "regions"}
+        ``regions`` are the annotations of the program (``record_function``, NVTX ranges). By
+        default they stand in on ranks without modules.
+    merge : {"instance", "class"}
+        ``class`` puts modules of one class that are called side by side into one row, without the
+        numbers of the instances.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all that are analysed when not given or empty.
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks.
+
+    Returns
+    -------
+    ModuleTree
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If none of the ranks has one of the steps.
+    ParameterError
+        If the window has no length, or another argument none of its values.
+    """
+    _check("source", source, Source)
+    _check("merge", merge, Merge)
+    chosen = job.select_ranks(ranks)
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    each = [*job.reduce(module_sums, chosen, excerpt, source, merge).values()]
+    table, outside = (
+        _stacked([getattr(part, name) for part in each]) for name in ("modules", "outside")
+    )
+    names = {part.source for part in each if len(part.modules)}
+    said = "regions" if source == "regions" or names == {"regions"} else "modules"
+    return ModuleTree(
+        modules=table,
+        outside=outside,
+        source=said,
+        finding=module_finding(table, outside, said),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *module_notices(job, each),
+        ),
+    )
+
+
+def _check(name: str, value: str, values: object) -> None:
+    known = get_args(values)
+    if value not in known:
+        msg = f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+        raise ParameterError(msg)
+
+
+def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """All rows; tables without rows do not decide the types of columns."""
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)

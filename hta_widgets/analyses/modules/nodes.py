@@ -1,0 +1,126 @@
+"""The tree of modules of one rank, and the node that each call belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.idle_owners.paths import merged
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_above
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.modules import (
+    MODULE,
+    module_frames,
+    module_places,
+    region_marks,
+    region_places,
+)
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
+
+Rows = NDArray[np.int64]
+
+Source: TypeAlias = Literal["auto", "modules", "regions"]
+Merge: TypeAlias = Literal["instance", "class"]
+
+SEPARATOR: Final = " › "
+"""Between the names of a path, from the outermost to the innermost."""
+
+_NUMBER: Final = re.compile(r"(?<=.)_\d+$")
+"""Of an instance, at the end of the name of its class."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleNodes:
+    """Modules (or regions) of a rank by their path of names; a node stands after its parent.
+
+    Attributes
+    ----------
+    parent : ndarray of int64
+        Node around each, -1 for none.
+    depth : ndarray of int64
+        Number of nodes around each.
+    names : list of str
+        Of each node, without ``nn.Module: ``.
+    frames : ndarray of int64
+        Place of each call that is a module.
+    node : ndarray of int64
+        Node of each call by place, -1 outside modules.
+    phase : ndarray of int8, optional
+        Position in `PHASES` of the phase of each call, where it is not that of `phases`.
+    """
+
+    parent: Rows
+    depth: Rows
+    names: list[str]
+    frames: Rows
+    node: Rows
+    phase: NDArray[np.int8] | None = None
+
+    def paths(self) -> list[str]:
+        """Names from the outermost to each node, as one text."""
+        found: list[str] = []
+        for parent, name in zip(self.parent.tolist(), self.names, strict=True):
+            found.append(name if parent < 0 else f"{found[parent]}{SEPARATOR}{name}")
+        return found
+
+    def totals(self, own: Rows) -> Rows:
+        """Sums over each node and all nodes inside; one row of numbers per node."""
+        total = own.copy()
+        edges = np.searchsorted(self.depth, np.arange(int(self.depth.max(initial=0)) + 2))
+        for first, last in reversed([*pairwise(edges.tolist())][1:]):
+            np.add.at(total, self.parent[first:last], total[first:last])
+        return total
+
+
+def module_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
+    """The modules of a rank."""
+    return _nodes(rank, module_frames, module_places, merge)
+
+
+def region_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
+    """The annotations of a rank, in the place of modules."""
+    return _nodes(rank, region_marks, region_places, merge)
+
+
+def _nodes(
+    rank: Rank,
+    frames_of: Callable[[Rank], NDArray[np.bool_]],
+    places_of: Callable[[Rank], Rows],
+    merge: Merge,
+) -> ModuleNodes:
+    calls, is_frame = calls_of(rank), frames_of(rank)
+    frames = np.flatnonzero(is_frame)
+    position = np.full(is_frame.size + 1, NO_PARENT, dtype=np.int64)
+    position[frames] = np.arange(frames.size)
+    parent = position[nearest_above(calls.forest, is_frame)[frames]]
+    depth = calls.forest.depth_within(is_frame)[frames].astype(np.int64) - 1
+    names, code = _names(calls.events.name.values, calls.name[frames], merge)
+    number, first = merged(parent, code, depth)
+    node_of_frame = np.append(number, NO_PARENT)
+    return ModuleNodes(
+        parent=node_of_frame[parent[first]],
+        depth=depth[first],
+        names=[names[each] for each in code[first].tolist()],
+        frames=frames,
+        node=node_of_frame[position[places_of(rank)]],
+    )
+
+
+def _names(
+    values: tuple[str, ...], codes: NDArray[np.int32], merge: Merge
+) -> tuple[list[str], Rows]:
+    """Distinct names of modules, and the position of each frame's among them."""
+    used, which = np.unique(codes, return_inverse=True)
+    names = [MODULE.sub("", values[code]) for code in used.tolist()]
+    if merge == "class":
+        names = [_NUMBER.sub("", name) for name in names]
+    distinct = sorted({*names})
+    place = {name: position for position, name in enumerate(distinct)}
+    return distinct, np.array([place[name] for name in names], dtype=np.int64)[which]

@@ -1,0 +1,105 @@
+"""FLOP and GPU memory of one rank by the calls that ask for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_before
+from hta_widgets.analyses.memory_use.owners import calls_around
+from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
+from hta_widgets.analyses.roofline.counted import counted_kernels
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
+
+Rows = NDArray[np.int64]
+
+
+class ByCall(NamedTuple):
+    """Amounts by the place of the call that they belong to, -1 for none."""
+
+    place: Rows
+    amount: Rows
+
+
+class _Memory(NamedTuple):
+    """Memory of one GPU, with the call that each event belongs to."""
+
+    events: DeviceMemory
+    blocks: Blocks
+    call: Rows
+
+
+def flop(rank: Rank, excerpt: Excerpt | None) -> ByCall:
+    """FLOP of each operator of which the roofline counts them; it starts in the excerpt."""
+    place, amount, start_ns = rank.remember(_flop)
+    inside = _inside(rank, excerpt, start_ns)
+    return ByCall(place[inside], amount[inside])
+
+
+def has_shapes(rank: Rank) -> bool:
+    """Whether any operator that launches kernels has shapes."""
+    return counted_kernels(rank).has_shapes
+
+
+def bytes_allocated(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
+    """Size of each allocation on each GPU."""
+    found = []
+    for memory in rank.remember(_gpu_memory):
+        inside = _inside(rank, excerpt, memory.events.time_ns) & (memory.events.bytes > 0)
+        found.append(ByCall(memory.call[inside], memory.events.bytes[inside]))
+    return found
+
+
+def bytes_alive_at_peak(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
+    """What is allocated on each GPU when most is; what was before the recording has no owner."""
+    found = []
+    for events, blocks, call in rank.remember(_gpu_memory):
+        inside = np.flatnonzero(_inside(rank, excerpt, events.time_ns))
+        if not inside.size:
+            continue
+        peak = int(inside[events.allocated[inside].argmax()])
+        alive = blocks.alive_at(peak)
+        found.append(
+            ByCall(
+                np.append(call[blocks.opened[alive]], NO_PARENT),
+                np.append(blocks.bytes[alive], bytes_before(events, blocks, peak)),
+            )
+        )
+    return found
+
+
+def has_gpu_memory(rank: Rank) -> bool:
+    """Whether allocations on a GPU are recorded."""
+    return bool(rank.remember(_gpu_memory))
+
+
+def _flop(rank: Rank) -> tuple[Rows, Rows, Times]:
+    """Place, FLOP and start of each operator, once for each device."""
+    kernels = counted_kernels(rank)
+    counted = np.flatnonzero(kernels.cost >= 0)
+    each = counted[grouped(kernels.device[counted], kernels.place[counted]).first]
+    of_cost = np.array([cost.flop for cost in kernels.costs], dtype=np.int64)
+    place = kernels.place[each]
+    return place, of_cost[kernels.cost[each]], calls_of(rank).start_ns[place]
+
+
+def _gpu_memory(rank: Rank) -> tuple[_Memory, ...]:
+    calls = calls_of(rank)
+    return tuple(
+        _Memory(each, blocks_of(each), calls_around(calls, each, np.arange(each.bytes.size)))
+        for each in recorded_memory(rank)
+        if not each.is_of_cpu
+    )
+
+
+def _inside(rank: Rank, excerpt: Excerpt | None, time_ns: Times) -> NDArray[np.bool_]:
+    if excerpt is None:
+        return np.ones(time_ns.size, dtype=np.bool_)
+    return excerpt.holds(rank, time_ns)

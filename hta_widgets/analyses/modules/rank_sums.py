@@ -1,0 +1,223 @@
+"""What belongs to each module of one rank, and what to none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.idle_owners.owned_time import counted_time
+from hta_widgets.analyses.modules import owned_costs
+from hta_widgets.analyses.modules.hierarchy import hierarchy_nodes
+from hta_widgets.analyses.modules.nodes import (
+    Merge,
+    ModuleNodes,
+    Rows,
+    Source,
+    module_nodes,
+    region_nodes,
+)
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.cpu_time import (
+    counted_on_any_device,
+    own_cpu_time,
+)
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.shared.collectives.exposure import exposed_times
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+UNKNOWN: Final = "unknown"
+"""Phase of what belongs to no call: its launch, or what the CPU did, is not recorded."""
+
+ROW_PHASES: Final = (*PHASES, UNKNOWN)
+_UNKNOWN = len(PHASES)
+
+COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
+"""Columns of what modules compute and allocate."""
+
+COLUMNS: Final = (
+    *("rank", "path", "name", "depth", "calls", "phase", "gpu_self_ns", "gpu_total_ns"),
+    *("cpu_total_ns", "exposed_communication_ns", "idle_ns", *COSTS),
+)
+OUTSIDE_COLUMNS: Final = (
+    *("rank", "phase", "gpu_ns", "cpu_ns", "exposed_communication_ns", "idle_ns", *COSTS),
+)
+
+
+class RankModules(NamedTuple):
+    """Tables of `ModuleTree` of one rank.
+
+    Attributes
+    ----------
+    source : str
+        ``modules`` or ``regions``.
+    modules, outside : DataFrame
+    in_graphs_ns : int
+        Durations of GPU work that CUDA graphs run.
+    frames_expected : bool
+        Whether the trace says that it has Python frames or modules.
+    has_shapes, has_memory : bool
+        Whether shapes of operators and allocations on a GPU are recorded.
+    """
+
+    source: str
+    modules: pd.DataFrame
+    outside: pd.DataFrame
+    in_graphs_ns: int
+    frames_expected: bool
+    has_shapes: bool
+    has_memory: bool
+
+
+class _Sums:
+    """Sums by node (the last row is for what is outside of all) and phase."""
+
+    def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
+        self._node = np.append(nodes.node, -1)
+        phase = phases(rank) if nodes.phase is None else nodes.phase
+        self._phase = np.append(phase, np.int8(_UNKNOWN))
+        self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
+
+    def of(self, places: Rows, values: Rows) -> Rows:
+        """Sum values of calls, given by place, -1 for none."""
+        return self.over([(places, values)])
+
+    def over(self, parts: Iterable[tuple[Rows, Rows]]) -> Rows:
+        """Sum such values of several devices."""
+        found = np.zeros(self._shape, dtype=np.int64)
+        for places, values in parts:
+            counted = np.flatnonzero(values)  # few in a short window
+            place = places[counted]
+            np.add.at(found, (self._node[place], self._phase[place]), values[counted])
+        return found
+
+
+def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> RankModules:
+    """What belongs to each module of a rank, in some of its time."""
+    nodes, said = _chosen_nodes(rank, source, merge)
+    sums, calls = _Sums(rank, nodes), calls_of(rank)
+    work = [*counted_work(rank, excerpt).values()]
+    launches = [calls.places_of(part.launch) for part in work]
+    gpu = sums.over(zip(launches, (part.duration_ns for part in work), strict=True))
+    exposed = sums.over(zip(launches, map(_exposed, work), strict=True))
+    counted = counted_time(rank, excerpt or EVERYTHING).pieces
+    idle = sums.of(counted.owner, counted.length_ns())
+    cpu = sums.of(np.arange(calls.name.size), own_cpu_time(rank, excerpt))
+    entered = sums.of(nodes.frames, _is_counted(rank, nodes.frames, excerpt).astype(np.int64))
+    totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))
+    costs = (
+        sums.over(each)
+        for each in (
+            [owned_costs.flop(rank, excerpt)],
+            owned_costs.bytes_allocated(rank, excerpt),
+            owned_costs.bytes_alive_at_peak(rank, excerpt),
+        )
+    )
+    shared = {
+        "exposed_communication_ns": exposed,
+        "idle_ns": idle,
+        **dict(zip(COSTS, costs, strict=True)),
+    }
+    columns = {
+        "calls": entered[:-1],
+        "gpu_self_ns": gpu[:-1],
+        "gpu_total_ns": totals[:, 0],
+        "cpu_total_ns": totals[:, 1],
+        **{name: values[:-1] for name, values in shared.items()},
+    }
+    outside = {
+        "gpu_ns": gpu[-1],
+        "cpu_ns": cpu[-1],
+        **{name: values[-1] for name, values in shared.items()},
+    }
+    return RankModules(
+        source=said,
+        modules=_module_table(rank, nodes, columns),
+        outside=_outside_table(rank, outside),
+        in_graphs_ns=sum(_in_graphs(rank, part) for part in work),
+        frames_expected=_says_frames(rank),
+        has_shapes=owned_costs.has_shapes(rank),
+        has_memory=owned_costs.has_gpu_memory(rank),
+    )
+
+
+def _chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:
+    if source != "regions":
+        nodes = rank.remember(module_nodes, merge)
+        if not nodes.names:
+            nodes = rank.remember(hierarchy_nodes, merge)
+        if source == "modules" or nodes.names:
+            return nodes, "modules"
+    return rank.remember(region_nodes, merge), "regions"
+
+
+def _exposed(work: GpuWork) -> Rows:
+    """Time of each piece of work of a device that is communication and not hidden."""
+    exposed_ns = np.zeros(len(work), dtype=np.int64)
+    talking = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    talking = talking[np.argsort(work.start_ns[talking], kind="stable")]
+    busy = work.busy_by_type
+    hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
+    exposed_ns[talking] = exposed_times(work.start_ns[talking], work.end_ns[talking], hidden)
+    return exposed_ns
+
+
+def _is_counted(rank: Rank, places: Rows, excerpt: Excerpt | None) -> NDArray[np.bool_]:
+    calls = calls_of(rank)
+    if excerpt is None:
+        return rank.analysed[calls.forest.rows[places]]
+    return counted_on_any_device(rank, excerpt).covers(calls.start_ns[places])
+
+
+def _in_graphs(rank: Rank, work: GpuWork) -> int:
+    launched = np.flatnonzero(work.launch >= 0)
+    codes = rank.trace.events.name.codes[work.launch[launched]]
+    used = np.unique(codes).tolist()
+    graphs = [code for code in used if GRAPH_LAUNCH.search(work.names[code])]
+    in_graph = np.isin(codes, graphs) | (work.type[launched] == KernelType.CUDA_GRAPH)
+    return int(work.duration_ns[launched[in_graph]].sum())
+
+
+def _says_frames(rank: Rank) -> bool:
+    return any(rank.trace.metadata.get(option) for option in ("with_modules", "with_stack"))
+
+
+def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Rows]) -> pd.DataFrame:
+    filled = np.any([values != 0 for values in columns.values()], axis=0)
+    node, phase = np.nonzero(filled)
+    paths = nodes.paths()
+    table = pd.DataFrame(
+        {
+            "rank": np.full(node.size, rank.trace.rank),
+            "path": _texts(paths[each] for each in node.tolist()),
+            "name": _texts(nodes.names[each] for each in node.tolist()),
+            "depth": nodes.depth[node],
+            "phase": _texts(ROW_PHASES[code] for code in phase.tolist()),
+            **{name: values[node, phase] for name, values in columns.items()},
+        }
+    )
+    return table[list(COLUMNS)]
+
+
+def _outside_table(rank: Rank, columns: dict[str, Rows]) -> pd.DataFrame:
+    (phase,) = np.nonzero(np.any([values != 0 for values in columns.values()], axis=0))
+    table = pd.DataFrame(
+        {
+            "rank": np.full(phase.size, rank.trace.rank),
+            "phase": _texts(ROW_PHASES[code] for code in phase.tolist()),
+            **{name: values[phase] for name, values in columns.items()},
+        }
+    )
+    return table[list(OUTSIDE_COLUMNS)]
+
+
+def _texts(values: Iterable[str]) -> pd.Series[str]:
+    """A column of texts, also without rows."""
+    return pd.Series(list(values), dtype=object)

@@ -1,0 +1,206 @@
+"""The operators of one rank, summed by what tells their rows apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.operators.operator_calls import (
+    CallTimes,
+    RankTotals,
+    call_times,
+    listed_calls,
+    rank_totals,
+)
+from hta_widgets.analyses.operators.stacks import stacks_of
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import in_modules
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.excerpt import Excerpt, remember
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind, TextColumn
+from hta_widgets.trace.ranks.rank import Rank
+
+RowsBy: TypeAlias = Literal["name", "shape", "stack"]
+
+SHAPES: Final = ("input_dims", "input_types")
+_TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
+
+MAY_USE_TENSOR_CORES: Final = re.compile(
+    r"^aten::_?_?(scaled_mm|(add)?(mm|bmm|mv)|baddbmm|addr|matmul|linear|einsum"
+    r"|(cudnn|miopen|mkldnn|thnn|slow)?_?conv(?!ert)\w*|chain_matmul|linalg_multi_dot"
+    r"|(scaled_dot_product|flash|efficient)\w*attention\w*|\w*(lstm|gru|rnn_tanh|rnn_relu)\w*)$"
+)
+"""Operators that multiply matrices or convolve."""
+
+
+class OperatorRows(NamedTuple):
+    """Rows of one rank.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As `OperatorTable.operators`.
+    are_operators : bool
+        Whether the rows are operators, or else calls that launch GPU work.
+    totals : RankTotals
+    has_shapes, has_frames : bool
+        Whether these were recorded.
+    """
+
+    table: pd.DataFrame
+    are_operators: bool
+    totals: RankTotals
+    has_shapes: bool
+    has_frames: bool
+
+
+class _Groups(NamedTuple):
+    """Sums over the calls of each group.
+
+    Attributes
+    ----------
+    keys : dict of str to ndarray
+        Codes that tell the groups apart: ``name``, ``phase``, and others.
+    sums : CallTimes
+    """
+
+    keys: dict[str, NDArray[Any]]
+    sums: CallTimes
+
+    def by(self, *names: str) -> _Groups:
+        """Put groups together that differ only in other keys."""
+        groups = grouped(*(self.keys[name] for name in names))
+        sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
+        return _Groups({name: self.keys[name][groups.first] for name in names}, sums)
+
+
+def operator_rows(
+    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
+) -> OperatorRows:
+    """The operators of a rank in some of its time, of all modules if none is named."""
+    listed = listed_calls(rank, excerpt)
+    return OperatorRows(
+        table=_table(rank, _groups(rank, excerpt, by, modules), by),
+        are_operators=listed.are_operators,
+        totals=remember(rank, rank_totals, excerpt),
+        has_shapes=any(_shape_texts(rank)[SHAPES[0]]),
+        has_frames=bool((calls_of(rank).kind == Kind.PYTHON).any())
+        or (by == "stack" and any(stacks_of(rank).texts)),
+    )
+
+
+def _groups(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]) -> _Groups:
+    make = _by_stack if by == "stack" else _by_shape
+    groups = make(rank, excerpt, modules) if modules else remember(rank, make, excerpt)
+    return groups.by("name", "phase") if by == "name" else groups
+
+
+def _by_shape(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
+    return _of_calls(rank, excerpt, modules, rank.remember(_shape_codes))
+
+
+def _by_stack(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
+    return _of_calls(rank, excerpt, modules, {"path": stacks_of(rank).code})
+
+
+def _times_in(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...]) -> CallTimes:
+    """Times of the listed calls, 0 for those of other modules."""
+    times = call_times(rank, excerpt)
+    if not modules:
+        return times
+    inside = in_modules(rank, modules)[listed_calls(rank, excerpt).tree.place]
+    return CallTimes(*(np.where(inside, column, 0) for column in times))
+
+
+def _of_calls(
+    rank: Rank,
+    excerpt: Excerpt | None,
+    modules: tuple[str, ...],
+    others: Mapping[str, NDArray[Any]],
+) -> _Groups:
+    """Sums of the calls of which anything is counted, by codes that are given by place."""
+    times = _times_in(rank, excerpt, modules)
+    counted = _not_zero(times)
+    place = listed_calls(rank, excerpt).tree.place[counted]
+    codes: dict[str, NDArray[Any]] = {"name": calls_of(rank).name, "phase": phases(rank), **others}
+    keys = {name: code[place] for name, code in codes.items()}
+    groups = _Groups(keys, CallTimes(*(column[counted] for column in times))).by(*keys)
+    holds = _not_zero(groups.sums)
+    return _Groups(
+        {name: code[holds] for name, code in groups.keys.items()},
+        CallTimes(*(column[holds] for column in groups.sums)),
+    )
+
+
+def _not_zero(times: CallTimes) -> NDArray[np.int64]:
+    """Positions where any of the numbers is not 0."""
+    found = times.calls != 0
+    for column in times:
+        found |= column != 0
+    return np.flatnonzero(found)
+
+
+def _shape_codes(rank: Rank) -> dict[str, NDArray[np.int64]]:
+    """Codes of the texts of shapes and types, by place; 0 where they were not recorded."""
+    events, rows = rank.trace.events, calls_of(rank).forest.rows
+    found = {name: np.zeros(rows.size, dtype=np.int64) for name in SHAPES}
+    table = events.side.get("operators")
+    for name in SHAPES:
+        column = None if table is None else table.columns.get(name)
+        if table is not None and isinstance(column, TextColumn):
+            code = np.zeros(len(events), dtype=np.int64)
+            code[table.rows] = column.codes + 1
+            found[name] = code[rows]
+    return found
+
+
+def _shape_texts(rank: Rank) -> dict[str, tuple[str, ...]]:
+    table = rank.trace.events.side.get("operators")
+    columns = {} if table is None else table.columns
+    found = {}
+    for name in SHAPES:
+        column = columns.get(name)
+        found[name] = ("", *(column.values if isinstance(column, TextColumn) else ()))
+    return found
+
+
+def _table(rank: Rank, groups: _Groups, by: RowsBy) -> pd.DataFrame:
+    sums, keys = groups.sums, groups.keys
+    names = rank.trace.events.name.values
+    operators = [names[code] for code in keys["name"].tolist()]
+    known_ns = sums.tensor_core_ns + sums.no_tensor_core_ns
+    eligible = {name: bool(MAY_USE_TENSOR_CORES.search(name)) for name in set(operators)}
+    may_use = np.array([eligible[name] for name in operators], dtype=np.bool_)
+    columns: dict[str, Any] = {
+        "rank": np.full(len(operators), rank.trace.rank),
+        "operator": np.array(operators, dtype=object),
+        "phase": np.array(PHASES, dtype=object)[keys["phase"]],
+        "calls": sums.calls,
+        **{name: getattr(sums, name) for name in _TIMES},
+        "kernels_per_call": _ratio(sums.kernels, sums.calls),
+        "tensor_core_ns": sums.tensor_core_ns,
+        "tensor_core_percent": 100 * _ratio(sums.tensor_core_ns, known_ns),
+        "eligible": may_use | (known_ns > 0),
+        "backward_gpu_ns": sums.backward_gpu_ns,
+        "idle_ns": sums.idle_ns,
+    }
+    if by == "shape":
+        texts = _shape_texts(rank)
+        columns |= {name: _texts(texts[name], keys[name]) for name in SHAPES}
+    if by == "stack":
+        columns["path"] = _texts(stacks_of(rank).texts, keys["path"])
+    return pd.DataFrame(columns)
+
+
+def _texts(texts: Any, codes: NDArray[Any]) -> NDArray[np.object_]:  # noqa: ANN401
+    return np.array([texts[code] for code in codes.tolist()], dtype=object)
+
+
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    return part / np.where(whole != 0, whole, np.nan)

@@ -1,0 +1,265 @@
+"""The kernels of one rank with the operator that each belongs to, and what this one costs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.roofline.formulas import (
+    COMPILED,
+    COMPUTING,
+    NEEDS_VALUES,
+    REFUSED,
+    Cost,
+    formula_of,
+)
+from hta_widgets.analyses.roofline.shapes import inputs_of
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import module_paths
+from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.ranks.rank import Rank
+
+Codes = NDArray[np.int64]
+
+NO_LAUNCH: Final = -1
+OUTSIDE: Final = -2
+NO_SHAPES: Final = -3
+NO_VALUES: Final = -4
+NO_FORMULA: Final = -5
+NOT_UNDERSTOOD: Final = -6
+COMMUNICATION: Final = -7
+
+REASONS: Final = {
+    NO_LAUNCH: "launch not recorded",
+    OUTSIDE: "outside operators",
+    NO_SHAPES: "shapes not recorded",
+    NO_VALUES: "values of inputs not recorded",
+    NO_FORMULA: "no formula",
+    NOT_UNDERSTOOD: "shapes or types not understood",
+    COMMUNICATION: "communication",
+}
+"""Why a kernel is not counted, by the code that stands for its cost."""
+
+HOW: Final = ("flop", "bytes", "inputs only")
+"""What is counted of an operator, by code."""
+
+MOST_OF_A_CALL: Final = 2**56
+"""FLOP and bytes that no call has: its shapes are damaged, and sums would overflow."""
+
+_TF32: Final = re.compile(r"tf32|s1688", re.IGNORECASE)
+
+
+class CountedKernels(NamedTuple):
+    """Kernels of one rank.
+
+    Attributes
+    ----------
+    device : ndarray of int64
+    duration_ns : ndarray of int64
+    kernel : ndarray of int64
+        Codes of their names.
+    place : ndarray of int64
+        Of the operator that each belongs to, -1 for none.
+    name, dims, types : ndarray of int64
+        Codes of the operator's name and inputs, -1 for none.
+    path : ndarray of int64
+        Code of the operator's module, -1 for none.
+    cost : ndarray of int64
+        Position in `costs` of what one call costs, or one of `REASONS`.
+    counted : ndarray of int64
+        Positions in `HOW`.
+    costs : list of Cost
+    texts : tuple of sequence of str
+        Names of the events, shapes, types and modules by code.
+    has_shapes : bool
+        Whether any operator has shapes.
+    notices : tuple of Notice
+    """
+
+    device: Codes
+    duration_ns: Times
+    kernel: Codes
+    place: Codes
+    name: Codes
+    dims: Codes
+    types: Codes
+    path: Codes
+    cost: Codes
+    counted: Codes
+    costs: list[Cost]
+    texts: tuple[Sequence[str], ...]
+    has_shapes: bool = True
+    notices: tuple[Notice, ...] = ()
+
+    def take(self, chosen: Codes) -> CountedKernels:
+        """Some of the kernels."""
+        columns = (
+            *("device", "duration_ns", "kernel", "place", "name", "dims", "types", "path"),
+            *("cost", "counted"),
+        )
+        return self._replace(**{name: getattr(self, name)[chosen] for name in columns})
+
+    def operator(self) -> str:
+        """Name of the operator of the first kernel, empty for none."""
+        return self.texts[0][self.name[0]] if self.name[0] >= 0 else ""
+
+    def described(self) -> dict[str, Any]:
+        """Operator and inputs of the first kernel."""
+        return {
+            "operator": self.operator(),
+            "input_dims": _compact(self.texts[1][self.dims[0]]),
+            "input_types": _compact(self.texts[2][self.types[0]]),
+            "counted": HOW[self.counted[0]],
+        }
+
+    def reason(self) -> str:
+        """Why the first kernel is not counted."""
+        return REASONS[int(self.cost[0])]
+
+    def module(self) -> str:
+        """Path of the module with most of the time, empty for none."""
+        ns = np.bincount(self.path + 1, weights=self.duration_ns)
+        most = int(ns.argmax()) - 1
+        return self.texts[3][most] if most >= 0 else ""
+
+    def dtype(self, of_inputs: str) -> str:
+        """Type that the kernels compute in: TF32 if the longest of them says so."""
+        if of_inputs != "fp32":
+            return of_inputs
+        name = self.texts[0][self.kernel[self.duration_ns.argmax()]]
+        is_tf32 = _TF32.search(name) and tensor_cores(name) is TensorCores.YES
+        return "tf32" if is_tf32 else of_inputs
+
+
+def _compact(text: str) -> str:
+    """JSON text on one line, however it is laid out in the trace."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return " ".join(text.split())
+
+
+def counted_kernels(rank: Rank) -> CountedKernels:
+    """The kernels of a rank with what their operators cost."""
+    return rank.remember(_counted_kernels)
+
+
+def _counted_kernels(rank: Rank) -> CountedKernels:
+    events, calls = rank.trace.events, calls_of(rank)
+    work = rank.gpu_work.take(np.flatnonzero(events.kind[rank.gpu_work.rows] == Kind.KERNEL))
+    is_operator = calls.kind == Kind.CPU_OP
+    computing = nearest_at_or_above(calls.forest, is_operator & calls.named(COMPUTING.get))
+    innermost = nearest_at_or_above(calls.forest, is_operator)
+    owner = np.where(computing >= 0, computing, innermost)
+    place = np.append(owner, -1)[calls.places_of(work.launch)]
+    used, which = np.unique(place, return_inverse=True)
+    inputs = _Inputs(rank, np.append(calls.forest.rows, -1)[used])
+    name = np.append(calls.name.astype(np.int64), -1)[used]
+    cost, counted, costs = _costs(name, inputs, events.name.values)
+    cost[used < 0] = OUTSIDE
+    of_kernel = np.where(work.launch >= 0, cost[which], NO_LAUNCH)
+    of_kernel[(of_kernel < 0) & (work.type == KernelType.COMMUNICATION)] = COMMUNICATION
+    paths = module_paths(rank)
+    no_owner = used < 0
+    dims, types = (np.where(no_owner, -1, column) for column in (inputs.dims, inputs.types))
+    return CountedKernels(
+        device=work.device,
+        duration_ns=work.duration_ns,
+        kernel=work.name.astype(np.int64),
+        place=place,
+        name=name[which],
+        dims=dims[which],
+        types=types[which],
+        path=paths.at(place),
+        cost=of_kernel,
+        counted=counted[which],
+        costs=costs,
+        texts=(events.name.values, inputs.dim_texts, inputs.type_texts, paths.paths),
+        has_shapes=any(text.strip("[] \n") for text in inputs.dim_texts),
+        notices=inputs.notices,
+    )
+
+
+class _Inputs:
+    """Inputs of the operators in some rows, as codes of texts."""
+
+    def __init__(self, rank: Rank, rows: Codes) -> None:
+        table = rank.trace.events.side.get("operators")
+        self.dims, self.dim_texts = _texts_at(table, "input_dims", rows)
+        self.types, self.type_texts = _texts_at(table, "input_types", rows)
+        names = rank.trace.events.name
+        needs = {code for code, name in enumerate(names.values) if name in NEEDS_VALUES}
+        self.values: Codes = np.full(rows.size, -1)
+        self.value_texts: Sequence[str] = ()
+        self.notices: tuple[Notice, ...] = ()
+        if needs & {*names.codes[rows].tolist()}:
+            details = rank.details(DetailGroup.OPERATOR_INPUTS)
+            self.notices = details.notices
+            self.values, self.value_texts = _texts_at(details.table, "concrete_inputs", rows)
+
+
+def _texts_at(
+    table: SideTable | None, name: str, rows: Codes
+) -> tuple[NDArray[np.int64], Sequence[str]]:
+    """Codes of a column of texts at some rows, -1 where there is none."""
+    column = None if table is None else table.columns.get(name)
+    if table is None or not isinstance(column, TextColumn) or not table.rows.size:
+        return np.full(rows.size, -1, dtype=np.int64), ()
+    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
+    codes = np.where(table.rows[at] == rows, column.codes[at], -1).astype(np.int64)
+    return codes, column.values
+
+
+def _costs(name: Codes, inputs: _Inputs, names: Sequence[str]) -> tuple[Codes, Codes, list[Cost]]:
+    """What one call of each operator costs, as codes of `Cost`; equal inputs are looked at once."""
+    known: dict[tuple[int, ...], int] = {}
+    costs: list[Cost] = []
+    columns = (name, inputs.dims, inputs.types, inputs.values)
+    keys = list(zip(*(column.tolist() for column in columns), strict=True))
+    for key in dict.fromkeys(keys):
+        code, *texts = key
+        operator = names[code] if code >= 0 else ""
+        dims, types, values = (
+            of[each] if each >= 0 else ""
+            for each, of in zip(
+                texts, (inputs.dim_texts, inputs.type_texts, inputs.value_texts), strict=True
+            )
+        )
+        found = _cost(operator, dims, types, values)
+        known[key] = found if isinstance(found, int) else len(costs)
+        costs += [] if isinstance(found, int) else [found]
+    counted = np.array([_how(names[code]) if code >= 0 else 0 for code in name.tolist()])
+    return np.array([known[key] for key in keys], dtype=np.int64), counted, costs
+
+
+def _how(operator: str) -> int:
+    if operator in COMPUTING:
+        return HOW.index("flop")
+    return HOW.index("inputs only" if COMPILED.search(operator) else "bytes")
+
+
+def _cost(operator: str, dims: str, types: str, values: str) -> Cost | int:
+    """What a call costs, or why it is not counted."""
+    formula = formula_of(operator)
+    if formula is None:
+        return NO_FORMULA
+    if not dims.strip("[] \n"):
+        return NO_SHAPES
+    if operator in NEEDS_VALUES and not values:
+        return NO_VALUES
+    try:
+        cost = formula(inputs_of(dims, types, values))
+    except REFUSED:
+        return NOT_UNDERSTOOD
+    return cost if max(cost.flop, cost.bytes) < MOST_OF_A_CALL else NOT_UNDERSTOOD

@@ -1,0 +1,232 @@
+"""What operators compute and move, from the shapes of their inputs.
+
+A formula takes the `Inputs` of an operator and gives its `Cost`; it raises where the inputs do not
+suit it. FLOP count a multiplication and an addition as two. Bytes are the least that can be moved:
+every input once and the output once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Final, NamedTuple
+
+from hta_widgets.analyses.roofline.shapes import Inputs, Shape, Tensor
+
+REFUSED: Final = (ValueError, KeyError, IndexError, TypeError, RecursionError)
+"""What a formula raises where the inputs do not suit it."""
+
+
+class Cost(NamedTuple):
+    """What one call of an operator costs.
+
+    Attributes
+    ----------
+    flop : int
+    bytes : int
+    dtype : str
+        Short name of the type that it computes in.
+    """
+
+    flop: int
+    bytes: int
+    dtype: str
+
+
+Formula = Callable[[Inputs], Cost]
+
+
+def _product(first: int, dimensions: int) -> Formula:
+    """Product of the two matrices from a place on, or of batches of them."""
+
+    def cost(inputs: Inputs) -> Cost:
+        left, right = (inputs.tensor(place, dimensions) for place in (first, first + 1))
+        *batch, rows, inner = left.shape
+        if right.shape[:-1] != (*batch, inner):
+            msg = f"{left.shape} and {right.shape} cannot be multiplied"
+            raise ValueError(msg)
+        output = prod(batch) * rows * right.shape[-1]
+        added = sum(each.bytes for each in inputs.tensors[:first] if each is not None)
+        written = output * max(left.element_bytes, _LEAST_OUTPUT_BYTES)
+        return Cost(2 * output * inner, left.bytes + right.bytes + added + written, left.dtype)
+
+    return cost
+
+
+_LEAST_OUTPUT_BYTES: Final = 2
+"""Of an element of a product: those of 8-bit numbers are written with more bits."""
+
+
+def _convolution(inputs: Inputs) -> Cost:
+    data, weight = inputs.tensor(0), inputs.tensor(1)
+    axes = len(data.shape) - 2
+    inputs.tensor(1, axes + 2)
+    stride, padding, dilation = (inputs.integers(place, axes) for place in (3, 4, 5))
+    transposed, groups = inputs.flag(6), inputs.integers(8, 1)[0]
+    extra = inputs.integers(7, axes)
+    sizes = zip(data.shape[2:], weight.shape[2:], stride, padding, dilation, extra, strict=True)
+    if transposed:
+        spatial = [
+            (size - 1) * step - 2 * pad + wide * (kernel - 1) + more + 1
+            for size, kernel, step, pad, wide, more in sizes
+        ]
+        channels, multiplied = weight.shape[1] * groups, data.shape[2:]
+    else:
+        spatial = [
+            (size + 2 * pad - wide * (kernel - 1) - 1) // step + 1
+            for size, kernel, step, pad, wide, _ in sizes
+        ]
+        channels, multiplied = weight.shape[0], tuple(spatial)
+    if min(spatial, default=0) < 1:
+        msg = f"a convolution of {data.shape} with {weight.shape} has no output"
+        raise ValueError(msg)
+    written = data.shape[0] * channels * prod(spatial) * data.element_bytes
+    flop = 2 * data.shape[0] * prod(multiplied) * weight.elements
+    return Cost(flop, data.bytes + weight.bytes + written, data.dtype)
+
+
+def _convolution_backward(inputs: Inputs) -> Cost:
+    """One product for each gradient that is asked for: of the input, and of the weight."""
+    gradient, data, weight = (inputs.tensor(place) for place in range(3))
+    spatial = data.shape[2:] if inputs.flag(7) else gradient.shape[2:]
+    of_data, of_weight = inputs.flags(10)[:2]
+    flop = 2 * data.shape[0] * prod(spatial) * weight.elements
+    passes = gradient.bytes + data.bytes + weight.bytes
+    return Cost((of_data + of_weight) * flop, (of_data + of_weight) * passes, data.dtype)
+
+
+def _attention(first: int, causal: int, products: int) -> Formula:
+    """Attention of some products of the size of queries × keys.
+
+    Parameters
+    ----------
+    first : int
+        Place of the queries; keys and values follow.
+    causal : int
+        Place of the flag that leaves out half of it, if there are as many queries as keys.
+    products : int
+        2 in the forward pass; 4 in the backward pass, and 5 where it computes the scores again.
+    """
+
+    def cost(inputs: Inputs) -> Cost:
+        query, key, value = (inputs.tensor(first + place, 4) for place in range(3))
+        batch, heads, queries, width = query.shape
+        keys = key.shape[2]
+        flop = products * batch * heads * queries * keys * (width + value.shape[3])
+        if inputs.flag(causal) and queries == keys:
+            flop //= 2
+        output = batch * heads * queries * value.shape[3] * query.element_bytes
+        moved = query.bytes + key.bytes + value.bytes + output
+        return Cost(flop, moved if first == 0 else 2 * moved, query.dtype)
+
+    return cost
+
+
+COMPUTING: Final[Mapping[str, Formula]] = {
+    "aten::mm": _product(0, 2),
+    "aten::addmm": _product(1, 2),
+    "aten::bmm": _product(0, 3),
+    "aten::baddbmm": _product(1, 3),
+    "aten::_scaled_mm": _product(0, 2),
+    "aten::convolution": _convolution,
+    "aten::_convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention": _attention(0, 4, 2),
+    "aten::_scaled_dot_product_efficient_attention": _attention(0, 6, 2),
+    "aten::_scaled_dot_product_cudnn_attention": _attention(0, 6, 2),
+    "aten::_scaled_dot_product_flash_attention_backward": _attention(1, 11, 5),
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention(1, 11, 4),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(1, 14, 4),
+}
+"""Operators whose FLOP are counted. What runs below one of them is its GPU time."""
+
+PRODUCTS: Final = tuple(COMPUTING)[:5]
+
+NEEDS_VALUES: Final = frozenset(COMPUTING) - {*PRODUCTS}
+"""Operators whose FLOP also depend on inputs that are no Tensors."""
+
+
+def _elementwise(inputs: Inputs) -> Cost:
+    """Every input once, and an output of the shape of all of them together."""
+    tensors = _all_tensors(inputs)
+    largest = max(tensors, key=lambda each: each.elements)
+    written = prod(_broadcast([each.shape for each in tensors])) * largest.element_bytes
+    return Cost(0, sum(each.bytes for each in tensors) + written, largest.dtype)
+
+
+def _normalisation(inputs: Inputs) -> Cost:
+    """Every input once, and an output like the first."""
+    tensors = _all_tensors(inputs)
+    return Cost(0, sum(each.bytes for each in tensors) + tensors[0].bytes, tensors[0].dtype)
+
+
+def _copy(inputs: Inputs) -> Cost:
+    """Read one Tensor, and write another with a type of its own."""
+    written, read = inputs.tensor(0), inputs.tensor(1)
+    return Cost(0, written.bytes + read.bytes, written.dtype)
+
+
+def _fill(inputs: Inputs) -> Cost:
+    written = inputs.tensor(0)
+    return Cost(0, written.bytes, written.dtype)
+
+
+def _inputs_only(inputs: Inputs) -> Cost:
+    tensors = _all_tensors(inputs)
+    return Cost(0, sum(each.bytes for each in tensors), tensors[0].dtype)
+
+
+def _all_tensors(inputs: Inputs) -> list[Tensor]:
+    tensors = [each for each in inputs.tensors if each is not None]
+    if not tensors or inputs.has_unknown_types:
+        msg = "no input is a Tensor, or one has an unknown type"
+        raise ValueError(msg)
+    return tensors
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Shape that some shapes have together, aligned at their last dimension.
+
+    Examples
+    --------
+    >>> _broadcast([(8, 1, 6), (7, 1)])
+    (8, 7, 6)
+    """
+    depth = max(map(len, shapes))
+    padded = [(1,) * (depth - len(shape)) + shape for shape in shapes]
+    found = []
+    for sizes in zip(*padded, strict=True):
+        (size,) = {*sizes} - {1} or {1}
+        found.append(size)
+    return tuple(found)
+
+
+_ELEMENTWISE: Final = (
+    "add sub mul div pow neg abs exp log sqrt rsqrt reciprocal sigmoid tanh relu gelu silu cos sin "
+    "clamp clamp_min clamp_max where maximum minimum eq ne lt le gt ge threshold_backward "
+    "gelu_backward silu_backward sigmoid_backward tanh_backward"
+)
+MOVING: Final[Mapping[str, Formula]] = {
+    **{
+        f"aten::{name}{suffix}": _elementwise
+        for name in _ELEMENTWISE.split()
+        for suffix in ("", "_")
+    },
+    "aten::_softmax": _normalisation,
+    "aten::_log_softmax": _normalisation,
+    "aten::native_layer_norm": _normalisation,
+    "aten::copy_": _copy,
+    "aten::fill_": _fill,
+    "aten::zero_": _fill,
+}
+"""Operators of which only the bytes count."""
+
+COMPILED: Final = re.compile(r"^triton_")
+"""Operators of TorchInductor, of which only the inputs are known."""
+
+
+def formula_of(operator: str) -> Formula | None:
+    """The formula of an operator; None if it has none."""
+    known = COMPUTING.get(operator) or MOVING.get(operator)
+    return known or (_inputs_only if COMPILED.search(operator) else None)

@@ -1,0 +1,113 @@
+"""What GPUs can do at most, by the name of the device, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from hta_widgets.analyses.shared.described_gpus import described_gpus
+
+GIGA: Final = 10**9
+TERA: Final = 10**12
+
+_GIB: Final = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """The most that one device can do, as its vendor states it, without sparsity.
+
+    Attributes
+    ----------
+    name : re.Pattern
+        Is found in the names of such devices.
+    tflops : mapping of str to float
+        TFLOP/s by type (``bf16``, ``fp16``, ``tf32``, ``fp32``, ``fp8``); of the tensor cores or
+        matrix cores where they have the type.
+    gb_per_s : float
+        Bandwidth of the device's memory.
+    above_gib : int
+        Only devices with more memory than this.
+    """
+
+    name: re.Pattern[str]
+    tflops: Mapping[str, float]
+    gb_per_s: float
+    above_gib: int = 0
+
+
+def _peak(name: str, *rates: float, above_gib: int = 0) -> Peak:
+    """A peak from the rates of 16 bits, TF32, FP32 and FP8, 0 for none, and the bandwidth."""
+    half, tf32, fp32, fp8, gb_per_s = rates
+    by_type = {"bf16": half, "fp16": half, "tf32": tf32, "fp32": fp32, "fp8": fp8}
+    known = {name: rate for name, rate in by_type.items() if rate}
+    return Peak(re.compile(name), known, gb_per_s, above_gib)
+
+
+PEAKS: Final = (
+    Peak(re.compile(r"\bV100-SXM"), {"fp16": 125, "fp32": 15.7}, 900),
+    Peak(re.compile(r"\bV100-PCI"), {"fp16": 112, "fp32": 14}, 900),
+    _peak(r"\bA100\b.*80GB PCIe", 312, 156, 19.5, 0, 1935),
+    _peak(r"\bA100\b", 312, 156, 19.5, 0, 2039, above_gib=50),
+    _peak(r"\bA100\b", 312, 156, 19.5, 0, 1555),
+    _peak(r"\bH100\b.*(HBM3|SXM)", 989, 495, 67, 1979, 3350),
+    _peak(r"\bH100 PCIe", 756, 378, 51, 1513, 2000),
+    _peak(r"\bH200(?! NVL)\b", 989, 495, 67, 1979, 4800),
+    _peak(r"(?<!G)\bB200\b", 2250, 1125, 75, 4500, 8000),
+    _peak(r"\bL4\b", 121, 60, 30, 242, 300),
+    _peak(r"\bL40S\b", 362, 183, 91.6, 733, 864),
+    _peak(r"\bMI210\b", 181, 0, 45.3, 0, 1638),
+    _peak(r"\bMI250X\b", 191.5, 0, 47.9, 0, 1638),
+    _peak(r"\bMI300X\b", 1307, 654, 163, 2615, 5300),
+    _peak(r"\bMI325X\b", 1307, 654, 163, 2615, 6000),
+)
+"""A device of an MI250X is one of its two dies, and has half of what the board has."""
+
+
+class Device(NamedTuple):
+    """A device of a trace.
+
+    Attributes
+    ----------
+    name : str
+        Empty if it is not recorded.
+    memory_bytes : int
+        0 if not recorded.
+    """
+
+    name: str = ""
+    memory_bytes: int = 0
+
+    @property
+    def peak(self) -> Peak | None:
+        """The most that it can do; None if that is not known."""
+        return peak_of(self.name, self.memory_bytes)
+
+
+class Devices(dict[int, Device]):
+    """Devices by number; those that are not listed are like the others, if these are all alike."""
+
+    def __missing__(self, number: int) -> Device:
+        """Look at the others: the list may have the numbers of the process, not the machine."""
+        alike = set(self.values())
+        return next(iter(alike)) if len(alike) == 1 else Device()
+
+
+def devices_of(metadata: Mapping[str, Any]) -> Devices:
+    """The devices that the metadata of a trace describe, by their number."""
+    found = Devices()
+    for number, each in described_gpus(metadata).items():
+        name, memory = each.get("name"), each.get("totalGlobalMem")
+        if isinstance(name, str):
+            found[number] = Device(name, memory if isinstance(memory, int) else 0)
+    return found
+
+
+def peak_of(name: str, memory_bytes: int = 0) -> Peak | None:
+    """What a device can do, by its name and the size of its memory; None if that is not known."""
+    for peak in PEAKS:
+        if peak.name.search(name) and memory_bytes >= peak.above_gib * _GIB:
+            return peak
+    return None

@@ -1,0 +1,1 @@
+"""Shared by analyses that attribute time to CPU calls: how calls nest, windows, causes."""

@@ -1,0 +1,104 @@
+"""The CPU calls of one rank as a properly nested forest, and what their names say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Events, KindSet
+from hta_widgets.trace.ranks.rank import Rank
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The CPU calls of one rank, by their place in its `CutForest`.
+
+    Attributes
+    ----------
+    events : Events
+    forest : CutForest
+    kind : ndarray of int8
+        Values of `Kind`.
+    name : ndarray of int32
+        Codes into the names of the events.
+    threads : list of Thread
+        Ascending by process and thread.
+    """
+
+    events: Events
+    forest: CutForest
+    kind: NDArray[np.int8]
+    name: Codes
+    threads: list[Thread]
+
+    @classmethod
+    def of(cls, rank: Rank) -> Calls:
+        """Nest the calls of a rank, which the cache keeps for large ones."""
+        events = rank.trace.events
+        columns = rank.derive(_cut_forest)
+        forest = CutForest(
+            rows=columns["rows"],
+            parent=columns["cut_parent"],
+            cut_end_ns=columns["cut_end"],
+            ends=columns["cut_ends"],
+        )
+        return cls(
+            events=events,
+            forest=forest,
+            kind=events.kind[forest.rows],
+            name=events.name.codes[forest.rows],
+            threads=forest.threads(events),
+        )
+
+    @cached_property
+    def start_ns(self) -> NDArray[np.int64]:
+        """Start of the call at each place."""
+        return self.events.start_ns[self.forest.rows]
+
+    @cached_property
+    def is_launch_call(self) -> Mask:
+        """Which calls are calls of the CUDA or HIP runtime or driver."""
+        return KindSet(LAUNCH_CALLS).among(self.kind)
+
+    @cached_property
+    def _names_in_use(self) -> list[int]:
+        return np.flatnonzero(np.bincount(self.name)).tolist() if self.name.size else []
+
+    def named(self, fits: Callable[[str], object]) -> Mask:
+        """Mask of the calls whose name fits; each distinct name is looked at once."""
+        names = self.events.name.values
+        fitting = np.zeros(len(names), dtype=np.bool_)
+        fitting[[code for code in self._names_in_use if fits(names[code])]] = True
+        return fitting[self.name] if fitting.any() else np.zeros(self.name.size, dtype=np.bool_)
+
+    def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places of calls by their rows, -1 for row -1."""
+        return self._place_of_row[rows].astype(np.int64)
+
+    @cached_property
+    def _place_of_row(self) -> NDArray[np.int32]:
+        return self.forest.place_of_row(self.events)
+
+    def thread_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Position in `threads` of the thread of each call."""
+        first = np.array([thread.first for thread in self.threads], dtype=np.int64)
+        return np.searchsorted(first, places, side="right") - 1
+
+
+def calls_of(rank: Rank) -> Calls:
+    """The calls of a rank, nested once."""
+    return rank.remember(Calls.of)
+
+
+def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
+    columns = cut_forest(rank.trace.events, rank.parents)
+    names = {"parent": "cut_parent", "cut_end_ns": "cut_end", "ends": "cut_ends"}
+    return {names.get(name, name): column for name, column in columns.items()}

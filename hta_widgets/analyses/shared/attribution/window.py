@@ -1,0 +1,120 @@
+"""The time of a rank that is accounted for, and its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import GPU_WORK
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.steps import analysed_steps
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+NO_STEP = -1
+_MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """From the first analysed ProfilerStep to the end of the last, or of its GPU work.
+
+    Without ProfilerSteps: from the first start to the last end of calls and GPU work.
+
+    Attributes
+    ----------
+    start_ns, end_ns : int
+    steps : ndarray of int64
+        Numbers of the analysed ProfilerSteps, in order of their start; `NO_STEP` alone without any.
+    step_start_ns : ndarray of int64
+        Start of the mark of each step on the CPU.
+    step_length_ns : ndarray of int64
+        Length of each mark; of several with one number, together. Without steps, of the window.
+    """
+
+    start_ns: int
+    end_ns: int
+    steps: NDArray[np.int64]
+    step_start_ns: Times
+    step_length_ns: Times
+
+    @classmethod
+    def of(cls, rank: Rank) -> Window:
+        """Find the window of a rank."""
+        marks = rank.steps
+        last = rank.settings.include_last_profiler_step
+        numbers = analysed_steps(marks, include_last_profiler_step=last)
+        if not numbers:
+            return cls._of_all(rank)
+        chosen = np.flatnonzero(np.isin(marks.number, numbers))
+        steps, first, which = np.unique(
+            marks.number[chosen], return_index=True, return_inverse=True
+        )
+        length_ns = np.zeros(steps.size, dtype=np.int64)
+        np.add.at(length_ns, which, (marks.end_ns - marks.start_ns)[chosen])
+        order = np.argsort(first)
+        work_end = rank.gpu_work.end_ns.max(initial=marks.start_ns.min())
+        return cls(
+            start_ns=int(marks.start_ns[chosen].min()),
+            end_ns=int(max(marks.end_ns[chosen].max(), work_end)),
+            steps=steps[order],
+            step_start_ns=marks.start_ns[chosen][first[order]],
+            step_length_ns=length_ns[order],
+        )
+
+    @classmethod
+    def _of_all(cls, rank: Rank) -> Window:
+        events = rank.trace.events
+        rows = np.concatenate((calls_of(rank).forest.rows, events.rows_of(*GPU_WORK)))
+        start = events.start_ns[rows]
+        first = int(start.min()) if rows.size else 0
+        end = int((start + events.duration_ns[rows]).max(initial=first))
+        return cls(first, end, np.array([NO_STEP]), np.array([first]), np.array([end - first]))
+
+    def step_of(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
+        """Position of the step in which the launch call of each piece of work starts.
+
+        Work whose launch is not in the trace belongs to the step in which it starts itself.
+        """
+        starts = rank.trace.events.start_ns
+        asked_ns = np.where(work.launch >= 0, starts[work.launch], work.start_ns)
+        return np.maximum(np.searchsorted(self.step_start_ns, asked_ns, side="right") - 1, 0)
+
+    def step_edges(self, rank: Rank, device: int) -> Times:
+        """Bounds of the steps on a device: step ``k`` ends with its last kernel that computes.
+
+        A CUDA graph that was recorded as a whole may compute, and counts like such a kernel.
+
+        Work belongs to the step in which its launch call starts. A step that computes nothing ends
+        with its last work of any kind, and one without work where the step before it ended.
+        """
+        return rank.remember(_step_edges, device)
+
+    def _edges_of(self, rank: Rank, device: int) -> Times:
+        work = rank.gpu_work.by_device()[device]
+        launched = np.flatnonzero(work.launch >= 0)
+        step = self.step_of(rank, work)[launched]
+        computes = np.isin(work.type[launched], _MAY_COMPUTE)
+        ends = work.end_ns[launched]
+        last = np.full(self.steps.size, self.start_ns)
+        np.maximum.at(last, step[computes], ends[computes])
+        rest = last[step] == self.start_ns
+        np.maximum.at(last, step[rest], ends[rest])
+        last[-1] = self.end_ns
+        return np.concatenate(
+            ([self.start_ns], np.minimum(np.maximum.accumulate(last), self.end_ns))
+        )
+
+
+def _step_edges(rank: Rank, device: int) -> Times:
+    return window_of(rank)._edges_of(rank, device)  # noqa: SLF001
+
+
+def window_of(rank: Rank) -> Window:
+    """The window of a rank."""
+    return rank.remember(Window.of)

@@ -1,0 +1,241 @@
+"""Which communication kernels of several ranks are one collective.
+
+The k-th collective of a series on one rank belongs to the k-th of the others::
+
+    rank 0   |-- all_reduce, dp --|   |-- all_gather, tp --|      |-- all_reduce, dp --|
+    rank 1       |-- all_reduce, dp --|                         |-- all_reduce, dp --|
+                       k = 0                                            k = 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.collectives.kernels import P2P, JobCollectives, Series
+from hta_widgets.analyses.shared.collectives.operations import MEETING
+from hta_widgets.analyses.shared.collectives.ordinals import shifts
+from hta_widgets.errors import number_ranges
+from hta_widgets.grouping import grouped, reduce_runs
+from hta_widgets.quantities import counted
+
+MOST_DIFFERENT: Final = 0.2
+"""Share of the collectives of a group that may differ between ranks; if more do, the ranks issue
+different collectives, and none of the group is matched."""
+
+Rows = NDArray[np.int64]
+_ALL_REDUCE = "all_reduce"
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Collectives with kernels on at least two ranks or devices.
+
+    Attributes
+    ----------
+    kernels : JobCollectives
+    rows : ndarray of int64
+        Kernels, collective by collective; within each by rank, then device.
+    edges : ndarray of int64
+        Collective ``c`` is ``rows[edges[c]:edges[c + 1]]``.
+    series : ndarray of int64
+        Position of each collective's series.
+    ordinal : ndarray of int64
+        Place of each collective in its series; below 0 before the longest recording begins.
+    notices : tuple of str
+        What was not matched, and why.
+    """
+
+    kernels: JobCollectives
+    rows: Rows
+    edges: Rows
+    series: Rows
+    ordinal: Rows
+    notices: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Number of collectives."""
+        return int(self.series.size)
+
+    @cached_property
+    def members(self) -> Rows:
+        """Number of kernels of each collective."""
+        return np.diff(self.edges)
+
+    @cached_property
+    def of_row(self) -> Rows:
+        """Collective of each of `rows`."""
+        return np.repeat(np.arange(len(self)), self.members)
+
+    @cached_property
+    def meets(self) -> NDArray[np.bool_]:
+        """Whether no member of a collective can finish before all have begun."""
+        by_series = [each.operation in MEETING for each in self.kernels.all_series]
+        return np.array([*by_series, False], dtype=bool)[self.series]
+
+    def least(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Least value of each collective, given one for each of `rows`."""
+        return reduce_runs(np.minimum, values, self.edges[:-1])
+
+    def most(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Greatest value of each collective, given one for each of `rows`."""
+        return reduce_runs(np.maximum, values, self.edges[:-1])
+
+    def without(self, dropped: NDArray[np.bool_], *notices: str) -> Matches:
+        """Leave collectives out."""
+        kept = np.flatnonzero(~dropped)
+        edges = np.concatenate(([0], np.cumsum(self.members[kept])))
+        return Matches(
+            kernels=self.kernels,
+            rows=self.rows[~dropped[self.of_row]],
+            edges=edges,
+            series=self.series[kept],
+            ordinal=self.ordinal[kept],
+            notices=(*self.notices, *notices),
+        )
+
+
+def match(kernels: JobCollectives) -> Matches:
+    """Match the communication kernels of all ranks."""
+    rows = np.flatnonzero(kernels.series >= 0)
+    rows = rows[np.lexsort((kernels.device[rows], kernels.place[rows]))]
+    ordinal = _ordinals(kernels, rows)
+    found = grouped(kernels.series[rows], ordinal)
+    matched = np.flatnonzero(found.sizes > 1)
+    in_order = rows[found.order]
+    keep = np.repeat(found.sizes > 1, found.sizes)
+    first = found.first[matched]
+    matches = Matches(
+        kernels=kernels,
+        rows=in_order[keep],
+        edges=np.concatenate(([0], np.cumsum(found.sizes[matched]))),
+        series=kernels.series[rows[first]],
+        ordinal=ordinal[first],
+        notices=(),
+    )
+    return _only_alike(_only_possible(matches))
+
+
+def _ordinals(kernels: JobCollectives, rows: Rows) -> Rows:
+    """Place of each kernel in its series."""
+    runs = grouped(kernels.series[rows], kernels.place[rows], kernels.device[rows])
+    ordinal = np.empty(rows.size, dtype=np.int64)
+    ordinal[runs.order] = np.arange(rows.size) - np.repeat(runs.edges[:-1], runs.sizes)
+    series_of_run = kernels.series[rows[runs.first]]
+    for series, of_series in _runs_of_series(series_of_run):
+        operation = kernels.all_series[series].operation
+        if len(of_series) < 2 or operation not in MEETING:  # noqa: PLR2004
+            continue
+        parts = [runs.order[runs.edges[run] : runs.edges[run + 1]] for run in of_series]
+        sizes = kernels.elements if operation == _ALL_REDUCE else np.zeros_like(kernels.elements)
+        moved = shifts([rows[part] for part in parts], kernels.end_ns, sizes)
+        for part, shift in zip(parts, moved, strict=True):
+            if shift:
+                ordinal[part] += shift
+    return ordinal
+
+
+def _runs_of_series(series_of_run: Rows) -> Iterator[tuple[int, range]]:
+    """Each series, with the positions of its runs, which are adjacent."""
+    edges = [0, *(np.flatnonzero(np.diff(series_of_run)) + 1).tolist(), series_of_run.size]
+    for first, last in pairwise(edges):
+        if last > first:
+            yield int(series_of_run[first]), range(first, last)
+
+
+def _only_possible(matches: Matches) -> Matches:
+    """Leave out collectives with more members than their group, which are those of several."""
+    size = np.array([each.size for each in matches.kernels.all_series], dtype=np.int64)
+    too_many = (size[matches.series] > 0) & (matches.members > size[matches.series])
+    if not too_many.any():
+        return matches
+    names = sorted({matches.kernels.all_series[code].group for code in matches.series[too_many]})
+    return matches.without(
+        too_many,
+        f"{counted(int(too_many.sum()), 'collective')} of several process groups with one name "
+        f"({', '.join(names)}), whose ranks are not recorded, are not matched",
+    )
+
+
+class _Difference(NamedTuple):
+    """Collectives whose members differ in what must be equal."""
+
+    what: str
+    differs: NDArray[np.bool_]
+    values: NDArray[Any]
+
+
+def _only_alike(matches: Matches) -> Matches:
+    """Leave out collectives that differ between ranks, and groups in which many do."""
+    differences = list(_differences(matches))
+    differs = np.zeros(len(matches), dtype=bool)
+    for each in differences:
+        differs |= each.differs
+    if not differs.any():
+        return matches
+    groups = _group_numbers(matches)
+    share = np.bincount(groups, differs) / np.maximum(np.bincount(groups), 1)
+    is_apart = share > MOST_DIFFERENT
+    notices = [
+        _desync_notice(matches, differences, np.flatnonzero(differs & (groups == group)))
+        for group in np.flatnonzero(is_apart).tolist()
+    ]
+    few = differs & ~is_apart[groups]
+    if few.any():
+        notices.append(
+            f"{counted(int(few.sum()), 'collective')} that differ between ranks in name, type or "
+            "size are not matched"
+        )
+    return matches.without(differs | is_apart[groups], *notices)
+
+
+def _differences(matches: Matches) -> Iterator[_Difference]:
+    kernels, rows = matches.kernels, matches.rows
+    operations = np.array([each.operation for each in kernels.all_series] or [""], dtype=object)
+    operation = operations[matches.series]
+    by_name = np.array([bool(each.kernel) for each in kernels.all_series] or [False])
+    recorded = ~by_name[matches.series]
+    columns: dict[str, tuple[NDArray[Any], NDArray[np.bool_]]] = {
+        "name": (kernels.name.codes, recorded & (operation != P2P)),
+        "dtype": (kernels.dtype.codes, recorded),
+        "group size": (kernels.group_size, recorded & (operation != P2P)),
+        "elements": (kernels.elements, recorded & (operation == _ALL_REDUCE)),
+    }
+    for what, (column, must_be_equal) in columns.items():
+        values = column[rows]
+        differs = must_be_equal & (matches.least(values) != matches.most(values))
+        yield _Difference(what, differs, values)
+
+
+def _group_numbers(matches: Matches) -> Rows:
+    """Number of the process group of each collective."""
+    known: dict[tuple[str, tuple[int, ...]], int] = {}
+    by_series = [
+        known.setdefault((each.group, each.ranks), len(known))
+        for each in matches.kernels.all_series
+    ]
+    return np.array(by_series, dtype=np.int64)[matches.series]
+
+
+def _desync_notice(matches: Matches, differences: list[_Difference], collectives: Rows) -> str:
+    """Where two ranks first issue different collectives in a group."""
+    kernels = matches.kernels
+    starts = kernels.start_ns[matches.rows[matches.edges[collectives]]]
+    first = int(collectives[np.argmin(starts)])
+    difference = next(each for each in differences if each.differs[first])
+    members = slice(matches.edges[first], matches.edges[first + 1])
+    values = difference.values[members]
+    other = int(np.flatnonzero(values != values[0])[0])
+    ranks = sorted(kernels.ranks[kernels.place[matches.rows[members][at]]] for at in (0, other))
+    series: Series = kernels.all_series[matches.series[first]]
+    return (
+        f"ranks {number_ranges(ranks)} issue different collectives in process group "
+        f"{series.group!r}, first at {series.operation} {int(matches.ordinal[first])} "
+        f"({difference.what}); nothing of this group is matched"
+    )

@@ -1,0 +1,147 @@
+"""What a device does at each instant, each instant counted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+
+PARTS: Final = (
+    "compute",
+    "memory",
+    "transfer",
+    "transfer_p2p",
+    "undivided",
+    "wait",
+    "wait_p2p",
+    "idle",
+)
+"""In the order in which they take what the ones before leave: computation and graphs; copies and
+memsets; transfer of collectives, then of sends and receives; communication whose waiting is not
+known; waiting in collectives, then in sends and receives; nothing."""
+
+_COMPUTING: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRAPH)
+
+
+class RankSplit(NamedTuple):
+    """The communication kernels of one rank whose time is split.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Rows in the rank's events, ascending.
+    wait_ns : ndarray of int64
+        How long each of them waits from its start, explained or not; the rest is transfer.
+    is_p2p : ndarray of bool
+        Whether they send or receive.
+    """
+
+    rows: NDArray[np.int64]
+    wait_ns: Times
+    is_p2p: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Time of a device by what it does.
+
+    Attributes
+    ----------
+    covers : tuple of Intervals
+        Time of each part but the last together with all parts before it.
+    """
+
+    covers: tuple[Intervals, ...]
+
+    @classmethod
+    def of(cls, work: GpuWork, split: RankSplit) -> Partition:
+        """Split the time of one device.
+
+        Parameters
+        ----------
+        work : GpuWork
+            Of the device.
+        split : RankSplit
+            Of its rank.
+        """
+        covers = [_union(work, np.isin(work.type, _COMPUTING))]
+        covers.append(covers[-1] | _union(work, work.type == KernelType.MEMORY))
+        for starts, ends in _communication(work, split):
+            covers.append(covers[-1] | Intervals.union(starts, ends))
+        return cls(tuple(covers))
+
+    def in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) of each of `PARTS` between consecutive edges.
+
+        Returns
+        -------
+        ndarray of int64, shape (parts, bins)
+            The parts of a bin add up to its length.
+        """
+        cumulative = [cover.length_in_bins(edges) for cover in self.covers]
+        return np.diff([np.zeros_like(cumulative[0]), *cumulative, np.diff(edges)], axis=0)
+
+
+def _communication(work: GpuWork, split: RankSplit) -> list[tuple[Times, Times]]:
+    communicates = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    start_ns, end_ns = work.start_ns[communicates], work.end_ns[communicates]
+    return communication_parts(work.rows[communicates], start_ns, end_ns, split)
+
+
+def communication_parts(
+    rows: NDArray[np.int64], start: Times, end: Times, split: RankSplit
+) -> list[tuple[Times, Times]]:
+    """Starts and ends of the parts of communication: those of `PARTS`, in the same order.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+        Of communication kernels, in the rank's events.
+    start, end : ndarray of int64
+        Of these kernels (ns).
+    split : RankSplit
+        Of the rank.
+    """
+    last, is_split, p2p = waiting_until(rows, start, split)
+    one_to_one, among_many = is_split & p2p, is_split & ~p2p
+    return [
+        (last[among_many], end[among_many]),
+        (last[one_to_one], end[one_to_one]),
+        (start[~is_split], end[~is_split]),
+        (start[among_many], last[among_many]),
+        (start[one_to_one], last[one_to_one]),
+    ]
+
+
+def waiting_until(
+    rows: NDArray[np.int64], start: Times, split: RankSplit
+) -> tuple[Times, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Until when (ns) communication kernels wait, which of them are split, and which send.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+        Of communication kernels, in the rank's events.
+    start : ndarray of int64
+        Of these kernels (ns); one that is not split ends to wait there.
+    split : RankSplit
+        Of the rank.
+    """
+    at = np.minimum(np.searchsorted(split.rows, rows), max(split.rows.size - 1, 0))
+    is_split = split.rows[at] == rows if split.rows.size else np.zeros(rows.size, dtype=bool)
+    last = start.copy()
+    last[is_split] += split.wait_ns[at[is_split]]
+    p2p = is_split.copy()
+    p2p[is_split] = split.is_p2p[at[is_split]]
+    return last, is_split, p2p
+
+
+def _union(work: GpuWork, chosen: NDArray[np.bool_]) -> Intervals:
+    positions = np.flatnonzero(chosen)
+    return Intervals.union(work.start_ns[positions], work.end_ns[positions])

@@ -1,0 +1,294 @@
+"""Communication kernels of one rank, with what is recorded about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.collectives.exposure import exposed_times
+from hta_widgets.analyses.shared.collectives.groups import (
+    Group,
+    configured_groups,
+    ranks_in,
+)
+from hta_widgets.analyses.shared.collectives.operations import SEND, element_bytes, operation_of
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.model.formats import RANK_LIMIT
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import NEVER, Rank
+
+NOTHING: Final = -1
+
+MOST_ELEMENTS: Final = 2**48
+"""A greater number of elements is an error of the trace."""
+
+_ANONYMOUS = "(anonymous namespace)"
+_FIRST = np.iinfo(np.int64).min
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RankCollectives:
+    """Communication kernels of one rank, in the order in which they were launched.
+
+    Attributes
+    ----------
+    rank : int
+    stated_rank : int
+        Rank in ``distributedInfo``; -1 if it is not recorded.
+    start_ns, duration_ns, exposed_ns : ndarray of int64
+        On the clock of the rank.
+    device, stream : ndarray of int64
+    row : ndarray of int64
+        Row in the rank's events.
+    kernel : TextColumn
+        Name up to the parameter list; empty for work that is no kernel.
+    collective, dtype : TextColumn
+        As recorded; code -1 where no fields are.
+    group : ndarray of int64
+        Position in `groups`; -1 where no fields are.
+    groups : tuple of Group
+    in_elements, out_elements : ndarray of int64
+        Of the input and of the output; -1 if not recorded.
+    size_bytes : ndarray of int64
+        Bytes of the larger of input and output; -1 if unknown, 0 for kernels whose record is
+        counted with a longer kernel.
+    group_size : ndarray of int64
+        -1 if not recorded.
+    peer : ndarray of int64
+        Rank that a send goes to or a receive comes from; -1 for any other operation.
+    """
+
+    rank: int
+    stated_rank: int
+    start_ns: Times
+    duration_ns: Times
+    exposed_ns: Times
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    row: Positions
+    kernel: TextColumn
+    collective: TextColumn
+    dtype: TextColumn
+    group: NDArray[np.int64]
+    groups: tuple[Group, ...]
+    in_elements: NDArray[np.int64]
+    out_elements: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    group_size: NDArray[np.int64]
+    peer: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Number of kernels."""
+        return int(self.start_ns.size)
+
+
+def rank_collectives(rank: Rank) -> RankCollectives:
+    """Communication kernels of a rank."""
+    work = rank.gpu_work
+    positions = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    exposed_ns = _exposed(work, positions)
+    order = _launch_order(rank, positions)
+    positions, exposed_ns = positions[order], exposed_ns[order]
+    rows = work.rows[positions]
+    fields = _Fields.of(rank, rows, work.launch[positions])
+    groups, group = fields.groups(configured_groups(rank.trace.metadata))
+    return RankCollectives(
+        rank=rank.trace.rank,
+        stated_rank=_stated_rank(rank),
+        start_ns=work.start_ns[positions],
+        duration_ns=work.duration_ns[positions],
+        exposed_ns=exposed_ns,
+        device=work.device[positions],
+        stream=work.stream[positions],
+        row=rows,
+        kernel=_kernel_names(rank, rows),
+        collective=fields.text("collective"),
+        dtype=fields.text("dtype"),
+        group=group,
+        groups=groups,
+        in_elements=fields.number("in_elements"),
+        out_elements=fields.number("out_elements"),
+        size_bytes=fields.size_bytes(work.duration_ns[positions]),
+        group_size=fields.number("group_size"),
+        peer=fields.peers(),
+    )
+
+
+def _exposed(work: GpuWork, positions: Positions) -> Times:
+    exposed_ns = np.zeros(positions.size, dtype=np.int64)
+    for device, part in work.by_device().items():
+        here = np.flatnonzero(work.device[positions] == device)
+        of_device = positions[here]
+        busy = part.busy_by_type
+        hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
+        exposed_ns[here] = exposed_times(work.start_ns[of_device], work.end_ns[of_device], hidden)
+    return exposed_ns
+
+
+def _launch_order(rank: Rank, positions: Positions) -> Positions:
+    """Order of launches, in which all ranks issue the collectives of a group.
+
+    Kernels of one group may run on several streams and start in another order. A kernel without a
+    recorded launch was launched after the one before it on its stream, or before the recording.
+    """
+    work, launched_ns = rank.gpu_work, rank.launched_ns[positions].copy()
+    unknown = launched_ns == NEVER
+    if unknown.any():
+        launched_ns[unknown] = _FIRST
+        for run in grouped(work.device[positions], work.stream[positions]).parts:
+            before = np.maximum.accumulate(launched_ns[run])
+            launched_ns[run] = np.where(unknown[run], before, launched_ns[run])
+    return np.lexsort((work.start_ns[positions], launched_ns))
+
+
+def _stated_rank(rank: Rank) -> int:
+    info = rank.trace.metadata.get("distributedInfo")
+    stated = info.get("rank") if isinstance(info, Mapping) else None
+    number = whole_number(stated, RANK_LIMIT)
+    return NOTHING if number is None or number < 0 else number
+
+
+def _kernel_names(rank: Rank, rows: Positions) -> TextColumn:
+    """Names up to the parameter list, of which there are few."""
+    events = rank.trace.events
+    codes, places = np.unique(events.name.codes[rows], return_inverse=True)
+    names = [_without_parameters(events.name.values[code]) for code in codes.tolist()]
+    column = TextColumn(places.astype(np.int32), (*names, ""))
+    column.codes[events.kind[rows] != Kind.KERNEL] = len(names)
+    return column
+
+
+def _without_parameters(name: str) -> str:
+    """Name of a kernel up to its parameter list.
+
+    Examples
+    --------
+    >>> _without_parameters("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)")
+    'ncclDevKernel_AllReduce_Sum_f32_RING_LL'
+    >>> _without_parameters("void (anonymous namespace)::one_shot_all_reduce<8>(float*)")
+    'void (anonymous namespace)::one_shot_all_reduce<8>'
+    """
+    before = name.startswith(_ANONYMOUS, name.find("("))
+    start = name.find("(") + len(_ANONYMOUS) if before else 0
+    return name[:start] + name[start:].partition("(")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fields:
+    """The recorded fields of some kernels.
+
+    Attributes
+    ----------
+    table : SideTable, optional
+    at : ndarray of int64
+        Position in the table of each kernel's fields; -1 if it has none.
+    is_shared : ndarray of bool
+        Whether the fields are those of a CPU record, which several kernels may share.
+    """
+
+    table: SideTable | None
+    at: Positions
+    is_shared: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rank: Rank, rows: Positions, launch: Positions) -> _Fields:
+        """Fields of each kernel, else of the operator around its launch that recorded them.
+
+        Before 2024, kernels have none, but ``record_param_comms`` around the launch does.
+        """
+        table = rank.trace.events.side.get("collectives")
+        at = np.full(rows.size, NOTHING, dtype=np.int64)
+        if table is None:
+            return cls(None, at, at >= 0)
+        at = _positions_in(table.rows, rows)
+        own = at >= 0
+        waiting = np.flatnonzero(~own & (launch >= 0))
+        calls = rank.parents[launch[waiting]].astype(np.int64)
+        while waiting.size:
+            at[waiting] = _positions_in(table.rows, calls)
+            further = (at[waiting] < 0) & (calls >= 0)
+            waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
+        return cls(table, at, (at >= 0) & ~own)
+
+    def number(self, column: str) -> NDArray[np.int64]:
+        """Numbers of a column; -1 for kernels without fields."""
+        return self._taken(self.table.columns[column] if self.table else None).astype(np.int64)
+
+    def text(self, column: str) -> TextColumn:
+        """Texts of a column; code -1 for kernels without fields."""
+        found = self.table.columns[column] if self.table else None
+        if not isinstance(found, TextColumn):
+            return TextColumn(np.full(self.at.size, NOTHING, dtype=np.int32), ())
+        return TextColumn(self._taken(found.codes).astype(np.int32), found.values)
+
+    def peers(self) -> NDArray[np.int64]:
+        """The other rank of each send and receive."""
+        operations = self._operations()
+        is_send = operations == SEND
+        to, source = self.number("destination_rank"), self.number("source_rank")
+        peers = np.where(is_send, to, source)
+        peers[~is_send & (operations != "recv")] = NOTHING
+        return peers
+
+    def size_bytes(self, duration_ns: Times) -> NDArray[np.int64]:
+        """Bytes of each kernel's buffer; of several kernels with one record, only the longest's."""
+        dtype = self.text("dtype")
+        sizes = np.array([*map(element_bytes, dtype.values), 0], dtype=np.int64)[dtype.codes]
+        elements = np.maximum(self.number("in_elements"), self.number("out_elements"))
+        known = (elements >= 0) & (elements < MOST_ELEMENTS) & (sizes > 0)
+        total = np.where(known, elements * sizes, NOTHING)
+        shared = np.flatnonzero(self.is_shared & known)
+        order = shared[np.lexsort((-duration_ns[shared], self.at[shared]))]
+        follows = np.zeros(order.size, dtype=bool)
+        follows[1:] = self.at[order[1:]] == self.at[order[:-1]]
+        total[order[follows]] = 0
+        return total
+
+    def groups(
+        self, configured: dict[str, tuple[int, ...]]
+    ) -> tuple[tuple[Group, ...], NDArray[np.int64]]:
+        """The distinct groups, and the group of each kernel."""
+        columns = [self.text(name) for name in ("group", "group_description", "group_ranks")]
+        sizes = self.number("group_size")
+        keys = np.stack([*(column.codes.astype(np.int64) for column in columns), sizes])
+        distinct, of = np.unique(keys[:, self.at >= 0], axis=1, return_inverse=True)
+        found = np.full(self.at.size, NOTHING, dtype=np.int64)
+        found[self.at >= 0] = of.ravel()
+        groups = []
+        for *codes, size in distinct.T.tolist():
+            name, description, ranks = (
+                column.values[code] if code >= 0 else ""
+                for column, code in zip(columns, codes, strict=True)
+            )
+            of_group = ranks_in(ranks) or configured.get(name, ())
+            groups.append(Group(name, description, of_group, size if size > 0 else len(of_group)))
+        return tuple(groups), found
+
+    def _operations(self) -> NDArray[np.object_]:
+        column = self.text("collective")
+        names = [*map(operation_of, column.values), ""]
+        return np.array(names, dtype=object)[column.codes]
+
+    def _taken(self, values: object) -> NDArray[np.int64]:
+        taken = np.full(self.at.size, NOTHING, dtype=np.int64)
+        if isinstance(values, np.ndarray):
+            has = self.at >= 0
+            taken[has] = values[self.at[has]]
+        return taken
+
+
+def _positions_in(ascending: Positions, rows: Positions) -> Positions:
+    """Position of each row in an ascending array, -1 if it is not in it."""
+    if not ascending.size:
+        return np.full(rows.size, NOTHING, dtype=np.int64)
+    places = np.minimum(np.searchsorted(ascending, rows), ascending.size - 1)
+    return np.where(ascending[places] == rows, places, NOTHING)

@@ -1,0 +1,244 @@
+"""An excerpt of a job: some of its steps, a window of time, or what both hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.shared.gpu_time import GpuTime, gpu_times
+from hta_widgets.errors import ParameterError, UnknownStepError
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+Answer = TypeVar("Answer")
+
+WindowNs = tuple[int, int]
+
+
+class Excerpt(NamedTuple):
+    """The time of each rank that is counted.
+
+    Step ``k`` of a device lasts from the end of the step before to its own end, that of the last
+    kernel that computes of those launched in it (`Window.step_edges`): steps fill the time from the
+    first mark to the end of the last step, so that what is counted of each adds up to the whole.
+    All recorded work is cut at the edges of the counted time, as if the trace were cut there: what
+    crosses an edge counts with its part inside.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        Numbers of ProfilerSteps; all that are analysed if empty.
+    windows_ns : tuple of (rank, (start, end))
+        Window of each rank of the job on its own clock; empty for all of the time.
+    """
+
+    steps: tuple[int, ...]
+    windows_ns: tuple[tuple[int, WindowNs], ...]
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        ranks: Iterable[int],
+        *,
+        steps: Iterable[int] | None = None,
+        window_ns: Sequence[int] | None = None,
+    ) -> Excerpt | None:
+        """Check what is asked for; None where that is everything.
+
+        Parameters
+        ----------
+        job : Job
+        ranks : iterable of int
+            One of them must have each step.
+        steps : iterable of int, optional
+            All when not given or empty.
+        window_ns : pair of int, optional
+            Start and end (ns) since the first event of all ranks, on the common clock.
+
+        Raises
+        ------
+        UnknownStepError
+            If none of the ranks has one of the steps.
+        ParameterError
+            If the window has no length.
+        """
+        numbers = tuple(sorted({int(step) for step in steps or ()}))
+        window = checked_window(window_ns)
+        if numbers:
+            _check_steps(numbers, job.reduce(_steps_of, ranks).values())
+        if not numbers and window is None:
+            return None
+        return cls(numbers, _own_windows(job, window))
+
+    def window_of(self, rank: Rank) -> WindowNs | None:
+        """The window on the rank's own clock."""
+        return dict(self.windows_ns).get(rank.trace.rank)
+
+    def time(self, rank: Rank, device: int) -> Intervals:
+        """The time of a device that is counted."""
+        if device not in rank.gpu_work.devices:
+            return Intervals.union([], [])
+        whole = window_of(rank)
+        edges = whole.step_edges(rank, device)
+        chosen = np.isin(whole.steps, self.steps or whole.steps)
+        counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
+        window = self.window_of(rank)
+        return counted if window is None else counted.clip(*window)
+
+    def holds(self, rank: Rank, asked_ns: Times) -> NDArray[np.bool_]:
+        """Whether the host asks at these times, in one of the steps and in the window.
+
+        Parameters
+        ----------
+        rank : Rank
+        asked_ns : ndarray of int64
+            Starts of calls, on the rank's own clock; on the host a step is the time of its mark.
+        """
+        inside = np.ones(asked_ns.size, dtype=np.bool_)
+        if self.steps:
+            whole = window_of(rank)
+            step = np.searchsorted(whole.step_start_ns, asked_ns, side="right") - 1
+            inside &= np.isin(whole.steps[np.maximum(step, 0)], self.steps)
+        window = self.window_of(rank)
+        if window is not None:
+            inside &= (window[0] <= asked_ns) & (asked_ns < window[1])
+        return inside
+
+
+EVERYTHING: Final = Excerpt((), ())
+"""The time of all analysed steps."""
+
+
+def place_of(excerpt: Excerpt | None) -> str:
+    """Where nothing was found, in words."""
+    return "on the selected ranks" + ("" if excerpt is None else " in the selected time")
+
+
+def remember(
+    rank: Rank, function: Callable[[Rank, Excerpt | None], Answer], excerpt: Excerpt | None
+) -> Answer:
+    """What a function of a rank and an excerpt returns, called once for the last excerpt asked for.
+
+    Answers on all of the time stay with the rank.
+    """
+    if excerpt is None:
+        return rank.remember(function, None)
+    answers = rank.remember(_last_answers)
+    if function not in answers or answers[function][0] != excerpt:
+        answers[function] = excerpt, function(rank, excerpt)
+    return cast("Answer", answers[function][1])
+
+
+def _last_answers(_: Rank) -> dict[Callable[..., object], tuple[Excerpt, object]]:
+    return {}
+
+
+def counted_work(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuWork]:
+    """Work of each device, cut at the edges of the excerpt; what is analysed without one."""
+    return rank.gpu_work.by_device() if excerpt is None else remember(rank, _cut_work, excerpt)
+
+
+def _cut_work(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuWork]:
+    by_device = rank.gpu_work.by_device()
+    if excerpt is None:
+        return by_device
+    return {device: _cut_work_of(rank, device, excerpt.time(rank, device)) for device in by_device}
+
+
+def _cut_work_of(rank: Rank, device: int, counted: Intervals) -> GpuWork:
+    near = [_near(each, counted) for each in _analysed_and_not(rank, device)]
+    return _cut(_joined(near), counted)
+
+
+def _near(work: GpuWork, counted: Intervals) -> GpuWork:
+    """Work that may be inside, in the same order: few of all in a short window."""
+    if not len(counted):
+        return work.take(np.zeros(0, dtype=np.int64))
+    begins = work.start_ns < counted.ends[-1]
+    return work.take(np.flatnonzero(begins & (work.end_ns >= counted.starts[0])))
+
+
+def counted_times(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuTime]:
+    """Time of each device; in an excerpt, its span is all of the time that is counted."""
+    if excerpt is None:
+        return rank.remember(gpu_times)
+    return {
+        device: _time_of(excerpt.time(rank, device), work, has_steps=len(rank.steps) > 0)
+        for device, work in counted_work(rank, excerpt).items()
+    }
+
+
+def _time_of(counted: Intervals, work: GpuWork, *, has_steps: bool) -> GpuTime:
+    busy_ns = work.busy.length
+    if not has_steps:
+        return GpuTime(counted.length, busy_ns, 0, 0, 0)
+    computing_ns = work.busy_by_type[KernelType.COMPUTATION].length
+    return GpuTime(counted.length, busy_ns, counted.length, busy_ns, computing_ns)
+
+
+def all_work(rank: Rank, device: int) -> GpuWork:
+    """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
+    return _joined(_analysed_and_not(rank, device))
+
+
+def _analysed_and_not(rank: Rank, device: int) -> list[GpuWork]:
+    others = np.flatnonzero(rank.left_out_work.device == device)
+    left_out = [rank.left_out_work.take(others)] if others.size else []
+    return [rank.gpu_work.by_device()[device], *left_out]
+
+
+def _joined(parts: list[GpuWork]) -> GpuWork:
+    work, *others = parts
+    return work.followed_by(*others) if others else work
+
+
+def _cut(work: GpuWork, counted: Intervals) -> GpuWork:
+    """The parts of each piece of work inside; work of no duration counts where it starts."""
+    first = np.searchsorted(counted.ends, work.start_ns, side="right")
+    reached_ns = np.maximum(work.end_ns, work.start_ns + 1)
+    parts = np.maximum(np.searchsorted(counted.starts, reached_ns, side="left") - first, 0)
+    piece = np.repeat(np.arange(len(work)), parts)
+    part = np.arange(piece.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    interval = first[piece] + part
+    cut = work.take(piece)
+    start_ns = np.maximum(cut.start_ns, counted.starts[interval])
+    return cut.timed(start_ns, np.minimum(cut.end_ns, counted.ends[interval]) - start_ns)
+
+
+def checked_window(window_ns: Sequence[int] | None) -> WindowNs | None:
+    """Check that a window has a length."""
+    if window_ns is None:
+        return None
+    start, end = (int(edge) for edge in window_ns)
+    if end <= start:
+        msg = f"window_ns must be (start, end) with start < end, got {tuple(window_ns)}"
+        raise ParameterError(msg)
+    return start, end
+
+
+def _own_windows(job: Job, window_ns: WindowNs | None) -> tuple[tuple[int, WindowNs], ...]:
+    if window_ns is None:
+        return ()
+    start, end = window_ns
+    offsets_ns = common_offsets_ns(job)
+    return tuple((rank, (start - ns, end - ns)) for rank, ns in offsets_ns.items())
+
+
+def _steps_of(rank: Rank) -> tuple[int, ...]:
+    steps: NDArray[np.int64] = window_of(rank).steps
+    return tuple(steps.tolist())
+
+
+def _check_steps(asked: tuple[int, ...], known: Iterable[tuple[int, ...]]) -> None:
+    steps = {step for each in known for step in each} - {NO_STEP}
+    if not steps >= set(asked):
+        raise UnknownStepError.from_steps(asked, steps)

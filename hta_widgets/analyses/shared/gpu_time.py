@@ -1,0 +1,152 @@
+"""Time of a GPU by two clocks: that of its own work, and that of the recorded steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.window import Window, window_of
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.model.events import GPU_WORK, KindSet
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+NOTEWORTHY_POINTS: Final = 2
+"""Percentage points by which the idle shares of the two clocks have to differ to be said."""
+
+
+class GpuTime(NamedTuple):
+    """Time of one GPU, or of several together.
+
+    The analysed steps begin where the CPU does, before the first GPU operation, and end where the
+    CPU or their last GPU operation does. Work of the step that is left out counts as busy time in
+    them.
+
+    Attributes
+    ----------
+    span_ns : int
+        From the first start to the last end of GPU work.
+    busy_ns : int
+        Of it, with any work running.
+    steps_ns : int
+        From the start to the end of the steps; 0 without ProfilerSteps.
+    steps_busy_ns, steps_compute_ns : int
+        Of it, with any work running, and with a COMPUTATION kernel running.
+    """
+
+    span_ns: int
+    busy_ns: int
+    steps_ns: int
+    steps_busy_ns: int
+    steps_compute_ns: int
+
+
+def gpu_times(rank: Rank) -> dict[int, GpuTime]:
+    """Time of each device of a rank, by the device."""
+    columns = rank.derive(_gpu_times)
+    times = zip(*(columns[name].tolist() for name in GpuTime._fields), strict=True)
+    return dict(zip(columns["device"].tolist(), map(GpuTime._make, times), strict=True))
+
+
+def longer_steps(times: Iterable[GpuTime]) -> GpuTime | None:
+    """Add up GPUs whose steps last longer than their work, with another share of idle time.
+
+    None if the steps do not last longer, the shares differ by at most `NOTEWORTHY_POINTS`, or not
+    all GPUs with work have steps.
+    """
+    working = [each for each in times if each.span_ns]
+    if not working or not all(each.steps_ns for each in working):
+        return None
+    total = GpuTime(*map(sum, zip(*working, strict=True)))
+    difference = total.busy_ns / total.span_ns - total.steps_busy_ns / total.steps_ns
+    is_other = 100 * abs(difference) > NOTEWORTHY_POINTS
+    return total if total.steps_ns > total.span_ns and is_other else None
+
+
+def over_steps(times: Iterable[GpuTime]) -> str:
+    """Sentence on `longer_steps`, with a blank in front; empty if there are none."""
+    working = [each for each in times if each.span_ns]
+    total = longer_steps(working)
+    if total is None:
+        return ""
+    idle_ns = total.steps_ns - total.steps_busy_ns
+    return (
+        f" Over the recorded steps, which last longer, "
+        f"{'the GPU is' if len(working) == 1 else 'the GPUs are'} idle "
+        f"{percent(100 * idle_ns / total.steps_ns)} of the time ({duration(idle_ns)} of "
+        f"{duration(total.steps_ns)}) and computing "
+        f"{percent(100 * total.steps_compute_ns / total.steps_ns)}."
+    )
+
+
+def _steps(rank: Rank) -> Window | None:
+    """The window of the analysed steps; None without any, or without GPU work."""
+    return window_of(rank) if len(rank.steps) and len(rank.gpu_work) else None
+
+
+class _LeftOut(NamedTuple):
+    """GPU work that is not analysed but starts before the end of the analysed steps."""
+
+    start_ns: Times
+    end_ns: Times
+    device: NDArray[np.int64]
+    type: NDArray[np.int8]
+
+    def take(self, chosen: NDArray[np.bool_]) -> _LeftOut:
+        return _LeftOut(
+            self.start_ns[chosen], self.end_ns[chosen], self.device[chosen], self.type[chosen]
+        )
+
+
+def _gpu_times(rank: Rank) -> Columns:
+    """The fields of `GpuTime` and the devices, as columns."""
+    devices, steps = rank.gpu_work.by_device(), _steps(rank)
+    left_out = _left_out(rank, steps.end_ns if steps else 0)
+    times = [
+        _gpu_time(work, steps, left_out.take(left_out.device == device))
+        for device, work in devices.items()
+    ]
+    columns = dict(zip(GpuTime._fields, zip(*times, strict=True), strict=True))
+    return {name: np.array(values) for name, values in {"device": [*devices], **columns}.items()}
+
+
+def _left_out(rank: Rank, end_ns: int) -> _LeftOut:
+    events = rank.trace.events
+    # Events ascend by start, and hardly any work of the step left out starts before that time.
+    stop = np.searchsorted(events.start_ns, end_ns)
+    rows = np.flatnonzero(~rank.analysed[:stop])
+    rows = rows[KindSet(GPU_WORK).among(events.kind[rows])]
+    return _LeftOut(
+        start_ns=events.start_ns[rows],
+        end_ns=events.start_ns[rows] + events.duration_ns[rows],
+        device=events.device[rows],
+        type=rank.settings.kernel_rules.types(events, rows),
+    )
+
+
+def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTime:
+    if steps is None:
+        return GpuTime(work.span_ns, work.busy.length, 0, 0, 0)
+    computes = left_out.take(left_out.type == KernelType.COMPUTATION)
+    return GpuTime(
+        span_ns=work.span_ns,
+        busy_ns=work.busy.length,
+        steps_ns=steps.end_ns - steps.start_ns,
+        steps_busy_ns=_time_within(steps, work.busy, left_out),
+        steps_compute_ns=_time_within(steps, work.busy_by_type[KernelType.COMPUTATION], computes),
+    )
+
+
+def _time_within(steps: Window, covered: Intervals, left_out: _LeftOut) -> int:
+    """Time (ns) of the steps that is covered, or in which work that is left out runs."""
+    more = Intervals.union(left_out.start_ns, left_out.end_ns).clip(steps.start_ns, steps.end_ns)
+    edges = np.array([steps.start_ns, steps.end_ns])
+    first, last = (int(each) for each in covered.covered_until(edges))
+    both = covered.covered_until(more.ends) - covered.covered_until(more.starts)
+    return last - first + more.length - int(both.sum())

@@ -1,0 +1,64 @@
+"""Whether a kernel runs on tensor cores, as its name tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+ATTENTION: Final = re.compile(r"flash|fmha|attn_fwd|mem_eff|sdpa|attention", re.IGNORECASE)
+PRODUCT: Final = re.compile(
+    r"gemm|nvjet|xmma|wgmma|gmma|scudnn|[hi]mma|cutlass|conv(?!ert)|[dw]grad|fprop|winograd|Cijk_",
+    re.IGNORECASE,
+)
+TENSOR_CORES: Final = re.compile(
+    r"tensorop|s16816|s1688|s884|h884|h1688|hmma|imma|wgmma|gmma(?!s)|nvjet|bf16bf16|f16f16|tf32"
+    r"|e4m3|e5m2|MFMA|_MI(?:16|32)x"
+)
+FP32: Final = re.compile(
+    r"sgemm|scudnn|_ffma_|simt_(?![dzh])|f32f32_f32f32_f32(?!.*tf32)|dgrad_engine<float"
+    r"|wgrad_alg0_engine<float|implicit_convolve_sgemm"
+)
+ELEMENTWISE: Final = re.compile(r"elementwise_kernel")
+
+
+class TensorCores(IntEnum):
+    """Whether a kernel runs on tensor cores."""
+
+    UNKNOWN = 0
+    YES = 1
+    NO = 2
+
+
+def tensor_cores(name: str) -> TensorCores:
+    """Whether a kernel of this name runs on tensor cores.
+
+    Examples
+    --------
+    >>> tensor_cores("ampere_sgemm_32x32_sliced1x4_tn").name
+    'NO'
+    >>> tensor_cores("cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4").name
+    'YES'
+    """
+    if ELEMENTWISE.search(name):
+        return TensorCores.UNKNOWN
+    if TENSOR_CORES.search(name):
+        return TensorCores.YES
+    return TensorCores.NO if FP32.search(name) else TensorCores.UNKNOWN
+
+
+def tensor_cores_of(codes: NDArray[np.int32], names: Sequence[str]) -> NDArray[np.int8]:
+    """`TensorCores` of each kernel, by the code of its name; each name is looked at once."""
+    used, place = np.unique(codes, return_inverse=True)
+    states = [tensor_cores(names[code]) for code in used.tolist()]
+    return np.array(states, dtype=np.int8)[place]
+
+
+def is_product(name: str) -> bool:
+    """Whether a kernel multiplies matrices or convolves."""
+    known = PRODUCT.search(name) or TENSOR_CORES.search(name)
+    return bool(known) and not ATTENTION.search(name) and not ELEMENTWISE.search(name)

@@ -1,0 +1,223 @@
+"""Where the time of each step goes, in classes that add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.step_table.rank_steps import (
+    COMMUNICATION_CLASSES,
+    STEP_CLASSES,
+    STEP_COLUMNS,
+    Columns,
+    steps_of_rank,
+)
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+__all__ = ["CLASS_LABELS", "STEP_CLASSES", "StepTable", "step_table"]
+
+LEAST_STEPS: Final = 3
+"""Steps of a device from which a slow one can be told from the others."""
+
+DEVIATIONS: Final = 3.5 * 1.4826
+"""Median absolute deviations above the median from which a step is slow: 3.5 sigma if normal."""
+
+LONGER_BY: Final = 0.05
+"""Part of the median by which a slow step takes longer at least."""
+
+_KEYS: Final = ["rank", "device", "step"]
+
+CLASS_WORTH_SAYING: Final = 0.01
+
+CLASS_LABELS: Final = {
+    "compute": "compute",
+    "graph": "CUDA graphs of unknown content",
+    "copies": "copy",
+    "transfer": "transfer",
+    "communication": "communication (waiting not told apart)",
+    "waiting": "waiting for ranks",
+    "late_launching": "CPU late: launching",
+    "late_synchronising": "CPU late: synchronising",
+    "data_loading": "data loading",
+    "other_idle": "other idle",
+}
+"""What each of `STEP_CLASSES` is called on screen."""
+
+_PHRASES: Final = {
+    "compute": "computing",
+    "graph": "in CUDA graphs of unknown content",
+    "copies": "copies and memsets alone",
+    "transfer": "transfer alone",
+    "communication": "communication alone, of which waiting cannot be told",
+    "waiting": "waiting for other ranks",
+    "late_launching": "waiting for launches of the CPU",
+    "late_synchronising": "waiting for the CPU after synchronising",
+    "data_loading": "waiting for data",
+    "other_idle": "otherwise idle",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepTable(Result):
+    """Where the time of each step goes.
+
+    Attributes
+    ----------
+    steps : DataFrame
+        One row per rank, device and analysed ProfilerStep; without steps, one per rank and device.
+        All times are int64 ns.
+
+        ``rank``, ``device``, ``step`` (-1 without steps); ``start_ns``, ``end_ns`` (on the rank's
+        clock, since its first event) and ``period_ns``, their difference: a step ends with the last
+        kernel that computes of those launched in it, and the next begins there, so that steps fill
+        the time from the first mark to the end of the last step. ``cpu_ns``: length of its mark on
+        the CPU.
+
+        The classes add up to the period exactly: ``compute_ns`` (time in which computation or work
+        of unknown type runs), ``graph_ns`` (CUDA graphs recorded as a whole without these),
+        ``copies_ns`` (copies and memsets without these); of the communication without any of these
+        ``transfer_ns`` (from the last arrival on; see `Collectives`), ``communication_ns`` (not
+        matched with other ranks: it may be waiting) and ``waiting_ns`` (until the last rank
+        arrives); and of the time in which no work runs ``late_launching_ns``,
+        ``late_synchronising_ns``, ``data_loading_ns`` and ``other_idle_ns`` (see `idle_cause`).
+
+        ``hidden_communication_ns`` (communication while other work runs); ``gpu_work``,
+        ``kernels`` (launched in the step), ``launches`` (calls that launch them);
+        ``idle_<cause>_ns`` (idle time by cause, see `IdleOwners`); ``slow`` (the step takes longer
+        than the others of the device), ``warm_up`` (it is slow, and so are all steps before it).
+    """
+
+    steps: pd.DataFrame
+
+
+def step_table(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> StepTable:
+    """List where the time of each step goes.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given. Waiting is for all ranks of the job in any case.
+    steps : iterable of int, optional
+        Only the rows of these ProfilerSteps; all when not given or empty.
+    window_ns : pair of int, optional
+        Only the parts of the steps between these two, in ns since the first event of all ranks;
+        ``cpu_ns`` and the counts stay those of the whole step, and so does whether it is slow.
+
+    Returns
+    -------
+    StepTable
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If none of the ranks has one of the steps.
+    ParameterError
+        If the window has no length.
+    """
+    chosen = job.select_ranks(ranks)
+    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    table = _with_slow(_table(job.remember(_steps_of, job.ranks, EVERYTHING), chosen))
+    if excerpt is not None:
+        table = _cut(job, chosen, table, excerpt)
+    return StepTable(
+        steps=table,
+        finding=_steps_finding(table, is_cut=window_ns is not None),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *_undivided_notices(table),
+        ),
+    )
+
+
+def _table(by_rank: Mapping[int, Columns], ranks: Iterable[int]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {name: np.concatenate([by_rank[rank][name] for rank in ranks]) for name in STEP_COLUMNS}
+    )
+
+
+def _cut(job: Job, ranks: tuple[int, ...], whole: pd.DataFrame, excerpt: Excerpt) -> pd.DataFrame:
+    """Rows of an excerpt; the ranks are not asked again for some of the steps."""
+    if not excerpt.windows_ns:
+        return whole[whole["step"].isin(excerpt.steps)].reset_index(drop=True)
+    inside = _table(job.remember(_steps_of, ranks, excerpt), ranks)
+    return inside.merge(whole[[*_KEYS, "slow", "warm_up"]], on=_KEYS, how="left")
+
+
+def _with_slow(steps: pd.DataFrame) -> pd.DataFrame:
+    slow = steps.groupby(["rank", "device"])["period_ns"].transform(_is_slow).astype(bool)
+    warm_up = slow.groupby([steps["rank"], steps["device"]]).cummin()
+    return steps.assign(slow=slow, warm_up=warm_up.astype(bool))
+
+
+def _steps_of(job: Job, ranks: tuple[int, ...], excerpt: Excerpt) -> dict[int, Columns]:
+    splits = rank_splits(job)
+    return job.reduce_each(steps_of_rank, {rank: (splits[rank], excerpt) for rank in ranks})
+
+
+def _undivided_notices(steps: pd.DataFrame) -> list[str]:
+    """Notice on communication that may be waiting."""
+    undivided_ns = int(steps["communication_ns"].sum())
+    if not undivided_ns:
+        return []
+    whole_ns = sum(int(steps[f"{name}_ns"].sum()) for name in COMMUNICATION_CLASSES)
+    share = percent(100 * undivided_ns / whole_ns)
+    notice = (
+        f"{share} of the exposed communication cannot be told apart into transfer and waiting: its "
+        "kernels are matched with none of another rank"
+    )
+    return [notice]
+
+
+def _is_slow(period_ns: pd.Series[int]) -> pd.Series[bool]:
+    middle = period_ns.median()
+    deviation = (period_ns - middle).abs().median()
+    limit = max(middle + DEVIATIONS * deviation, middle * (1 + LONGER_BY))
+    return (period_ns > limit) & (len(period_ns) >= LEAST_STEPS)
+
+
+def _steps_finding(steps: pd.DataFrame, *, is_cut: bool) -> str:
+    """Sentence on the classes of the mean step, and on the steps that are slow."""
+    if steps.empty:
+        where = " in the window" if is_cut else ""
+        return f"No GPU work was recorded on the selected ranks{where}."
+    whole_ns = int(steps["period_ns"].sum())
+    if not whole_ns:
+        return ""
+    by_class = {name: int(steps[f"{name}_ns"].sum()) for name in STEP_CLASSES}
+    parts = sorted(by_class.items(), key=lambda part: -part[1])
+    said = ", ".join(
+        f"{percent(100 * ns / whole_ns)} {_PHRASES[name]}"
+        for name, ns in parts
+        if ns >= CLASS_WORTH_SAYING * whole_ns
+    )
+    has_steps = bool((steps["step"] != NO_STEP).any())
+    what = "The mean step" if has_steps else "The recording"
+    if is_cut:
+        what = "The mean part of a step in the window" if has_steps else "The window"
+    sentence = f"{what} takes {duration(whole_ns / len(steps))}: {said}"
+    slow = sorted(set(steps.loc[steps["slow"], "step"].tolist()))
+    if not slow:
+        return f"{sentence}."
+    noun = "step" if len(slow) == 1 else "steps"
+    return f"{sentence}; {noun} {number_ranges(slow)} took longer than the others."

@@ -1,0 +1,37 @@
+"""What the time of a lane is told apart by: the classes of the budget, and kinds of CPU calls."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hta_widgets.analyses.diagnosis.budget import BUDGET
+
+BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
+"""Classes of a rank's own lane; they add up to the time of each step."""
+
+HIDDEN: Final = "hidden"
+"""Communication while the device computes or copies."""
+
+PHASE_CLASSES: Final = ("forward", "backward", "optimizer")
+CALL_CLASSES: Final = ("operator", "range", "module", "launch_call", "blocking_call")
+
+CLASSES: Final = (*BUDGET_CLASSES, HIDDEN, *PHASE_CLASSES, *CALL_CLASSES)
+
+LABELS: Final = {
+    **{each.name: each.label for each in BUDGET},
+    HIDDEN: "hidden communication",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "operator": "operator",
+    "range": "annotated range",
+    "module": "module",
+    "launch_call": "launch or other API call",
+    "blocking_call": "blocking call",
+}
+"""As on screen."""
+
+CODE: Final = {name: code for code, name in enumerate(CLASSES)}
+
+CLASS_OF_COLUMN: Final = {column: each.name for each in BUDGET for column in each.columns}
+"""Class of the budget by column of `Diagnosis.steps`."""

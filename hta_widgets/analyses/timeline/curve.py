@@ -1,0 +1,66 @@
+"""A quantity that holds from each of its changes to the next, and its extremes in any window."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+
+LOW, HIGH = range(2)
+"""Rows of the extremes."""
+
+
+class Curve(NamedTuple):
+    """A quantity over time.
+
+    Attributes
+    ----------
+    time_ns : ndarray of int64
+        When it changes, ascending; of several changes at one time, the last one holds.
+    value : ndarray of numbers
+        From then on.
+    end_ns : int
+        Until when the last value is known.
+    """
+
+    time_ns: Times
+    value: NDArray[Any]
+    end_ns: int
+
+    @property
+    def most(self) -> float:
+        """Largest value, however shortly it holds."""
+        return float(self.value.max())
+
+    def extremes(self, edges: Times) -> NDArray[np.float64]:
+        """Smallest and largest value between consecutive edges, which ascend.
+
+        A value counts where it holds, and where it is reached, if only for an instant.
+
+        Returns
+        -------
+        ndarray of float64, shape (2, bins)
+            `LOW` and `HIGH`; NaN where nothing is known.
+        """
+        # value    ──┐     ┌──┐         first: changes at or after each edge
+        #            └─────┘  └──···    held: the value of the change before
+        # edges   |    |    |    |
+        first = np.searchsorted(self.time_ns, edges)
+        found = np.full((2, edges.size - 1), np.nan)
+        self._held(edges, first, found)
+        busy = np.flatnonzero(first[1:] > first[:-1])
+        if busy.size:
+            starts = first[:-1][busy]
+            values = self.value[: first[-1]]
+            found[LOW, busy] = np.fmin(found[LOW, busy], np.minimum.reduceat(values, starts))
+            found[HIGH, busy] = np.fmax(found[HIGH, busy], np.maximum.reduceat(values, starts))
+        return found
+
+    def _held(self, edges: Times, first: NDArray[np.int64], found: NDArray[np.float64]) -> None:
+        """Fill in what holds where bins begin."""
+        following = np.append(self.time_ns, self.end_ns)[first[:-1]]
+        bins = np.flatnonzero((first[:-1] > 0) & (following > edges[:-1]))
+        found[:, bins] = self.value[first[:-1][bins] - 1]

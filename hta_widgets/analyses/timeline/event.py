@@ -1,0 +1,81 @@
+"""One event of a rank, and what it is tied to by its launch."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+import numpy as np
+
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.timeline.lanes import RankLanes
+from hta_widgets.analyses.timeline.thread_lanes import shown_levels
+from hta_widgets.trace.model.events import GPU_SIDE, KindSet
+from hta_widgets.trace.model.nesting import CPU_CALLS
+from hta_widgets.trace.ranks.rank import Rank
+
+MOST_LAUNCHED: Final = 64
+"""Pieces of work of one call that are listed; a graph launches thousands."""
+
+
+class EventPlace(TypedDict):
+    """Where an event is drawn: its lane and time (ns since the first event of all ranks)."""
+
+    row: int
+    key: str
+    name: str
+    start: int
+    duration: int
+
+
+class EventFacts(TypedDict):
+    """An event, with the call that launched it and the first of the work that it launched."""
+
+    event: EventPlace
+    launch: EventPlace | None
+    launched: list[EventPlace]
+
+
+def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
+    """Look up an event of a rank by its row.
+
+    Parameters
+    ----------
+    lanes : RankLanes
+    row : int
+    offset_ns : int
+        Time to add to the rank's own.
+    """
+    rank = lanes.rank
+    lanes.check_row(row)
+    launch = int(rank.launches[row])
+    launched = np.flatnonzero(rank.launches == row)[:MOST_LAUNCHED].tolist()
+    return {
+        "event": _place(rank, row, offset_ns),
+        "launch": _place(rank, launch, offset_ns) if launch >= 0 else None,
+        "launched": [_place(rank, each, offset_ns) for each in launched],
+    }
+
+
+def _place(rank: Rank, row: int, offset_ns: int) -> EventPlace:
+    events = rank.trace.events
+    return {
+        "row": row,
+        "key": _key(rank, row),
+        "name": events.name.values[events.name.codes[row]],
+        "start": int(events.start_ns[row]) + offset_ns,
+        "duration": int(events.duration_ns[row]),
+    }
+
+
+def _key(rank: Rank, row: int) -> str:
+    """Key of the lane that an event is drawn in; empty for one that is drawn in none."""
+    events, kind = rank.trace.events, rank.trace.events.kind[row : row + 1]
+    if KindSet(GPU_SIDE).among(kind)[0]:
+        return f"stream {events.device[row]} {events.stream[row]}"
+    if not KindSet(CPU_CALLS).among(kind)[0]:
+        return ""
+    calls = calls_of(rank)
+    place = np.flatnonzero(calls.forest.rows == row)
+    if not place.size:
+        return ""
+    return f"thread {calls.thread_of(place)[0]} {shown_levels(rank)[place[0]]}"

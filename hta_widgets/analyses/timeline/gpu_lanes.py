@@ -1,0 +1,135 @@
+"""The lanes of a rank's GPU: the budget of its steps, its phases, and its streams."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.diagnosis.host_gaps import GAPS
+from hta_widgets.analyses.diagnosis.step_facts import DeviceSteps
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.collectives.partition import (
+    PARTS,
+    RankSplit,
+    waiting_until,
+)
+from hta_widgets.analyses.shared.excerpt import all_work
+from hta_widgets.analyses.timeline.classes import (
+    CLASS_OF_COLUMN,
+    CODE,
+    HIDDEN,
+    PHASE_CLASSES,
+)
+from hta_widgets.analyses.timeline.runs import runs_of
+from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments, owned_by_first
+from hta_widgets.intervals import Intervals
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+COMPUTES: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRAPH)
+"""Types of the work whose phase and module are shown."""
+
+
+def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
+    """What the device of the budget does, and why it does nothing, from `device_steps`.
+
+    Between the edges of the steps every instant has one class, so that the classes of a step add
+    up to its budget. Outside, only what the device does is known. Idle time has the row of the CPU
+    call that it belongs to.
+    """
+    before = Intervals.union([], [])
+    parts = []
+    for name, cover in zip(PARTS[:-1], steps.busy.covers, strict=True):
+        code = CODE[CLASS_OF_COLUMN[f"{name}_ns"]]
+        parts.append(Segments.covering(lane, code, cover - before))
+        before = cover
+    codes = np.array([CODE[CLASS_OF_COLUMN[f"{name}_ns"]] for name in GAPS], dtype=np.int8)
+    pieces = steps.gaps.pieces
+    rows = np.append(calls_of(rank).forest.rows, NO_ROW)
+    parts.append(
+        Segments(
+            np.full(pieces.gap.size, lane),
+            codes[steps.gaps.kind],
+            pieces.start_ns,
+            pieces.end_ns,
+            rows[pieces.owner],
+        )
+    )
+    parts.append(Segments.covering(lane, CODE[HIDDEN], _hidden(steps)))
+    return Segments.joined(parts)
+
+
+def _hidden(steps: DeviceSteps) -> Intervals:
+    """Communication while the device computes or copies."""
+    work = steps.work
+    chosen = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    communicates = Intervals.union(work.start_ns[chosen], work.end_ns[chosen])
+    return communicates & steps.busy.covers[PARTS.index("memory")]
+
+
+def streams_of(rank: Rank) -> list[tuple[int, int]]:
+    """Device and stream of all GPU work, ascending."""
+    pairs: set[tuple[int, int]] = set()
+    for device in rank.gpu_work.devices:
+        work = all_work(rank, device)
+        pairs |= {(device, stream) for stream in np.unique(work.stream).tolist()}
+    return sorted(pairs)
+
+
+def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> Segments:
+    """All work of each stream in a lane of its own, in the order of `streams_of`.
+
+    Communication is divided into its waiting and its transfer. Where work of one stream overlaps,
+    as inside CUDA graphs, each instant belongs to what started first.
+    """
+    lane = {pair: first_lane + place for place, pair in enumerate(streams_of(rank))}
+    parts = []
+    for device in rank.gpu_work.devices:
+        work = all_work(rank, device)
+        for places in work.streams.parts:
+            of_stream = work.take(places)
+            pair = device, int(of_stream.stream[0])
+            parts += _of_stream(of_stream, split, lane[pair])
+    return Segments.joined(parts)
+
+
+def _of_stream(work: GpuWork, split: RankSplit, lane: int) -> list[Segments]:
+    start, end = owned_by_first(work.start_ns, work.end_ns)
+    code = np.full(len(work), CODE["compute"], dtype=np.int8)
+    code[work.type == KernelType.MEMORY] = CODE["copies"]
+    communicates = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    until, is_split, _ = waiting_until(work.rows[communicates], work.start_ns[communicates], split)
+    code[communicates] = np.where(is_split, CODE["transfer"], CODE["communication"])
+    begun = start.copy()
+    begun[communicates] = np.clip(until, start[communicates], end[communicates])
+    lanes = np.full(len(work), lane)
+    waits = communicates[begun[communicates] > start[communicates]]
+    return [
+        Segments(lanes, code, begun, end, work.rows),
+        Segments.of(lane, CODE["waiting"], start[waits], begun[waits], work.rows[waits]),
+    ]
+
+
+def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
+    """Runs of computing kernels of one phase, from the start of the first to the end of the last.
+
+    A kernel is of the phase of the call that launched it.
+    """
+    work = steps.work
+    chosen = np.flatnonzero(np.isin(work.type, COMPUTES) & (work.launch >= 0))
+    phase = phases(rank)[calls_of(rank).places_of(work.launch[chosen])]
+    known = phase < len(PHASE_CLASSES)
+    chosen, phase = chosen[known], phase[known]
+    runs = runs_of(work.start_ns[chosen], work.end_ns[chosen], phase)
+    codes: NDArray[np.int8] = np.array([CODE[PHASES[each]] for each in range(len(PHASE_CLASSES))])
+    return Segments(
+        np.full(runs.first.size, lane),
+        codes[phase[runs.first]].astype(np.int8),
+        runs.start_ns,
+        runs.end_ns,
+        np.full(runs.first.size, NO_ROW),
+    )

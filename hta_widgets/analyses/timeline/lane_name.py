@@ -1,0 +1,35 @@
+"""How a lane of a rank is called."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+Drawn: TypeAlias = Literal["rank", "phases", "stream", "thread", "range", "curve"]
+"""What is drawn in a lane."""
+
+
+class LaneName(NamedTuple):
+    """A lane of a rank.
+
+    Attributes
+    ----------
+    key : str
+        Unlike that of all other lanes of the rank.
+    kind : str
+        What is drawn; a ``range`` is a named stretch of GPU work.
+    label : str
+        As on screen.
+    level : int
+        Level of nesting, else 0.
+    unit : str
+        Of a curve: ``operations``, ``GB/s`` or ``bytes``.
+    most : float
+        Largest value of a curve.
+    """
+
+    key: str
+    kind: Drawn
+    label: str
+    level: int = 0
+    unit: str = ""
+    most: float = 0.0

@@ -1,0 +1,172 @@
+"""The lanes of one rank, built once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.diagnosis.step_facts import DeviceSteps, device_steps
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.collectives.partition import RankSplit
+from hta_widgets.analyses.timeline.added import LANE_KINDS, AddedLane
+from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.gpu_lanes import (
+    budget_segments,
+    phase_segments,
+    stream_segments,
+    streams_of,
+)
+from hta_widgets.analyses.timeline.lane_name import LaneName
+from hta_widgets.analyses.timeline.thread_lanes import levels_of, thread_tracks
+from hta_widgets.analyses.timeline.tracks import Segments, Track, Tracks
+from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import Times
+from hta_widgets.trace.ranks.rank import Rank
+
+_RANK, _PHASES, _FIRST_STREAM = range(3)
+
+RANK_LANE: Final = "rank"
+PHASE_LANE: Final = "phases"
+
+
+class StepEdges(NamedTuple):
+    """The analysed steps of a rank.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        -1 for a recording without steps.
+    edges : ndarray of int64
+        Where each begins on the device, and where the last ends (ns).
+    """
+
+    number: Times
+    edges: Times
+
+
+@dataclass(frozen=True, eq=False)
+class RankLanes:
+    """Everything that is drawn of one rank, on its own clock.
+
+    Attributes
+    ----------
+    rank : Rank
+    split : RankSplit
+        Until when its communication kernels wait.
+    """
+
+    rank: Rank
+    split: RankSplit
+
+    def check_row(self, row: int) -> None:
+        """Check that the rank has an event.
+
+        Raises
+        ------
+        ParameterError
+            If not.
+        """
+        count = len(self.rank.trace.events)
+        if not 0 <= row < count:
+            msg = f"row must be that of one of {count:,} events, got {row}"
+            raise ParameterError(msg)
+
+    @cached_property
+    def device_steps(self) -> DeviceSteps | None:
+        """The steps of the device with most work; None without GPU work."""
+        return device_steps(self.rank, self.split)
+
+    @cached_property
+    def steps(self) -> StepEdges:
+        """The analysed steps, as the diagnosis bounds them."""
+        found = self.device_steps
+        if found is None:
+            return StepEdges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        return StepEdges(found.window.steps, found.edges)
+
+    @cached_property
+    def _budget(self) -> tuple[Track, ...]:
+        steps = self.device_steps
+        if steps is None:
+            return ()
+        return Tracks.of(budget_segments(self.rank, steps, _RANK)).by_lane.get(_RANK, ())
+
+    @cached_property
+    def _gpu(self) -> Tracks:
+        steps = self.device_steps
+        phases = [] if steps is None else [phase_segments(self.rank, steps, _PHASES)]
+        streams = stream_segments(self.rank, self.split, _FIRST_STREAM)
+        return Tracks.of(Segments.joined([*phases, streams]))
+
+    @cached_property
+    def _threads(self) -> Tracks:
+        return thread_tracks(self.rank)
+
+    @cached_property
+    def _lanes(self) -> dict[str, tuple[LaneName, tuple[Track, ...]]]:
+        lanes = {RANK_LANE: (LaneName(RANK_LANE, "rank", ""), self._budget)}
+        if _PHASES in self._gpu.by_lane:
+            name = LaneName(PHASE_LANE, "phases", "phases")
+            lanes[PHASE_LANE] = name, self._gpu.by_lane[_PHASES]
+        for place, (device, stream) in enumerate(streams_of(self.rank), _FIRST_STREAM):
+            where = f"GPU {device} · " if len(self.rank.gpu_work.devices) > 1 else ""
+            name = LaneName(f"stream {device} {stream}", "stream", f"{where}stream {stream}")
+            lanes[name.key] = name, self._gpu.by_lane.get(place, ())
+        return lanes | self._lanes_of_threads()
+
+    def _lanes_of_threads(self) -> dict[str, tuple[LaneName, tuple[Track, ...]]]:
+        calls, lanes = calls_of(self.rank), {}
+        ids = calls.events.ids_in_source(np.array([each.tid for each in calls.threads]))
+        processes = {each.pid for each in calls.threads}
+        for place, level in zip(
+            np.unique(self._threads.lane).tolist(), levels_of(self._threads), strict=True
+        ):
+            thread = calls.threads[level.thread]
+            where = f"process {thread.pid} · " if len(processes) > 1 else ""
+            label = f"{where}thread {ids[level.thread]}"
+            name = LaneName(f"thread {level.thread} {level.level}", "thread", label, level.level)
+            lanes[name.key] = name, self._threads.by_lane[place]
+        return lanes
+
+    @property
+    def work(self) -> Iterator[Track]:
+        """The tracks of all streams."""
+        for lane, tracks in self._gpu.by_lane.items():
+            if lane >= _FIRST_STREAM:
+                yield from tracks
+
+    @property
+    def names(self) -> list[LaneName]:
+        """All lanes, from top to bottom."""
+        return [name for name, _ in self._lanes.values()]
+
+    def added(self, kind: str) -> list[LaneName]:
+        """The lanes of one of `LANE_KINDS`; none where nothing was recorded."""
+        return [each.name for each in self._added(kind).values()]
+
+    def _added(self, kind: str) -> dict[str, AddedLane]:
+        return self.rank.remember(_added_lanes, kind)
+
+    def content(self, key: str) -> tuple[Track, ...] | Curve | None:
+        """What is drawn in a lane; None if the rank has no such lane."""
+        if key == RANK_LANE:  # the only one until a rank is opened
+            return self._budget
+        kind = key.partition(" ")[0]
+        if kind in LANE_KINDS:
+            added = self._added(kind).get(key)
+            return None if added is None else added.content
+        found = self._lanes.get(key)
+        return None if found is None else found[1]
+
+    def tracks(self, key: str) -> tuple[Track, ...] | None:
+        """The tracks of a lane, none for a curve; None if the rank has no such lane."""
+        found = self.content(key)
+        return () if isinstance(found, Curve) else found
+
+
+def _added_lanes(rank: Rank, kind: str) -> dict[str, AddedLane]:
+    return {each.name.key: each for each in LANE_KINDS[kind].lanes(rank)}

@@ -1,0 +1,248 @@
+"""The lanes of all ranks of a job on its common clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.shared.collectives.partition import RankSplit
+from hta_widgets.analyses.timeline.added import LANE_KINDS, reasons_for_none
+from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.event import EventFacts, event_facts
+from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
+from hta_widgets.analyses.timeline.overview import (
+    RankOverview,
+    Span,
+    overview_of,
+    rank_overview,
+    spans_of,
+)
+from hta_widgets.analyses.timeline.search import Search, found_time, next_row
+from hta_widgets.analyses.timeline.window import (
+    LaneWindow,
+    curve_window,
+    lane_window,
+    pixel_edges,
+)
+from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.job import Job
+
+
+class LaneAsked(NamedTuple):
+    """A lane that is asked for.
+
+    Attributes
+    ----------
+    rank : int
+    key : str
+        See `RankLanes.names`.
+    shift_ns : int
+        How much later than the window the time is that is meant; times are told as if it were not.
+    """
+
+    rank: int
+    key: str
+    shift_ns: int = 0
+
+
+class JobLanes:
+    """The lanes of the ranks of a job, built when they are first asked for.
+
+    Parameters
+    ----------
+    job : Job
+
+    Attributes
+    ----------
+    offsets_ns : dict of int to int
+        Time to add to the times of each rank for those since the first event of all ranks.
+    span : Span
+        From the first to the last event of all ranks.
+    analysed : Span
+        From the first analysed step of all ranks to the end of the last.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.offsets_ns = common_offsets_ns(job)
+        self._splits: dict[int, RankSplit] = rank_splits(job)
+        self._built: dict[int, RankLanes] = {}
+        self._search: Search | None = None
+        self._matches: dict[tuple[int, str], Intervals] = {}
+        spans = job.reduce(spans_of, job.ranks)
+        self.span = self._together({rank: each.whole for rank, each in spans.items()})
+        self.analysed = self._together({rank: each.analysed for rank, each in spans.items()})
+
+    def _together(self, spans: Mapping[int, Span]) -> Span:
+        lasting = {rank: each for rank, each in spans.items() if each.end_ns > each.start_ns}
+        starts = [self.offsets_ns[rank] + each.start_ns for rank, each in lasting.items()]
+        ends = [self.offsets_ns[rank] + each.end_ns for rank, each in lasting.items()]
+        return Span(min(starts, default=0), max(ends, default=1))
+
+    def of(self, rank: int) -> RankLanes:
+        """The lanes of a rank; those of the ranks used last are kept."""
+        found = self._built.pop(rank, None)
+        if found is None:
+            found = RankLanes(self.job.rank(rank), self._splits[rank])
+        self._built[rank] = found
+        if self.job.hold_at_most is not None:
+            for oldest in [*self._built][: -self.job.hold_at_most]:
+                del self._built[oldest]
+        return found
+
+    def overviews(self, ranks: Iterable[int], bins: int) -> dict[int, RankOverview]:
+        """The own lanes of ranks in so many equal bins of `analysed`; the ranks are not held."""
+        asked = {}
+        for rank in ranks:
+            offset_ns = self.offsets_ns[rank]
+            start_ns, end_ns = self.analysed
+            span = Span(start_ns - offset_ns, end_ns - offset_ns)
+            asked[rank] = self._splits[rank], span, bins
+        if not self.job.too_many_to_hold(asked):
+            return {
+                rank: overview_of(self.of(rank), span, bins)
+                for rank, (_, span, bins) in asked.items()
+            }
+        return self.job.reduce_each(rank_overview, asked)
+
+    def kinds_without_lanes(self) -> dict[str, str]:
+        """Why no rank has any lanes of a kind that can be added, by its name."""
+        first, *others = self.job.reduce(reasons_for_none, self.job.ranks).values()
+        return {
+            kind: why for kind, why in first.items() if why and all(each[kind] for each in others)
+        }
+
+    def why_none(self, rank: int, kind: str) -> str:
+        """Why a rank turned out to have no lanes of a kind."""
+        return LANE_KINDS[kind].why_none(self.of(rank).rank) or LANE_KINDS[kind].nothing
+
+    def window(
+        self,
+        lanes: Iterable[LaneAsked],
+        start_ns: int,
+        end_ns: int,
+        pixels: int,
+        *,
+        most_events: int,
+        search: Search | None = None,
+    ) -> list[LaneWindow | None]:
+        """What lanes look like in a window of the common clock.
+
+        Parameters
+        ----------
+        lanes : iterable of LaneAsked
+        start_ns, end_ns : int
+            Since the first event of all ranks.
+        pixels : int
+            Bins of the coverage; at most one for each nanosecond.
+        most_events : int
+            Of each lane.
+        search : Search, optional
+            Names whose coverage is told as well.
+
+        Returns
+        -------
+        list of LaneWindow
+            Times on the common clock; None for a lane that does not exist.
+
+        Raises
+        ------
+        ParameterError
+            If the window has no length, or there are no pixels.
+        UnknownRankError
+            If the job lacks a rank.
+        """
+        if end_ns <= start_ns or pixels < 1:
+            msg = (
+                "a window needs start < end and at least one pixel, got "
+                f"({start_ns}, {end_ns}) on {pixels}"
+            )
+            raise ParameterError(msg)
+        edges = pixel_edges(start_ns, end_ns, pixels)
+        return [self._one(each, edges, most_events, search) for each in lanes]
+
+    def names_of(
+        self, found: Iterable[tuple[int, LaneWindow]]
+    ) -> tuple[list[str], NDArray[np.int64]]:
+        """Distinct names of the events of windows, and the position of each event's, or -1."""
+        place: dict[str, int] = {}
+        parts = [np.zeros(0, dtype=np.int64)]
+        for rank, window in found:
+            column = self.job.rank(rank).trace.events.name
+            codes = np.where(window.row >= 0, column.codes[window.row], -1)
+            distinct, which = np.unique(codes, return_inverse=True)
+            of_code = [
+                place.setdefault(column.values[code], len(place)) if code >= 0 else -1
+                for code in distinct.tolist()
+            ]
+            parts.append(np.array(of_code, dtype=np.int64)[which])
+        return [*place], np.concatenate(parts)
+
+    def event(self, rank: int, row: int) -> EventFacts:
+        """One event of a rank, with the call that launched it or the work that it launched.
+
+        Raises
+        ------
+        ParameterError
+            If the rank has no such event.
+        """
+        return event_facts(self.of(rank), row, self.offsets_ns[rank])
+
+    def next_event(self, rank: int, key: str, row: int, *, forward: bool) -> EventFacts | None:
+        """The next or previous event of the same name in a lane; None at the end.
+
+        Raises
+        ------
+        ParameterError
+            If the rank has no such event, or no such lane.
+        """
+        lanes = self.of(rank)
+        lanes.check_row(row)
+        tracks = lanes.tracks(key)
+        if tracks is None:
+            msg = f"rank {rank} has no lane {key!r:.80}"
+            raise ParameterError(msg)
+        found = next_row(tracks, lanes.rank.trace.events, row, forward=forward)
+        return None if found is None else self.event(rank, found)
+
+    def _found(self, asked: LaneAsked, search: Search) -> Intervals:
+        """Time of what is looked for in a lane; that of the last search is kept.
+
+        The lane of a rank stands for all of its streams.
+        """
+        if search != self._search:
+            self._search, self._matches = search, {}
+        place = asked.rank, asked.key
+        if place not in self._matches:
+            lanes = self.of(asked.rank)
+            is_rank = asked.key == RANK_LANE
+            tracks = lanes.work if is_rank else lanes.tracks(asked.key) or ()
+            self._matches[place] = found_time(tracks, lanes.rank.trace.events, search)
+        return self._matches[place]
+
+    def _one(
+        self, asked: LaneAsked, edges: Times, most_events: int, search: Search | None
+    ) -> LaneWindow | None:
+        content = self.of(asked.rank).content(asked.key)
+        if content is None:
+            return None
+        back_ns = self.offsets_ns[asked.rank] - asked.shift_ns
+        if isinstance(content, Curve):
+            return curve_window(content, edges - back_ns)
+        found = lane_window(content, edges - back_ns, most_events)
+        match = None if search is None else self._found(asked, search)
+        return found._replace(
+            start_ns=found.start_ns + back_ns,
+            found_ns=None if match is None else match.length_in_bins(edges - back_ns),
+        )
+
+
+def job_lanes(job: Job) -> JobLanes:
+    """The lanes of a job, shared by all who ask."""
+    return job.remember(JobLanes)

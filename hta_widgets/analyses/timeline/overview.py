@@ -1,0 +1,103 @@
+"""How long a rank was recorded, and its own lane in equal bins."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.shared.collectives.partition import RankSplit
+from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN
+from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
+from hta_widgets.analyses.timeline.tracks import coverage
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import Kind, KindSet
+from hta_widgets.trace.ranks.rank import Rank
+
+OVERVIEW_CLASSES: Final = (*(CODE[name] for name in BUDGET_CLASSES), CODE[HIDDEN])
+"""Rows of an overview."""
+
+
+class Span(NamedTuple):
+    """A stretch of time (ns)."""
+
+    start_ns: int
+    end_ns: int
+
+
+class RankSpans(NamedTuple):
+    """How long a rank was recorded, on its own clock.
+
+    Attributes
+    ----------
+    whole : Span
+        From the first to the last event.
+    analysed : Span
+        From the first analysed step to the end of the last, or of its GPU work.
+    """
+
+    whole: Span
+    analysed: Span
+
+
+class RankOverview(NamedTuple):
+    """A rank's own lane in the time that is analysed.
+
+    Attributes
+    ----------
+    covered_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, bins)
+        In equal bins.
+    by_step_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, steps)
+    steps : StepEdges
+        On the rank's own clock.
+    """
+
+    covered_ns: NDArray[np.int64]
+    by_step_ns: NDArray[np.int64]
+    steps: StepEdges
+
+
+def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOverview:
+    """The overview of a rank, for workers."""
+    return overview_of(RankLanes(rank, split), span, bins)
+
+
+def overview_of(lanes: RankLanes, span: Span, bins: int) -> RankOverview:
+    """The own lane of a rank in equal bins of a span of its own clock."""
+    return RankOverview(
+        _by_class(lanes, overview_edges(span, bins)),
+        _by_class(lanes, lanes.steps.edges),
+        lanes.steps,
+    )
+
+
+def _by_class(lanes: RankLanes, edges: Times) -> NDArray[np.int64]:
+    """Time of each of `OVERVIEW_CLASSES` between consecutive edges."""
+    covered = np.zeros((len(OVERVIEW_CLASSES), max(edges.size - 1, 0)), dtype=np.int64)
+    tracks = lanes.tracks(RANK_LANE) or ()
+    if edges.size:
+        for track, row in zip(tracks, coverage(tracks, edges), strict=True):
+            covered[OVERVIEW_CLASSES.index(track.code)] = row
+    return covered
+
+
+def overview_edges(span: Span, bins: int) -> Times:
+    """Bounds of the bins of an overview (ns)."""
+    length = span.end_ns - span.start_ns
+    return span.start_ns + np.arange(bins + 1, dtype=np.int64) * length // bins
+
+
+def spans_of(rank: Rank) -> RankSpans:
+    """How long a rank was recorded: by all of its events but counters and instants."""
+    events = rank.trace.events
+    rows = np.flatnonzero(~_NOT_TIMED.among(events.kind))
+    start = events.start_ns[rows]
+    first = int(start.min()) if rows.size else 0
+    last = int((start + events.duration_ns[rows]).max(initial=first))
+    window = window_of(rank)
+    return RankSpans(Span(first, last), Span(window.start_ns, window.end_ns))
+
+
+_NOT_TIMED: Final = KindSet((Kind.COUNTER, Kind.INSTANT, Kind.OTHER))

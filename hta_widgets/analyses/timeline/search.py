@@ -1,0 +1,70 @@
+"""Events of a lane that have a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.intervals import Intervals
+from hta_widgets.trace.model.events import Events
+
+
+class Search(NamedTuple):
+    """What names are looked for.
+
+    Attributes
+    ----------
+    text : str
+    is_whole : bool
+        Whether the text is the whole name; else it is a part, in upper or lower case.
+    """
+
+    text: str
+    is_whole: bool = False
+
+    def fits(self, name: str) -> bool:
+        """Whether a name is looked for."""
+        return name == self.text if self.is_whole else self.text.lower() in name.lower()
+
+    def codes(self, events: Events) -> NDArray[np.bool_]:
+        """Which names of a trace are looked for, by code; the last is that of no name."""
+        return np.array([*map(self.fits, events.name.values), False])
+
+
+def found_time(tracks: Iterable[Track], events: Events, search: Search) -> Intervals:
+    """Time of the segments whose events are looked for."""
+    fits, starts, ends = search.codes(events), [_NO_TIMES], [_NO_TIMES]
+    for track in tracks:
+        places = _places(track, events, fits)
+        starts.append(track.start_ns[places])
+        ends.append(starts[-1] + track.length_ns(places))
+    return Intervals.union(np.concatenate(starts), np.concatenate(ends))
+
+
+def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool) -> int | None:
+    """Row of the next or previous event of the same name in a lane, by its start; None at the end.
+
+    Parameters
+    ----------
+    row : int
+        Of the event that is left; it need not be in the lane.
+    """
+    name = events.name.values[events.name.codes[row]]
+    fits = Search(name, is_whole=True).codes(events)
+    found = [track.row[_places(track, events, fits)] for track in tracks]
+    rows = np.unique(np.concatenate([_NO_TIMES, *found]))  # by start; parts of one event are one
+    place = int(np.searchsorted(rows, row, side="right" if forward else "left"))
+    place -= not forward
+    return int(rows[place]) if 0 <= place < rows.size else None
+
+
+def _places(track: Track, events: Events, fits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    code = np.where(track.row >= 0, events.name.codes[track.row], -1)
+    return np.flatnonzero(fits[code])
+
+
+_NO_TIMES: Final = np.zeros(0, dtype=np.int64)

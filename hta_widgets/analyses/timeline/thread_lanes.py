@@ -1,0 +1,89 @@
+"""The lanes of a rank's CPU threads: a lane for each level of nesting."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.shared.attribution.modules import MODULE
+from hta_widgets.analyses.shared.attribution.patterns import BLOCKING
+from hta_widgets.analyses.timeline.classes import CODE
+from hta_widgets.analyses.timeline.tracks import Segments, Tracks
+from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+MOST_LEVELS: Final = 32
+"""Calls below are not shown."""
+
+
+class ThreadLevel(NamedTuple):
+    """A level of nesting of a thread.
+
+    Attributes
+    ----------
+    thread : int
+        Position in ``Calls.threads``.
+    level : int
+        Number of shown calls around those of the lane.
+    """
+
+    thread: int
+    level: int
+
+
+def levels_of(tracks: Tracks) -> list[ThreadLevel]:
+    """The levels that have calls, ascending, by the numbers of their lanes."""
+    return [ThreadLevel(*divmod(lane, MOST_LEVELS)) for lane in np.unique(tracks.lane).tolist()]
+
+
+def thread_tracks(rank: Rank) -> Tracks:
+    """The calls of all threads, which the cache keeps for large ranks.
+
+    Shown are operators, annotated ranges, frames of modules, and calls of the runtime and driver;
+    other Python frames are not. The lane of a call is `MOST_LEVELS` × thread + level.
+    """
+    return Tracks(**rank.derive(_thread_columns))
+
+
+def shown_levels(rank: Rank) -> NDArray[np.int32]:
+    """Level of the lane of each call, by place; for a call that is not shown, of the one around."""
+    return rank.remember(_shown_levels)
+
+
+def _shown_levels(rank: Rank) -> NDArray[np.int32]:
+    calls = calls_of(rank)
+    return calls.forest.levels_among(_shown(calls))
+
+
+def _shown(calls: Calls) -> Mask:
+    return np.asarray((calls.kind != Kind.PYTHON) | calls.named(MODULE.search))
+
+
+def _thread_columns(rank: Rank) -> Columns:
+    calls = calls_of(rank)
+    shown, level = _shown(calls), shown_levels(rank)
+    places = np.flatnonzero(shown & (level < MOST_LEVELS))
+    lane = calls.thread_of(places) * MOST_LEVELS + level[places]
+    tracks = Tracks.of(
+        Segments(
+            lane,
+            _codes(calls, shown)[places],
+            calls.start_ns[places],
+            calls.forest.cut_end_ns[places],
+            calls.forest.rows[places],
+        )
+    )
+    return {name: getattr(tracks, name) for name in Tracks.__dataclass_fields__}
+
+
+def _codes(calls: Calls, shown: Mask) -> NDArray[np.int8]:
+    code = np.full(calls.kind.size, CODE["range"], dtype=np.int8)
+    code[calls.kind == Kind.CPU_OP] = CODE["operator"]
+    code[(calls.kind == Kind.PYTHON) & shown] = CODE["module"]
+    code[calls.is_launch_call] = CODE["launch_call"]
+    code[calls.is_launch_call & calls.named(BLOCKING.search)] = CODE["blocking_call"]
+    return code

@@ -1,0 +1,112 @@
+"""What a window of a lane looks like on so many pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.tracks import Track, coverage
+from hta_widgets.intervals import Times
+
+MOST_EVENTS: Final = 1_500
+"""Of a lane that are handed out one by one."""
+
+
+class LaneWindow(NamedTuple):
+    """A lane in a window.
+
+    Attributes
+    ----------
+    codes : tuple of int
+        Classes that the lane has there, as positions in `CLASSES`.
+    covered_ns : ndarray of int64, shape (classes, pixels)
+        Time of each class in each pixel, exact.
+    start_ns, duration_ns : ndarray of int64
+        Segments that overlap the window, ascending: all of them if they are few, else those that
+        are at least a pixel long, the longest if these are too many.
+    code : ndarray of int64
+    row : ndarray of int64
+        Row in the rank's events, -1 for none.
+    is_complete : bool
+        Whether these are all.
+    found_ns : ndarray of int64, optional
+        Time of each pixel that events which are looked for cover.
+    extremes : ndarray of float64, shape (2, pixels), optional
+        Smallest and largest value of a curve in each pixel, NaN where it is not known.
+    """
+
+    codes: tuple[int, ...]
+    covered_ns: NDArray[np.int64]
+    start_ns: Times
+    duration_ns: Times
+    code: NDArray[np.int64]
+    row: NDArray[np.int64]
+    is_complete: bool
+    found_ns: Times | None = None
+    extremes: NDArray[np.float64] | None = None
+
+
+def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:
+    """Bounds of pixels in a window (ns): at most one for each nanosecond.
+
+    Examples
+    --------
+    >>> pixel_edges(0, 10, 4).tolist()
+    [0, 2, 5, 7, 10]
+    >>> pixel_edges(5, 7, 4).tolist()
+    [5, 6, 7]
+    """
+    count = min(pixels, end_ns - start_ns)
+    return start_ns + np.arange(count + 1, dtype=np.int64) * (end_ns - start_ns) // count
+
+
+def curve_window(curve: Curve, edges: Times) -> LaneWindow:
+    """A curve between the edges of pixels, on the lane's clock."""
+    none = np.zeros(0, dtype=np.int64)
+    covered_ns = np.zeros((0, edges.size - 1), dtype=np.int64)
+    extremes = curve.extremes(edges)
+    return LaneWindow((), covered_ns, none, none, none, none, True, extremes=extremes)
+
+
+def lane_window(
+    tracks: Sequence[Track],
+    edges: Times,
+    most_events: int = MOST_EVENTS,
+) -> LaneWindow:
+    """Coverage and events of one lane between the edges of pixels, on the lane's clock."""
+    start_ns, end_ns = int(edges[0]), int(edges[-1])
+    every = [(track, track.between(start_ns, end_ns)) for track in tracks]
+    tracks = [track for track, (first, last) in every if last > first]
+    spans = [(first, last) for _, (first, last) in every if last > first]
+    is_complete = sum(last - first for first, last in spans) <= most_events
+    least_ns = 1 if is_complete else -(-(end_ns - start_ns) // (edges.size - 1))
+    places = [
+        track.places(first, last, least_ns)
+        for track, (first, last) in zip(tracks, spans, strict=True)
+    ]
+    return LaneWindow(
+        tuple(track.code for track in tracks),
+        coverage(tracks, edges),
+        *_events(tracks, places, most_events),
+        is_complete,
+    )
+
+
+def _events(
+    tracks: Sequence[Track], places: Sequence[NDArray[np.int64]], most: int
+) -> tuple[Times, Times, NDArray[np.int64], NDArray[np.int64]]:
+    none = np.zeros(0, dtype=np.int64)
+    pairs = list(zip(tracks, places, strict=True))
+    start = np.concatenate([none, *(track.start_ns[each] for track, each in pairs)])
+    length = np.concatenate([none, *(track.length_ns(each) for track, each in pairs)])
+    code = np.concatenate([none, *(np.full(each.size, track.code) for track, each in pairs)])
+    row = np.concatenate([none, *(track.row[each].astype(np.int64) for track, each in pairs)])
+    if start.size > most:
+        longest = np.argsort(-length, kind="stable")[:most]
+        start, length, code, row = (column[longest] for column in (start, length, code, row))
+    order = np.argsort(start, kind="stable")
+    return start[order], length[order], code[order], row[order]

@@ -1,0 +1,94 @@
+"""The budget of a window of time: of each rank and step, the part inside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.shared.collectives.partition import RankSplit
+from hta_widgets.analyses.shared.excerpt import WindowNs, checked_window
+from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES
+from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
+from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
+from hta_widgets.analyses.timeline.tracks import coverage
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.rank import Rank
+
+
+def window_budget(
+    job: Job,
+    ranks: Iterable[int] | None,
+    window_ns: Sequence[int],
+    *,
+    steps: Collection[int] = (),
+) -> pd.DataFrame:
+    """What the time of a window is spent on, as if the trace were cut at its edges.
+
+    Why a rank idles or waits is what the whole trace tells, also where the cause lies outside.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int or None
+        All ranks when None.
+    window_ns : pair of int
+        Start and end (ns) since the first event of all ranks, on the common clock.
+    steps : collection of int
+        ProfilerSteps that count; all that are analysed if empty.
+
+    Returns
+    -------
+    DataFrame
+        A row for each rank and step with time in the window: ``rank``, ``step`` (-1 without steps),
+        ``period_ns`` (of the step, inside the window), and the classes of `budget`, of int64, which
+        add up to ``period_ns``.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    ParameterError
+        If the window has no length.
+    """
+    chosen = job.select_ranks(ranks)
+    start_ns, end_ns = checked_window(window_ns) or (0, 0)
+    lanes, splits, numbers = job_lanes(job), rank_splits(job), tuple(sorted(steps))
+    own = {
+        rank: (start_ns - lanes.offsets_ns[rank], end_ns - lanes.offsets_ns[rank])
+        for rank in chosen
+    }
+    if job.too_many_to_hold(chosen):
+        asked = {rank: (splits[rank], window, numbers) for rank, window in own.items()}
+        tables = job.reduce_each(_budget_of_rank, asked)
+    else:
+        tables = {rank: _budget_of(lanes.of(rank), own[rank], numbers) for rank in chosen}
+    return pd.concat(tables.values(), ignore_index=True)
+
+
+def _budget_of_rank(
+    rank: Rank, split: RankSplit, window: WindowNs, steps: tuple[int, ...]
+) -> pd.DataFrame:
+    return _budget_of(RankLanes(rank, split), window, steps)
+
+
+def _budget_of(lanes: RankLanes, window: WindowNs, steps: tuple[int, ...]) -> pd.DataFrame:
+    """The budget of one rank in a window of its own clock."""
+    edges, number = np.clip(lanes.steps.edges, *window), lanes.steps.number
+    table = pd.DataFrame(
+        {
+            "rank": np.full(number.size, lanes.rank.trace.rank, dtype=np.int64),
+            "step": number,
+            "period_ns": np.diff(edges) if edges.size else edges,
+            **dict.fromkeys((f"{name}_ns" for name in BUDGET_CLASSES), np.int64(0)),
+        }
+    )
+    tracks = lanes.tracks(RANK_LANE) or ()
+    if edges.size:
+        for track, covered_ns in zip(tracks, coverage(tracks, edges), strict=True):
+            if track.code < len(BUDGET_CLASSES):
+                table[f"{BUDGET_CLASSES[track.code]}_ns"] = covered_ns
+    counts = table["period_ns"] > 0
+    return table[counts & table["step"].isin(steps) if steps else counts]

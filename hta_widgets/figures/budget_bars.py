@@ -1,0 +1,195 @@
+"""Budgets beside one another: a stacked bar for each rank, or for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis.budget import BUDGET
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    axis,
+    class_fill,
+    class_marker,
+    drawing,
+)
+from hta_widgets.figures.base.text import plot_names
+
+_ROW_HEIGHT: Final = 26
+_LEAST_ROW_HEIGHT: Final = 8
+_MOST_HEIGHT: Final = 420
+_MARGIN: Final = 40
+_LEAST_HEIGHT: Final = 80
+_STEPS_HEIGHT: Final = 190
+_MOST_TICKS: Final = 24
+_NS_PER_MS: Final = 1e6
+_LEGEND_HEIGHT: Final = 48
+_RING: Final = {"width": 2, "color": "#0072B2"}
+_SELECT_STEPS: Final = {"select": "steps"}
+
+
+def rank_budgets(
+    table: pd.DataFrame, *, selected: Collection[int] = (), unit: str = "ms per step"
+) -> Drawing:
+    """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``rank``, ``period_ms``, and the classes of the budget in ms.
+    selected : collection of int
+        Ranks to put a ring around; none means all.
+    unit : str
+        What the axis counts.
+    """
+    names = [f"rank {rank}" for rank in table["rank"].tolist()]
+    bars = _bars(table, "rank", meta=SELECT_RANKS, orientation="h", y=names)
+    row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(len(names), 1)))
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=0.3,
+        height=_MARGIN + max(row * len(names), _LEAST_HEIGHT),
+        showlegend=False,
+        margin={"l": 8, "r": 16, "t": 0, "b": 8},
+        xaxis=axis(unit, range=[0, float(table["period_ms"].max())]),
+        yaxis=axis(
+            "",
+            type="category",
+            tickvals=names[:: -(-len(names) // _MOST_TICKS)],
+            range=[len(names) - 0.5, -0.5],
+            showgrid=False,
+            ticks="",
+        ),
+        shapes=_rings(table["rank"], selected, "y", "x"),
+    )
+
+
+def job_budgets(
+    classes: pd.DataFrame, *, names: tuple[str, str], units: tuple[str, str]
+) -> Drawing:
+    """Draw a horizontal bar for each of two jobs on one scale.
+
+    Parameters
+    ----------
+    classes : DataFrame
+        ``class`` and its time in both jobs, ``first_ns`` and ``second_ns``.
+    names : tuple of str
+        Of the jobs.
+    units : tuple of str
+        What the times of each are of.
+    """
+    labels = [f"{name} ({unit})" for name, unit in zip(plot_names(names), units, strict=True)]
+    times = classes.set_index("class")[["first_ns", "second_ns"]] / _NS_PER_MS
+    occurring = [each for each in BUDGET if each.label in times.index]
+    legend = [
+        {
+            "label": each.label,
+            "color": CLASS_COLORS[each.name],
+            "fill": class_fill(each.name),
+        }
+        for each in occurring
+    ]
+    bars = [
+        trace(
+            "bar",
+            name=each.label,
+            orientation="h",
+            y=[0, 1],
+            x=times.loc[each.label].to_numpy(np.float64),
+            marker=class_marker(each.name),
+            hovertemplate=f"{each.label}: %{{x:.3~r}} ms<extra></extra>",
+        )
+        for each in occurring
+    ]
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=0.3,
+        height=_LEGEND_HEIGHT + _MARGIN + _LEAST_HEIGHT,
+        showlegend=True,
+        margin={"l": 8, "r": 16, "t": 0, "b": 8},
+        meta={"wide": True, "legend": legend, "height": _MARGIN + _LEAST_HEIGHT},
+        xaxis=axis("ms", rangemode="tozero"),
+        yaxis=axis("", tickvals=[0, 1], ticktext=labels, range=[1.5, -0.5], showgrid=False),
+    )
+
+
+def step_budgets(table: pd.DataFrame, *, selected: Collection[int] = ()) -> Drawing:
+    """Draw a vertical bar for each step, in its order; a click selects the step.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``step``, ``period_ms``, and the classes of the budget in ms.
+    selected : collection of int
+        Steps to put a ring around; none means all.
+    """
+    numbers = [str(step) if step >= 0 else "recording" for step in table["step"].tolist()]
+    bars = _bars(table, "step", meta=_SELECT_STEPS, x=numbers)
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=max(0.3, 1 - 0.1 * len(numbers)),
+        height=_STEPS_HEIGHT,
+        showlegend=False,
+        margin={"l": 8, "r": 16, "t": 4, "b": 8},
+        meta={"wide": False},
+        yaxis=axis("ms", rangemode="tozero"),
+        xaxis=axis(
+            "Step",
+            type="category",
+            tickvals=numbers[:: -(-len(numbers) // _MOST_TICKS)],
+            showgrid=False,
+        ),
+        shapes=_rings(table["step"], selected, "x", "y"),
+    )
+
+
+def _bars(
+    table: pd.DataFrame,
+    key: str,
+    **attributes: Any,  # noqa: ANN401
+) -> list[PlotlyTrace]:
+    """A trace for each class that occurs."""
+    numbers = table[key].tolist()
+    horizontal = "y" in attributes
+    return [
+        trace(
+            "bar",
+            name=each.label,
+            **attributes,
+            **{"x" if horizontal else "y": table[f"{each.name}_ms"].to_numpy(np.float64)},
+            marker=class_marker(each.name),
+            customdata=objects([[number] for number in numbers]),
+            hovertemplate=f"{key} %{{customdata[0]}}: {each.label} "
+            f"%{{{'x' if horizontal else 'y'}:.3~r}} ms<extra></extra>",
+        )
+        for each in BUDGET
+        if f"{each.name}_ms" in table
+    ]
+
+
+def _rings(
+    numbers: pd.Series[int], selected: Collection[int], along: str, across: str
+) -> list[dict[str, Any]]:
+    """A line around the bar of each selected rank or step."""
+    return [
+        {
+            "type": "rect",
+            f"{along}0": place - 0.46,
+            f"{along}1": place + 0.46,
+            f"{across}ref": "paper",
+            f"{across}0": 0,
+            f"{across}1": 1,
+            "fillcolor": "rgba(0, 0, 0, 0)",
+            "line": _RING,
+        }
+        for place, number in enumerate(numbers.tolist())
+        if number in selected
+    ]

@@ -1,0 +1,268 @@
+"""Figures of the collectives: their time by kind, their bandwidths, and who comes late."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.collectives import Collectives
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.rank_bars import (
+    SELECT_RANKS,
+    rank_axis,
+    rank_emphasis,
+    rank_gap,
+    rank_rings,
+)
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    NEUTRAL,
+    axis,
+    class_fill,
+    class_marker,
+    drawing,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
+
+MOST_POINTS: Final = 2_000
+"""Of the bandwidths; of more kernels, evenly spaced ones are drawn."""
+
+_FEW_DECADES: Final = 2
+_LEGEND_HEIGHT: Final = 24
+_PARTS: Final = (
+    ("transfer", "Transfer"),
+    ("waiting", "Waiting for ranks"),
+    ("communication", "Transfer or waiting"),
+)
+_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "triangle-down")
+_COLORS: Final = ("#0072B2", CLASS_COLORS["transfer"], "#009E73", "#7A5195", NEUTRAL)
+
+
+def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
+    """Draw the time of the collectives by kind, size and process group, the longest first.
+
+    Each bar is split into transfer and waiting, and what cannot be told apart.
+
+    Parameters
+    ----------
+    result : Collectives
+    num_groups : int
+        How many have a bar.
+    """
+    table = result.groups.head(num_groups)
+    waiting = table["wait_ns"].fillna(0) + table["unexplained_wait_ns"].fillna(0)
+    parts = {"waiting": waiting, "transfer": table["transfer_ns"].fillna(0)}
+    parts["communication"] = table["total_ns"] - parts["waiting"] - parts["transfer"]
+    unit = time_unit(float(table["total_ns"].max()) if len(table) else 0)
+    rows, drawn = records(table), [each for each in _PARTS if (parts[each[0]] > 0).any()]
+    hover = [_group_hover(row) for row in rows]
+    bars = [
+        trace(
+            "bar",
+            x=parts[name].to_numpy(dtype=float) / unit.ns,
+            y=np.arange(len(rows)),
+            orientation="h",
+            name=label,
+            marker=class_marker(name),
+            hovertext=[
+                f"{text}<br>{label}: {duration(ns)}"
+                for text, ns in zip(hover, parts[name].tolist(), strict=True)
+            ],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+        for name, label in drawn
+    ]
+    height = height_for_rows(len(rows))
+    legend = [
+        {"label": label, "color": CLASS_COLORS[name], "fill": class_fill(name)}
+        for name, label in drawn
+    ]
+    return drawing(
+        bars,
+        barmode="stack",
+        height=height + _LEGEND_HEIGHT,
+        meta={"legend": legend, "height": height},
+        showlegend=True,
+        xaxis=axis(f"Time of the kernels ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(plot_names(_labels(rows))),
+    )
+
+
+def bandwidth_by_size(result: Collectives) -> Drawing:
+    """Draw the bus bandwidth of each kernel over its size, both logarithmic.
+
+    Where waiting is not known, the mark is open: its bandwidth is of the duration, waiting
+    included, and the link is faster than that. Where there is no bus bandwidth, it is the algorithm
+    bandwidth.
+    """
+    table = _with_bandwidth(result.kernels)
+    step = -(-len(table) // MOST_POINTS) if len(table) else 1
+    table = table.iloc[::step]
+    kinds = [*dict.fromkeys(table["collective"].astype(object).tolist())]
+    points = [
+        _points(table[table["collective"] == kind], name, kinds.index(kind), is_open=is_open)
+        for kind, name in zip(kinds, plot_names(kinds), strict=True)
+        for is_open in (False, True)
+    ]
+    return drawing(
+        [each for each in points if len(each["x"])],
+        showlegend=True,
+        xaxis=_decades("Size", table["bytes"], data_size),
+        yaxis=_decades("Bus bandwidth (GB/s)", table["drawn_gb_per_s"], number),
+    )
+
+
+def _decades(title: str, values: pd.Series[float], write: Callable[[float], str]) -> dict[str, Any]:
+    """Logarithmic axis of whole decades: a scale from least to most makes noise look large."""
+    powers = np.log10(values.to_numpy(dtype=float))
+    first = math.floor(powers.min(initial=math.inf)) if powers.size else 0
+    last = max(math.ceil(powers.max(initial=first)), first + 1)
+    digits = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+    ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
+    ticks = [each for each in ticks if each <= 10.0**last]
+    return axis(
+        title, type="log", range=[first, last], tickvals=ticks, ticktext=[*map(write, ticks)]
+    )
+
+
+def _with_bandwidth(kernels: pd.DataFrame) -> pd.DataFrame:
+    drawn = kernels["busbw_gb_per_s"].fillna(kernels["algbw_gb_per_s"])
+    table = kernels.assign(drawn_gb_per_s=drawn)
+    return table[drawn > 0]
+
+
+def _points(table: pd.DataFrame, name: str, place: int, *, is_open: bool) -> PlotlyTrace:
+    table = table[(table["bandwidth_of"] == "duration") == is_open]
+    symbol, color = _SYMBOLS[place % len(_SYMBOLS)], _COLORS[place % len(_COLORS)]
+    return trace(
+        "scatter",
+        x=table["bytes"].to_numpy(dtype=float),
+        y=table["drawn_gb_per_s"].to_numpy(dtype=float),
+        mode="markers",
+        name=f"{name} (waiting included)" if is_open else name,
+        marker={"color": color, "size": 8, "symbol": f"{symbol}-open" if is_open else symbol},
+        customdata=[[rank] for rank in table["rank"].tolist()],
+        meta=SELECT_RANKS,
+        hovertext=[_kernel_hover(row) for row in records(table)],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def late_ranks(result: Collectives, *, selected: Collection[int] = ()) -> Drawing:
+    """Draw how long the others have waited for each rank that came last.
+
+    Parameters
+    ----------
+    result : Collectives
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    """
+    table = lateness_by_rank(result)
+    unit = time_unit(float(table["lateness_ns"].max()) if len(table) else 0)
+    bar = trace(
+        "bar",
+        x=np.arange(len(table)),
+        y=table["lateness_ns"].to_numpy(dtype=float) / unit.ns,
+        marker={"color": CLASS_COLORS["waiting"]},
+        customdata=[[rank] for rank in table["rank"].tolist()],
+        meta=SELECT_RANKS,
+        hovertext=[
+            f"Rank {row['rank']} comes last in {counted(row['count'], 'collective')} of "
+            f"{len(result.matched):,}<br>{duration(row['lateness_ns'])} after the median arrival"
+            for row in records(table)
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+        **rank_emphasis(table["rank"].tolist(), selected),
+    )
+    return drawing(
+        [bar],
+        showlegend=False,
+        bargap=rank_gap(table),
+        **rank_rings(table["rank"].tolist(), selected),
+        xaxis=rank_axis(table),
+        yaxis=axis(f"Lateness ({unit.symbol})", rangemode="tozero"),
+    )
+
+
+def lateness_by_rank(result: Collectives) -> pd.DataFrame:
+    """One row per rank that takes part: ``rank``, ``device`` (-1), ``count``, ``lateness_ns``."""
+    ranks = sorted({*result.kernels["rank"].tolist(), *result.matched["late_rank"].dropna()})
+    late = result.matched.groupby("late_rank")["lateness_ns"].agg(["size", "sum"])
+    late = late.reindex(ranks, fill_value=0)
+    return pd.DataFrame(
+        {
+            "rank": np.array(ranks, dtype=np.int64),
+            "device": -1,
+            "count": late["size"].to_numpy(dtype=np.int64),
+            "lateness_ns": late["sum"].to_numpy(dtype=np.int64),
+        }
+    )
+
+
+def _known(value: Any) -> bool:  # noqa: ANN401
+    return not pd.isna(value)
+
+
+def _labels(rows: Sequence[Row]) -> list[str]:
+    """Labels side by side: sizes that look alike are written in bytes."""
+    labels = [_label(row) for row in rows]
+    count = Counter(labels)
+    return [
+        label if count[label] == 1 else _label(row, lambda size: f"{size:,} B")
+        for label, row in zip(labels, rows, strict=True)
+    ]
+
+
+def _label(row: Row, write: Callable[[int], str] = data_size) -> str:
+    """What the collectives of a row have in common, in a few words."""
+    size = write(row["bytes"]) if _known(row["bytes"]) else ""
+    whose = next((row[key] for key in ("group", "group_ranks") if _known(row[key])), "")
+    parts = (row["collective"], size, whose)
+    return ", ".join(str(each) for each in parts if each)
+
+
+def _group_hover(row: Row) -> str:
+    lines = [hover_name(_label(row))]
+    typed = [str(row["dtype"])] if _known(row["dtype"]) else []
+    ranks = [f"ranks {row['group_ranks']}"] if _known(row["group_ranks"]) else []
+    lines += [hover_name(", ".join([*typed, *ranks]))] if typed or ranks else []
+    lines.append(
+        f"{counted(row['count'], 'kernel')}, {duration(row['total_ns'])} "
+        f"({percent(row['share_percent'])} of the communication), median "
+        f"{duration(row['median_ns'])}"
+    )
+    lines.append(f"Not hidden: {duration(row['exposed_ns'])}")
+    if _known(row["busbw_gb_per_s"]):
+        lines.append(f"Bus bandwidth, median: {_speed(row['busbw_gb_per_s'], row['bandwidth_of'])}")
+    elif _known(row["algbw_gb_per_s"]):
+        lines.append(f"Bandwidth, median: {_speed(row['algbw_gb_per_s'], row['bandwidth_of'])}")
+    return "<br>".join(lines)
+
+
+def _speed(gb_per_s: float, of: str) -> str:
+    mark = "" if of == "transfer" else " (from duration, waiting included)"
+    return f"{number(gb_per_s)} GB/s{mark}"
+
+
+def _kernel_hover(row: Row) -> str:
+    speed = _speed(row["drawn_gb_per_s"], row["bandwidth_of"])
+    lines = [
+        f"{hover_name(row['collective'])}, rank {row['rank']}",
+        f"{data_size(row['bytes'])} in {duration(row['duration_ns'])}: {speed}",
+    ]
+    if _known(row["wait_ns"]):
+        waiting_ns = row["wait_ns"] + row["unexplained_wait_ns"]
+        lines.append(f"Waiting {duration(waiting_ns)}, transfer {duration(row['transfer_ns'])}")
+    lines.append(f"Not hidden: {duration(row['exposed_ns'])}")
+    if _known(row["module"]):
+        lines.append(hover_name(row["module"]))
+    return "<br>".join(lines)

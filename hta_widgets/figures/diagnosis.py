@@ -1,0 +1,288 @@
+"""Figures of a diagnosis: the budget of a step, and who needs longer than the others, when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass
+from hta_widgets.analyses.diagnosis.own_time import OwnTime
+from hta_widgets.analyses.diagnosis.vocabulary import Cause
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    CLASS_INK,
+    CLASS_PATTERNS,
+    Fill,
+    axis,
+    class_fill,
+    class_marker,
+    drawing,
+    ring,
+)
+from hta_widgets.figures.svg.elements import text_width
+from hta_widgets.quantities import duration, percent, time_unit
+
+NARROWEST: Final = 360
+"""Width (px) of a bar on the narrowest page; what has no room in it there is in the legend."""
+
+MOST_ROWS: Final = 64
+MOST_COLUMNS: Final = 100
+"""Of a heat map; beyond, each stands for several ranks or steps, and shows the slowest of them."""
+
+FULL_COLOR_PERCENT: Final = 50.0
+"""How much longer than the median has the full colour. It is the same in all jobs, so that noise
+looks like noise."""
+
+NS_PER_MS: Final = 1e6
+_SLOW: Final = "198, 40, 40"
+_BUDGET_HEIGHT: Final = 130
+_HEIGHT_WITHOUT_LEGEND: Final = 82
+_TEXT_ROOM: Final = 10
+_MAP_MARGIN: Final = 78
+_ROW_HEIGHTS: Final = (22, 9)
+_FEW_ROWS: Final = 16
+_TICKS_AT_MOST: Final = 24
+
+
+def cause_look(cause: Cause) -> tuple[str, Fill]:
+    """Colour of the class of time that a cause takes, and how it is filled."""
+    name = next(each.name for each in BUDGET if cause in each.causes)
+    return CLASS_COLORS[name], class_fill(name)
+
+
+def budget_title(table: pd.DataFrame) -> str:
+    """What a budget is of, in words: a step, or a recording without steps."""
+    return f"Where {'a step' if (table['step'] >= 0).any() else 'the recording'} goes"
+
+
+def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
+    """Draw what the mean step is spent on as one bar, which is its own legend.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `budget`; the rows whose mean is drawn.
+    whose : str
+        Whose steps they are, in words.
+    """
+    whole_ns = float(table["period_ns"].mean())
+    unit = time_unit(whole_ns)
+    has_steps = bool((table["step"] >= 0).any())
+    noun = "mean step" if has_steps else "mean recording"
+    parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in BUDGET]
+    bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
+    title = f"{duration(whole_ns)} in the {noun} of {whose}"
+    legend = [
+        {"label": bar["name"], "color": CLASS_COLORS[each.name], "fill": class_fill(each.name)}
+        for bar, (each, _) in zip(bars, (part for part in parts if part[1] > 0), strict=True)
+        if bar["showlegend"]
+    ]
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=0,
+        height=_BUDGET_HEIGHT,
+        showlegend=True,
+        margin={"l": 0, "r": 1, "t": 4, "b": 24},
+        meta={"wide": True, "legend": legend, "height": _HEIGHT_WITHOUT_LEGEND},
+        xaxis=axis(
+            title,
+            range=[0, whole_ns / unit.ns],
+            tickvals=[],
+            showgrid=False,
+            automargin=False,
+        ),
+        yaxis=axis(tickvals=[], showgrid=False, range=[-0.5, 0.5], automargin=False),
+    )
+
+
+def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTrace:
+    unit = time_unit(whole_ns)
+    share = ns / whole_ns
+    text = f"{each.label} {duration(ns)}"
+    room = share * NARROWEST - _TEXT_ROOM
+    is_labelled = each.name not in CLASS_PATTERNS and text_width(text) <= room
+    said = f"{duration(ns)} of the {noun}, {percent(100 * share)}"
+    return trace(
+        "bar",
+        orientation="h",
+        x=[ns / unit.ns],
+        y=[0],
+        name=text,
+        marker=class_marker(each.name),
+        text=[text if is_labelled else ""],
+        textposition="inside",
+        insidetextanchor="start",
+        textangle=0,
+        insidetextfont={"color": CLASS_INK.get(each.name, "#FFFFFF")},
+        showlegend=not is_labelled,
+        hovertext=[f"{each.label}: {said}"],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def own_time_cells(
+    own: OwnTime, *, selected: Collection[int] = (), steps: Collection[int] = ()
+) -> Drawing:
+    """Draw how much longer than the median each rank needs in each step; a click selects the rank.
+
+    Parameters
+    ----------
+    own : OwnTime
+    selected, steps : collection of int
+        Ranks and steps to mark; none means all.
+    """
+    rows, columns = _rows_of(own), _Columns.of(own)
+    count = len(rows)
+    cells = trace(
+        "heatmap",
+        z=np.array([columns.folded(row.percent, row.percent) for row in rows], dtype=np.float32),
+        text=np.array([columns.folded(row.own_ms, row.percent) for row in rows], dtype=np.float32),
+        x0=columns.middle,
+        dx=columns.each,
+        y=[row.name for row in rows],
+        zmin=0,
+        zmax=FULL_COLOR_PERCENT,
+        colorscale=[[0, f"rgba({_SLOW}, 0.05)"], [1, "#C62828"]],
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        customdata=objects([[row.rank] for row in rows]),
+        meta=SELECT_RANKS,
+        hovertemplate="%{y}, step %{x}<br>%{z:+.3~r} % against the median<br>"
+        "%{text:,.4~r} ms of its own<extra></extra>",
+    )
+    least, most = _ROW_HEIGHTS[::-1]
+    return drawing(
+        [cells],
+        height=_MAP_MARGIN + count * (most if count <= _FEW_ROWS else least),
+        meta={"wide": True},
+        xaxis=axis("Step", showgrid=False, **columns.ticks()),
+        yaxis=axis(
+            "",
+            type="category",
+            tickvals=[row.name for row in rows][:: -(-count // _TICKS_AT_MOST)],
+            range=[count - 0.5, -0.5],
+            showgrid=False,
+            ticks="",
+        ),
+        **_rings(
+            [place for place, row in enumerate(rows) if not {*row.ranks}.isdisjoint(selected)],
+            columns.among(steps),
+            columns,
+        ),
+    )
+
+
+class _Row(NamedTuple):
+    """A row of cells: a rank, or the slowest of several in each step."""
+
+    name: str
+    rank: int | None
+    ranks: tuple[int, ...]
+    percent: NDArray[np.float64]
+    own_ms: NDArray[np.float64]
+
+
+def _rows_of(own: OwnTime) -> list[_Row]:
+    """The median rank, and all ranks."""
+    ranks: list[int] = own.percent.index.tolist()
+    percent, own_ms = own.percent.to_numpy(), own.own_ns.to_numpy() / NS_PER_MS
+    size = 1
+    while len(ranks) > size * MOST_ROWS:
+        size *= 2
+    places = [range(start, min(start + size, len(ranks))) for start in range(0, len(ranks), size)]
+    rows = [_slowest(ranks, list(block), percent, own_ms) for block in places]
+    if len(ranks) > 1 and own.usual_percent.size > 1:
+        usual_ms = np.asarray(np.nanmedian(own_ms, axis=0), dtype=np.float64)
+        rows.insert(
+            0, _Row("median", None, (), np.asarray(own.usual_percent, dtype=np.float64), usual_ms)
+        )
+    return rows
+
+
+def _slowest(
+    ranks: list[int],
+    places: list[int],
+    percent: NDArray[np.float64],
+    own_ms: NDArray[np.float64],
+) -> _Row:
+    some = tuple(ranks[place] for place in places)
+    if len(some) == 1:
+        return _Row(f"rank {some[0]}", some[0], some, percent[places[0]], own_ms[places[0]])
+    known = np.nan_to_num(percent[places], nan=-np.inf)
+    worst, columns = known.argmax(axis=0), np.arange(percent.shape[1])
+    guilty = some[int(np.nan_to_num(percent[places]).mean(axis=1).argmax())]
+    name = f"ranks {some[0]}–{some[-1]}"
+    return _Row(name, guilty, some, percent[places][worst, columns], own_ms[places][worst, columns])
+
+
+class _Columns(NamedTuple):
+    """Columns of cells: steps, or blocks of them."""
+
+    first: int
+    steps: int
+    each: int
+
+    @classmethod
+    def of(cls, own: OwnTime) -> _Columns:
+        """As many steps in a column as it takes."""
+        count = own.percent.shape[1]
+        return cls(int(own.percent.columns[0]), count, -(-count // MOST_COLUMNS))
+
+    @property
+    def middle(self) -> float:
+        """Of the first column."""
+        return self.first + (self.each - 1) / 2
+
+    def folded(self, values: NDArray[np.float64], by: NDArray[np.float64]) -> list[float]:
+        """One of the values in each column: where the others, `by`, are largest."""
+        known = np.nan_to_num(by, nan=-np.inf)
+        blocks = [slice(start, start + self.each) for start in range(0, self.steps, self.each)]
+        return [float(values[block][known[block].argmax()]) for block in blocks]
+
+    def among(self, chosen: Collection[int]) -> list[int]:
+        """Places, from 0, of the columns that hold some steps."""
+        inside = {step for step in chosen if 0 <= step - self.first < self.steps}
+        return sorted({(step - self.first) // self.each for step in inside})
+
+    def ticks(self) -> dict[str, Any]:
+        """Settings of the axis: a label for each step where there are few."""
+        if self.first < 0:
+            return {"tickvals": []}
+        if self.steps > _TICKS_AT_MOST:
+            return {}
+        return {"tickvals": [*range(self.first, self.first + self.steps)]}
+
+
+def _rings(rows: Sequence[int], columns: Sequence[int], drawn: _Columns) -> dict[str, Any]:
+    """Layout settings that draw a line around the marked cells; no rows or columns means all."""
+    if not rows and not columns:
+        return {}
+    shapes = [
+        ring(**across, **up)
+        for across in _runs(columns, "x", drawn.first - 0.5, drawn.each)
+        for up in _runs(rows, "y", -0.5, 1)
+    ]
+    return {"shapes": shapes}
+
+
+def _runs(places: Sequence[int], axis: str, start: float, size: int) -> list[dict[str, Any]]:
+    """Ends of the runs of neighbours along an axis."""
+    if not places:
+        return [{f"{axis}ref": "paper", f"{axis}0": 0, f"{axis}1": 1}]
+    runs = [
+        [place for _, place in run]
+        for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0])
+    ]
+    return [
+        {f"{axis}0": start + run[0] * size, f"{axis}1": start + (run[-1] + 1) * size}
+        for run in runs
+    ]

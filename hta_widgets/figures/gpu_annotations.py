@@ -1,0 +1,91 @@
+"""Figure of the user annotations that take most time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.style import (
+    NEUTRAL,
+    OVERLAPPED,
+    axis,
+    drawing,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
+
+_OWN_COLOR: Final = "#0072B2"
+_INSIDE_COLOR: Final = OVERLAPPED
+
+
+def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: int = 15) -> Drawing:
+    """Draw the annotations with most time, summed over the ranks.
+
+    On the GPU, a bar has two parts: work launched in the annotation itself, and in annotations
+    inside it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `GpuAnnotations.annotations`.
+    on : {"gpu", "cpu"}
+        Whose time the bars show.
+    num_annotations : int
+        How many have a bar.
+    """
+    column = "gpu_ns" if on == "gpu" else "cpu_sum_ns"
+    sums = table.groupby("annotation", sort=False).sum(numeric_only=True)
+    sums = sums.sort_values(column, ascending=False, kind="stable")
+    sums = sums[sums[column] > 0].iloc[:num_annotations]
+    unit = time_unit(float(sums[column].max())) if len(sums) else time_unit(0.0)
+    if on == "gpu":
+        inside = sums["gpu_ns"] - sums["gpu_self_ns"]
+        bars = [
+            _bars(sums, sums["gpu_self_ns"], unit, "In no annotation inside", _OWN_COLOR),
+            _bars(sums, inside, unit, "In annotations inside", _INSIDE_COLOR),
+        ]
+    else:
+        bars = [_bars(sums, sums[column], unit, "CPU time", NEUTRAL)]
+    title = "GPU time" if on == "gpu" else "CPU time"
+    return drawing(
+        bars,
+        barmode="stack",
+        height=height_for_rows(len(sums)),
+        showlegend=on == "gpu",
+        xaxis=axis(f"{title} ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(plot_names(sums.index.tolist())),
+    )
+
+
+def _bars(
+    sums: pd.DataFrame, times: pd.Series[int], unit: TimeUnit, part: str, color: str
+) -> PlotlyTrace:
+    return trace(
+        "bar",
+        x=times.to_numpy() / unit.ns,
+        y=np.arange(len(sums)),
+        orientation="h",
+        name=part,
+        marker={"color": color},
+        hovertext=[
+            f"{hover_name(name)}<br>{part}: {duration(ns)}<br>{_all_of(row)}"
+            for name, ns, row in zip(
+                sums.index, times.tolist(), sums.to_dict("records"), strict=True
+            )
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _all_of(row: Mapping[Hashable, int]) -> str:
+    return (
+        f"{counted(row['calls'], 'call')}, {duration(row['cpu_sum_ns'])} on the CPU<br>"
+        f"{counted(row['gpu_work'], 'piece')} of GPU work of {duration(row['gpu_ns'])}, busy "
+        f"{duration(row['gpu_busy_ns'])} of {duration(row['gpu_span_ns'])}"
+    )

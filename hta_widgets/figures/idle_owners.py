@@ -1,0 +1,136 @@
+"""Figures of the owners of idle time: its causes on each GPU, and the calls with most of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.causes import (
+    IDLE_CAUSES,
+    IdleCause,
+    idle_cause,
+)
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    axis,
+    drawing,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.quantities import duration, percent, time_unit
+
+NO_OWNER = "(no call)"
+
+_LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
+_LATE_TOO: Final = "#9A6FB8"
+"""A second colour for causes for which the CPU is late."""
+
+LOOKS: Final = {
+    "data_loading": (CLASS_COLORS["data_loading"], None),
+    "launching": (_LATE, None),
+    "operator": (_LATE_TOO, None),
+    "host_code": (_LATE_TOO, "."),
+    "synchronising": (_LATE, "/"),
+    "allocating": (_LATE, "x"),
+    "initialising": (_LATE, "."),
+    "compiling": (_LATE_TOO, "x"),
+    "garbage_collection": (_LATE_TOO, "|"),
+    "profiler": (_OTHER, "|"),
+    "nothing_recorded": (_OTHER, "x"),
+    "between_kernels": (_OTHER, ""),
+    "inside_graph": (_OTHER, "."),
+    "dependency": (_OTHER, "/"),
+    "launch_not_recorded": (_OTHER, None),
+}
+"""Colour and pattern of each cause: those of its class of the budget, told apart by the pattern."""
+
+
+def idle_causes(
+    table: pd.DataFrame, *, selected: Collection[int] = (), as_percent: bool = True
+) -> Drawing:
+    """Draw the causes of each GPU's idle time that occur, as one stacked bar per GPU.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `causes_by_device`.
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    as_percent : bool
+        Share of each GPU's idle time instead of time.
+    """
+    causes = [cause for cause in IDLE_CAUSES if cause.name in table.columns]
+    return stacked_time_bars(
+        table,
+        [_part(cause) for cause in causes],
+        whole="idle_ns",
+        whole_name="idle time",
+        selected=selected,
+        as_percent=as_percent,
+    )
+
+
+def idle_owners_by_name(
+    table: pd.DataFrame, *, num_owners: int = 10, as_percent: bool = True
+) -> Drawing:
+    """Draw the calls with the most idle time by cause, summed over the GPUs.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `owners_by_name`.
+    num_owners : int
+        How many calls have a bar; the others have none.
+    as_percent : bool
+        Share of the idle time of all GPUs instead of time.
+    """
+    times = table.to_numpy()
+    whole_ns = int(times.sum())
+    times, owners = times[:num_owners], table.index[:num_owners].tolist()
+    unit = time_unit(float(times.sum(axis=1).max(initial=0)))
+    scale = (whole_ns or np.nan) / 100 if as_percent else unit.ns
+    title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
+    names = [owner or NO_OWNER for owner in owners]
+    return drawing(
+        [
+            _bars(idle_cause(cause), names, times[:, column], whole_ns, scale)
+            for column, cause in enumerate(table.columns)
+            if times[:, column].any()
+        ],
+        barmode="stack",
+        height=height_for_rows(len(owners)),
+        showlegend=False,  # the colours are those of the causes beside it
+        xaxis=axis(title, rangemode="tozero"),
+        yaxis=names_axis(plot_names(names)),
+    )
+
+
+def _part(cause: IdleCause) -> BarPart:
+    color, pattern = LOOKS[cause.name]
+    return BarPart(cause.name, cause.label, color, pattern=pattern)
+
+
+def _bars(
+    cause: IdleCause, names: list[str], times: NDArray[np.int64], whole_ns: int, scale: float
+) -> PlotlyTrace:
+    return trace(
+        "bar",
+        x=times / scale,
+        y=np.arange(len(names)),
+        orientation="h",
+        name=cause.label,
+        marker=_part(cause).marker,
+        hovertext=[
+            f"{hover_name(name)}<br>{cause.label}: {duration(ns)}, "
+            f"{percent(100 * ns / whole_ns)} of {duration(whole_ns)} idle time"
+            for name, ns in zip(names, times.tolist(), strict=True)
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )

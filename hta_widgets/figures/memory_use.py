@@ -1,0 +1,190 @@
+"""Figures of the memory use: its curve on each device, and what is alive at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.memory_use import MemoryUse
+from hta_widgets.analyses.memory_use.finding import device_name
+from hta_widgets.analyses.memory_use.owners import BEFORE, CATEGORIES
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.step_lines import (
+    STRIPS_AT_MOST,
+    StepLine,
+    StepLines,
+    step_lines,
+)
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    NEUTRAL,
+    TYPE_COLORS,
+    axis,
+    bar_marker,
+    drawing,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.intervals import Times
+from hta_widgets.quantities import counted, data_size, data_unit, percent
+
+OwnerColumn: TypeAlias = Literal["caller", "module"]
+
+POINTS_AT_MOST: Final = 2000
+RESERVED: Final = NEUTRAL
+ALLOCATED: Final = TYPE_COLORS["MEMORY"]
+UNOWNED: Final = {"caller": "(no operator)", "module": "(no module)"}
+
+_SELECT: Final = {"caller": {"select": "operators"}, "module": {"select": "modules"}}
+_MARKERS: Final = {
+    "before the recording": bar_marker(NEUTRAL, "/"),
+    "temporary": bar_marker(CLASS_COLORS["late_launching"]),
+    "activation": bar_marker(CLASS_COLORS["compute"]),
+    "gradient": bar_marker(CLASS_COLORS["transfer"]),
+    "optimizer state": bar_marker(CLASS_COLORS["data_loading"]),
+    "other": bar_marker(CLASS_COLORS["other_idle"]),
+}
+
+
+def memory_lines(
+    result: MemoryUse, shift_ns: Mapping[int, int] = MappingProxyType({})
+) -> StepLines:
+    """Lines of what is allocated, in front of what is reserved, on each device.
+
+    Parameters
+    ----------
+    result : MemoryUse
+        Of more than `STRIPS_AT_MOST` devices, those with the highest peaks have lines.
+    shift_ns : mapping of rank to int
+        Time to add to those of each rank, for a common axis.
+    """
+    peaks = result.peak["bytes"].to_numpy()
+    chosen = np.sort(np.argsort(-peaks, kind="stable")[:STRIPS_AT_MOST])
+    several = len(set(result.peak["rank"])) > 1
+    curves = dict(iter(result.curve.groupby(["rank", "device_type", "device"], sort=False)))
+    lines: list[StepLine] = []
+    for row in records(result.peak.iloc[chosen]):
+        curve = curves[row["rank"], row["device_type"], row["device"]]
+        time_ns = curve["time_ns"].to_numpy() + shift_ns.get(row["rank"], 0)
+        lines += _lines_of(row, time_ns, curve, name_rank=several)
+    return StepLines(lines, in_all=len(lines) + len(peaks) - len(chosen))
+
+
+def memory_curve(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
+    """Draw what is allocated and reserved over time, at most `POINTS_AT_MOST` points.
+
+    Parameters
+    ----------
+    lines : StepLines
+        See `memory_lines`.
+    window_us : sequence of float
+        Start and end (µs since the job's origin) of what is shown; all when empty.
+    """
+    return step_lines(lines, window_us=window_us, points=POINTS_AT_MOST)
+
+
+def alive_at_peak(
+    table: pd.DataFrame, *, by: OwnerColumn = "caller", num_owners: int = 10
+) -> Drawing:
+    """Draw what is alive at the peak of one device by owner and category, largest first.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `MemoryUse.alive_at_peak` of one device.
+    by : {"caller", "module"}
+        What a bar stands for; a click selects it.
+    num_owners : int
+        How many owners have a bar; the others have none.
+    """
+    whole = int(table["bytes"].sum())
+    sizes = table.pivot_table(
+        index=by, columns="category", values="bytes", aggfunc="sum", fill_value=0, observed=True
+    )
+    blocks = table.pivot_table(
+        index=by, columns="category", values="blocks", aggfunc="sum", fill_value=0, observed=True
+    )
+    order = np.argsort(-sizes.to_numpy().sum(axis=1), kind="stable")[:num_owners]
+    sizes, blocks = sizes.iloc[order], blocks.iloc[order]
+    owners = [str(owner) for owner in sizes.index]
+    unit, symbol = data_unit(float(sizes.to_numpy().sum(axis=1).max(initial=0)))
+    before = sizes.get(BEFORE)
+    labels = [
+        owner or (f"({BEFORE})" if before is not None and before[owner] == total else UNOWNED[by])
+        for owner, total in zip(owners, sizes.sum(axis=1).tolist(), strict=True)
+    ]
+    bars = [
+        _bars(
+            _Part(category, by, sizes[category].tolist(), blocks[category].tolist()),
+            owners,
+            whole,
+            unit,
+        )
+        for category in CATEGORIES
+        if category in sizes.columns
+    ]
+    return drawing(
+        bars,
+        barmode="stack",
+        height=height_for_rows(len(owners)) + _LEGEND_HEIGHT,
+        xaxis=axis(f"Allocated at the peak ({symbol})", rangemode="tozero"),
+        yaxis=names_axis(plot_names(labels)),
+        showlegend=True,
+    )
+
+
+_LEGEND_HEIGHT: Final = 24
+
+
+class _Part:
+    """Bars of one category."""
+
+    def __init__(self, category: str, by: OwnerColumn, sizes: list[int], blocks: list[int]) -> None:
+        self.category = category
+        self.by = by
+        self.sizes = sizes
+        self.blocks = blocks
+
+
+def _bars(part: _Part, owners: list[str], whole: int, unit: int) -> PlotlyTrace:
+    return trace(
+        "bar",
+        x=np.array(part.sizes) / unit,
+        y=np.arange(len(owners)),
+        orientation="h",
+        name=part.category.capitalize(),
+        marker=_MARKERS[part.category],
+        customdata=objects([[owner] for owner in owners]),
+        meta=_SELECT[part.by],
+        hovertext=[
+            f"{hover_name(owner or UNOWNED[part.by])}<br>{part.category}: {data_size(size)}, "
+            f"{percent(100 * size / whole)} of the peak"
+            + (f", in {counted(count, 'block')}" if count else "")
+            for owner, size, count in zip(owners, part.sizes, part.blocks, strict=True)
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _lines_of(row: Row, time_ns: Times, curve: pd.DataFrame, *, name_rank: bool) -> list[StepLine]:
+    allocated, reserved = (curve[f"{name}_bytes"].to_numpy() for name in ("allocated", "reserved"))
+    unit, symbol = data_unit(float(max(allocated.max(), reserved.max())))
+    name = device_name(row, name_rank=name_rank)
+    name = f"{name[0].upper()}{name[1:].removeprefix('he ')}" if name.startswith("the") else name
+    lines = []
+    if reserved.max() > 0:
+        changed = np.flatnonzero(np.append(True, np.diff(reserved) != 0))
+        label = f"{name}: allocated, and reserved (grey), in {symbol}"
+        values = reserved[changed] / unit
+        lines.append(StepLine(label, f"{symbol} reserved", RESERVED, time_ns[changed], values))
+    label = f"{name}: allocated, in {symbol}"
+    values = allocated / unit
+    beside = bool(lines)
+    lines.append(StepLine(label, f"{symbol} allocated", ALLOCATED, time_ns, values, beside))
+    return lines

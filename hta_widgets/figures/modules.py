@@ -1,0 +1,183 @@
+"""Figure of the modules: a tree of rows, each with its time by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.style import (
+    PHASE_COLORS,
+    axis,
+    drawing,
+    emphasis,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.quantities import counted, duration, percent, time_unit
+
+SMALL: Final = 0.001
+"""Share of all time below which modules side by side share a row."""
+
+MOST_ROWS: Final = 40
+
+TITLES: Final = {
+    "gpu": "GPU time",
+    "cpu": "CPU time",
+    "idle": "Idle GPU time that it causes",
+    "exposed": "Exposed communication time",
+}
+_INSIDE: Final = "› "
+_CLOSED: Final = " ▸"
+
+
+class Row(NamedTuple):
+    """One module, or several small ones side by side (then ``path`` is empty)."""
+
+    path: str
+    label: str
+    times: NDArray[np.int64]
+    calls: int
+    inside: int
+
+
+def modules(
+    totals: pd.DataFrame,
+    times: pd.DataFrame,
+    whole_ns: int,
+    *,
+    weight: str = "gpu",
+    levels: int = 3,
+    selected: Collection[str] = (),
+) -> Drawing:
+    """Draw the tree of modules, outer ones above those inside them.
+
+    Parameters
+    ----------
+    totals : DataFrame
+        See `module_totals`.
+    times : DataFrame
+        See `time_by_phase`.
+    whole_ns : int
+        Time of which the hover text says the share.
+    weight : {"gpu", "cpu", "idle", "exposed"}
+        What the times are.
+    levels : int
+        How many are open; modules around and inside selected ones are shown besides.
+    selected : collection of str
+        Paths to emphasise; none means all.
+    """
+    rows = _rows(totals, times, whole_ns, levels, selected)
+    unit = time_unit(float(max((row.times.sum() for row in rows), default=0)))
+    chosen = [place for place, row in enumerate(rows) if row.path in selected]
+    labels = [row.label for row in rows]
+    hover = [_hover(row, whole_ns) for row in rows]
+    return drawing(
+        [
+            _bars(phase, rows, unit.ns, hover) | emphasis(chosen)
+            for phase in PHASES
+            if any(row.times[PHASES.index(phase)] for row in rows)
+        ],
+        barmode="stack",
+        height=height_for_rows(len(rows)),
+        showlegend=True,
+        xaxis=axis(f"{TITLES[weight]} ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(plot_names(labels)),
+    )
+
+
+def _rows(
+    totals: pd.DataFrame,
+    times: pd.DataFrame,
+    whole_ns: int,
+    levels: int,
+    selected: Collection[str],
+) -> list[Row]:
+    """The rows from top to bottom; what is too small or too much shares rows."""
+    parents = totals["parent"].tolist()
+    by_phase, sums = times.to_numpy(), times.to_numpy().sum(axis=1)
+    inside: dict[int, list[int]] = {}
+    for place in np.argsort(-sums, kind="stable").tolist():
+        inside.setdefault(parents[place], []).append(place)
+    open_ones = _open(totals, levels, selected)
+    candidates = [place for place, parent in enumerate(parents) if parent in open_ones]
+    largest = sorted(candidates, key=lambda place: -sums[place])[:MOST_ROWS]
+    shown = {place for place in largest if sums[place] >= max(SMALL * whole_ns, 1)}
+    names, paths, calls = (totals[name].tolist() for name in ("name", "path", "calls"))
+    rows: list[Row] = []
+    _add_below(-1, 0, rows, _Tree(names, paths, calls, by_phase, inside, open_ones, shown))
+    return rows
+
+
+class _Tree(NamedTuple):
+    names: list[str]
+    paths: list[str]
+    calls: list[int]
+    by_phase: NDArray[np.int64]
+    inside: dict[int, list[int]]
+    open_ones: set[int]
+    shown: set[int]
+
+
+def _open(totals: pd.DataFrame, levels: int, selected: Collection[str]) -> set[int]:
+    """Positions of the modules whose inner modules are shown; -1 for the outermost."""
+    parents, depths = totals["parent"].tolist(), totals["depth"].tolist()
+    found = {-1} | {place for place, depth in enumerate(depths) if depth < levels - 1}
+    for place, path in enumerate(totals["path"].tolist()):
+        if path in selected:
+            while place not in found:
+                found.add(place)
+                place = parents[place]  # noqa: PLW2901
+    return found
+
+
+def _add_below(place: int, depth: int, rows: list[Row], tree: _Tree) -> None:
+    children = tree.inside.get(place, []) if place in tree.open_ones else []
+    for child in (each for each in children if each in tree.shown):
+        closed = len(tree.inside.get(child, [])) if child not in tree.open_ones else 0
+        label = _INSIDE * depth + tree.names[child] + _CLOSED * (closed > 0)
+        rows.append(Row(tree.paths[child], label, tree.by_phase[child], tree.calls[child], closed))
+        _add_below(child, depth + 1, rows, tree)
+    rest = [each for each in children if each not in tree.shown]
+    if rest and (together := tree.by_phase[rest].sum(axis=0)).any():
+        label = f"{_INSIDE * depth}({len(rest)} smaller)"
+        rows.append(Row("", label, together, sum(tree.calls[each] for each in rest), 0))
+
+
+def _bars(phase: str, rows: list[Row], scale: float, hover: list[str]) -> PlotlyTrace:
+    return trace(
+        "bar",
+        x=np.array([row.times[PHASES.index(phase)] for row in rows]) / scale,
+        y=np.arange(len(rows)),
+        orientation="h",
+        name=phase.capitalize(),
+        marker={"color": PHASE_COLORS[phase]},
+        customdata=objects([[row.path or None] for row in rows]),
+        meta={"select": "modules"},
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _hover(row: Row, whole_ns: int) -> str:
+    total_ns = int(row.times.sum())
+    lines: list[Any] = [
+        hover_name(row.path or row.label),
+        f"{duration(total_ns)}, {percent(100 * total_ns / (whole_ns or 1))} of all",
+    ]
+    lines += [
+        f"{phase}: {duration(ns)}"
+        for phase, ns in zip(PHASES, row.times.tolist(), strict=True)
+        if ns and ns != total_ns
+    ]
+    if row.calls:
+        lines.append(counted(row.calls, "call"))
+    if row.inside:
+        lines.append(f"{counted(row.inside, 'module')} inside: click to open")
+    return "<br>".join(lines)

@@ -1,0 +1,196 @@
+"""Figure of the operators that take most of some time, by phase."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.operators.stacks import SEPARATOR
+from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.style import (
+    PHASE_COLORS,
+    axis,
+    drawing,
+    emphasis,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, duration, percent, time_unit
+
+_NAME_WIDTH: Final = 40
+_LABEL_WIDTH: Final = 72
+_TEXT: Final = re.compile(r'"([^"]*)"')
+_SHAPE: Final = re.compile(r"\[(\d+(?:, ?\d+)*)\]")
+
+
+class Weight(NamedTuple):
+    """A time of operators that bars may show."""
+
+    column: str
+    title: str
+    noun: str
+
+
+WEIGHTS: Final = {
+    "gpu": Weight("gpu_self_ns", "GPU time of its own", "GPU time"),
+    "cpu": Weight("cpu_self_ns", "CPU time of its own", "CPU time"),
+    "idle": Weight("idle_ns", "Idle GPU time that it causes", "idle time"),
+}
+
+
+def operators(
+    table: pd.DataFrame,
+    whole_ns: int,
+    *,
+    weight: str = "gpu",
+    num_operators: int = 15,
+    selected: Collection[str] = (),
+) -> Drawing:
+    """Draw the operators with most of some time, summed over the ranks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `OperatorTable.operators`.
+    whole_ns : int
+        Time of which the hover text says the share.
+    weight : {"gpu", "cpu", "idle"}
+        Time that the bars show.
+    num_operators : int
+        How many have a bar.
+    selected : collection of str
+        Names of operators to emphasise; none means all.
+    """
+    shown = WEIGHTS[weight]
+    keys = [key for key in ("operator", "input_dims", "input_types", "path") if key in table]
+    sums = table.groupby(keys, sort=False)[[shown.column, "calls"]].sum()
+    sums = sums.sort_values(shown.column, ascending=False, kind="stable")
+    sums = sums[sums[shown.column] > 0].iloc[:num_operators]
+    position = pd.Series(np.arange(len(sums)), index=sums.index, dtype=np.int64)
+    rows = table.join(position.rename("position"), on=keys, how="inner")
+    by_phase = np.zeros((len(PHASES), len(sums)), dtype=np.int64)
+    phase = pd.Index(PHASES).get_indexer(pd.Index(rows["phase"]))
+    np.add.at(by_phase, (phase, rows["position"].to_numpy()), rows[shown.column].to_numpy())
+    unit = time_unit(float(sums[shown.column].max())) if len(sums) else time_unit(0.0)
+    bars = _Bars(sums.reset_index(), shown, whole_ns, unit.ns)
+    chosen = [place for place, name in enumerate(bars.names) if name in selected]
+    traces = [
+        bars.of_phase(name, times) | emphasis(chosen)
+        for name, times in zip(PHASES, by_phase, strict=True)
+        if times.any()
+    ]
+    return drawing(
+        traces,
+        barmode="stack",
+        height=height_for_rows(len(sums)),
+        showlegend=len(traces) > 1,
+        xaxis=axis(f"{shown.title} ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(bars.labels()),
+    )
+
+
+class _Bars:
+    """Bars of some operators, the longest first."""
+
+    def __init__(self, rows: pd.DataFrame, shown: Weight, whole_ns: int, scale: float) -> None:
+        self.names: list[str] = rows["operator"].tolist()
+        self.details = _details(rows)
+        self.short_details = _short_details(rows)
+        self.calls: list[int] = rows["calls"].tolist()
+        self.totals: list[int] = rows[shown.column].tolist()
+        self.shown = shown
+        self.whole_ns = whole_ns
+        self.scale = scale
+
+    def labels(self) -> list[str]:
+        """Names with what tells rows of one name apart; different rows have different labels."""
+        return plot_names(
+            [
+                f"{short_name(name, _NAME_WIDTH)} · {detail}" if detail else name
+                for name, detail in zip(self.names, self.short_details, strict=True)
+            ],
+            _LABEL_WIDTH,
+        )
+
+    def of_phase(self, phase: str, times: NDArray[np.int64]) -> PlotlyTrace:
+        """Bars of one phase."""
+        return trace(
+            "bar",
+            x=times / self.scale,
+            y=np.arange(times.size),
+            orientation="h",
+            name=phase.capitalize(),
+            marker={"color": PHASE_COLORS[phase]},
+            customdata=objects([[name] for name in self.names]),
+            meta={"select": "operators"},
+            hovertext=[self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+
+    def _hover(self, place: int, phase: str, ns: int) -> str:
+        detail = self.details[place]
+        shape = f"<br>{hover_name(detail)}" if detail else ""
+        whole = f"{percent(100 * self.totals[place] / self.whole_ns)} of " if self.whole_ns else ""
+        return (
+            f"{hover_name(self.names[place])}{shape}<br>{phase.capitalize()}: {duration(ns)}"
+            f"<br>All phases: {duration(self.totals[place])} in "
+            f"{counted(self.calls[place], 'call')}, {whole}{duration(self.whole_ns)} "
+            f"{self.shown.noun}"
+        )
+
+
+def _details(rows: pd.DataFrame) -> list[str]:
+    if "path" in rows:
+        return rows["path"].tolist()
+    if "input_dims" in rows:
+        texts: Any = zip(rows["input_dims"].tolist(), rows["input_types"].tolist(), strict=True)
+        return [" ".join(text for text in both if text) for both in texts]
+    return [""] * len(rows)
+
+
+def _short_details(rows: pd.DataFrame) -> list[str]:
+    """What tells rows of one name apart, the most important first."""
+    if "path" in rows:
+        return [" ‹ ".join(reversed(path.split(SEPARATOR))) for path in rows["path"].tolist()]
+    if "input_dims" not in rows:
+        return [""] * len(rows)
+    texts = zip(rows["input_dims"].tolist(), rows["input_types"].tolist(), strict=True)
+    short = [f"{_shapes(dims)} {_types(types)}".strip() for dims, types in texts]
+    seen = Counter(zip(rows["operator"].tolist(), short, strict=True))
+    return [
+        whole if seen[name, text] > 1 else text
+        for name, text, whole in zip(rows["operator"], short, _details(rows), strict=True)
+    ]
+
+
+def _types(types: str) -> str:
+    """The distinct types of tensors, without their namespaces.
+
+    Examples
+    --------
+    >>> _types('["c10::BFloat16", "c10::BFloat16", "Scalar", ""]')
+    'BFloat16'
+    """
+    names = dict.fromkeys(text.rpartition("::")[2] for text in _TEXT.findall(types))
+    return ", ".join(name for name in names if name not in ("Scalar", ""))
+
+
+def _shapes(dims: str) -> str:
+    """Shapes as they are written by hand.
+
+    Examples
+    --------
+    >>> _shapes("[[64, 128], [128, 512], []]")
+    '64×128, 128×512'
+    """
+    found = [re.sub(", ?", "×", shape) for shape in _SHAPE.findall(dims)]
+    return ", ".join(found) if found else dims

@@ -1,0 +1,241 @@
+"""Figures of the roofline: operators under the roof of their GPU, and what the peak would take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.roofline import Peak
+from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    NEUTRAL,
+    TYPE_COLORS,
+    axis,
+    drawing,
+    emphasis,
+    height_for_rows,
+    names_axis,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
+from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
+
+SELECT: Final = {"select": "operators"}
+BOUNDS: Final = {
+    "compute": ("Bound by computing", TYPE_COLORS["COMPUTATION"], "circle"),
+    "memory": ("Bound by memory", TYPE_COLORS["MEMORY"], "square"),
+    "launch": ("Bound by launching", TYPE_COLORS["COMMUNICATION"], "diamond"),
+}
+_HEIGHT: Final = 380
+_MARKER: Final = 9
+_ROOM: Final = 2.0
+"""Factor between the outermost operators and the edges."""
+
+
+def roofline(table: pd.DataFrame, peak: Peak, *, selected: Sequence[str] = ()) -> Drawing:
+    """Draw operators by intensity and rate, under the roof of their GPU.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
+    peak : Peak
+    selected : sequence of str
+        Names of operators that keep their colour; all when empty.
+    """
+    shown = table[(table["flop"] > 0) & (table["gpu_ns"] > 0)]
+    x_range = _decades(shown["intensity"])
+    tops = [peak.tflops[dtype] for dtype in sorted(set(shown["dtype"])) if dtype in peak.tflops]
+    y_range = _decades(pd.Series([*shown["tflops"], *tops]))
+    roofs = [
+        _roof(dtype, peak, x_range) for dtype in sorted(set(shown["dtype"])) if dtype in peak.tflops
+    ]
+    points = [_points(bound, shown[shown["bound"] == bound], selected) for bound in BOUNDS]
+    return drawing(
+        [*roofs, *(each for each in points if len(each["x"]))],
+        height=_HEIGHT,
+        showlegend=True,
+        xaxis=axis("Intensity (FLOP per byte)", type="log", range=x_range),
+        yaxis=axis("TFLOP/s", type="log", range=y_range),
+    )
+
+
+def operator_rates(
+    table: pd.DataFrame, *, num_operators: int = 15, selected: Sequence[str] = ()
+) -> Drawing:
+    """Draw the rates of the operators with most of the time, where no peak is known.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `over_ranks`.
+    num_operators : int
+        How many operators with a shape have a bar.
+    selected : sequence of str
+        Names of operators that keep their colour; all when empty.
+    """
+    shown = table[table["flop"] > 0].head(num_operators)
+    bar = _bars(shown, shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], selected)
+    return _with_names([bar], shown, axis("TFLOP/s", rangemode="tozero"))
+
+
+def operator_times(
+    table: pd.DataFrame, *, num_operators: int = 15, selected: Sequence[str] = ()
+) -> Drawing:
+    """Draw the GPU time of operators by shape: what the peak rates would take, and the rest.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `over_ranks`.
+    num_operators : int
+        How many operators with a shape have a bar.
+    selected : sequence of str
+        Names of operators that keep their colour; all when empty.
+    """
+    shown = table.head(num_operators)
+    unit = time_unit(float(shown["gpu_ns"].max()))
+    times = shown["gpu_ns"] / unit.ns
+    at_peak = (times * shown["percent_of_peak"].clip(upper=100) / 100).fillna(0.0)
+    known = shown["percent_of_peak"].notna()
+    parts = [
+        _bars(shown, at_peak, "At the peak rate", TYPE_COLORS["COMPUTATION"], selected),
+        _bars(
+            shown,
+            (times - at_peak).where(known, 0.0),
+            "Beyond it",
+            CLASS_COLORS["transfer"],
+            selected,
+        ),
+        _bars(shown, times.where(~known, 0.0), "Peak not known", NEUTRAL, selected),
+    ]
+    drawn = [each for each in parts if np.any(each["x"])]
+    return _with_names(drawn, shown, axis(f"GPU time ({unit.symbol})", rangemode="tozero"))
+
+
+def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, Any]) -> Drawing:
+    return drawing(
+        bars,
+        barmode="stack",
+        height=height_for_rows(len(shown)),
+        showlegend=len(bars) > 1,
+        xaxis=values,
+        yaxis=names_axis(plot_names([_label(row) for row in records(shown)], _LABEL_WIDTH)),
+    )
+
+
+def _bars(
+    shown: pd.DataFrame,
+    values: pd.Series[float],
+    name: str,
+    color: str,
+    selected: Sequence[str],
+) -> PlotlyTrace:
+    return trace(
+        "bar",
+        x=values.to_numpy(dtype=float),
+        y=np.arange(len(shown)),
+        orientation="h",
+        name=name,
+        marker={"color": color},
+        **_identified(shown, selected),
+    )
+
+
+def _points(bound: str, shown: pd.DataFrame, selected: Sequence[str]) -> PlotlyTrace:
+    name, color, symbol = BOUNDS[bound]
+    return trace(
+        "scatter",
+        x=shown["intensity"].to_numpy(dtype=float),
+        y=shown["tflops"].to_numpy(dtype=float),
+        mode="markers",
+        name=name,
+        marker={"color": color, "size": _MARKER, "symbol": symbol},
+        **_identified(shown, selected),
+    )
+
+
+def _identified(shown: pd.DataFrame, selected: Sequence[str]) -> dict[str, Any]:
+    """What a bar or a point says, and what a click on it selects."""
+    names = shown["operator"].tolist()
+    kept = [place for place, name in enumerate(names) if name in selected]
+    return {
+        "customdata": objects([[name] for name in names]),
+        "meta": SELECT,
+        "hovertext": [_hover(row) for row in records(shown)],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        **emphasis(kept),
+    }
+
+
+def _roof(dtype: str, peak: Peak, x_range: list[float]) -> PlotlyTrace:
+    """The least of what memory and computing allow; straight on logarithmic axes."""
+    ridge = 1000 * peak.tflops[dtype] / peak.gb_per_s
+    low, high = (10**edge for edge in x_range)
+    x = np.array(sorted({low, min(max(ridge, low), high), high}))
+    return trace(
+        "scatter",
+        x=x,
+        y=np.minimum(peak.tflops[dtype], x * peak.gb_per_s / 1000),
+        mode="lines",
+        name=f"Peak of {dtype}: {number(peak.tflops[dtype])} TFLOP/s, {number(peak.gb_per_s)} GB/s",
+        line={"color": NEUTRAL, "width": 2, "dash": _DASHES.get(dtype, "solid")},
+        hoverinfo="skip",
+    )
+
+
+_DASHES: Final = {"fp32": "dot", "tf32": "dash", "fp8": "dash"}
+
+
+def _decades(values: pd.Series[float]) -> list[float]:
+    """Range of a logarithmic axis with room around all values."""
+    positive = values[values > 0]
+    if positive.empty:
+        return [0.0, 1.0]
+    return [
+        float(np.log10(positive.min() / _ROOM)),
+        float(np.log10(positive.max() * _ROOM)),
+    ]
+
+
+def _label(row: Row) -> str:
+    """Operator and shapes of its Tensors, at most `_SHAPES`.
+
+    Examples
+    --------
+    >>> _label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
+    'aten::addmm 5 · 2×3 · 3×5'
+    """
+    found = _SHAPE.findall(row["input_dims"])
+    shapes = ["×".join(_SIZE.findall(shape)) for shape in found[:_SHAPES]]
+    return f"{row['operator']} {' · '.join(shapes)}" + " …" * (len(found) > _SHAPES)
+
+
+_SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
+_SIZE: Final = re.compile(r"\d+")
+_SHAPES: Final = 3
+_LABEL_WIDTH: Final = 60
+
+
+def _hover(row: Row) -> str:
+    lines = [
+        hover_name(row["operator"]),
+        hover_name(row["input_dims"]),
+        f"{counted(row['calls'], 'call')}, {duration(row['gpu_ns'])} of GPU time",
+    ]
+    if row["flop"]:
+        lines.append(
+            f"{number(row['tflops'])} TFLOP/s in {plot_text(row['dtype'])}, "
+            f"{number(row['intensity'])} FLOP per byte"
+        )
+    lines.append(f"{data_size(row['bytes'])}, {number(row['gb_per_s'])} GB/s")
+    if row["percent_of_peak"] == row["percent_of_peak"]:
+        lines.append(f"{percent(row['percent_of_peak'])} of the peak, bound by {row['bound']}")
+    if row["module"]:
+        lines.append(f"mostly in {hover_name(row['module'])}")
+    return "<br>".join(lines)

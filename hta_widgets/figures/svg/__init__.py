@@ -1,0 +1,1 @@
+"""Drawings as SVG, without a browser: the picture in a saved notebook."""

@@ -1,0 +1,155 @@
+"""The lanes of all ranks as a small SVG, for pages without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.timeline import Timeline
+from hta_widgets.analyses.timeline.classes import CODE, HIDDEN
+from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
+from hta_widgets.figures.svg.elements import decimal, element, label, text_width
+from hta_widgets.figures.svg.frame import WIDTH
+from hta_widgets.figures.svg.picture import STYLE
+from hta_widgets.figures.timeline import ClassLook, class_looks
+from hta_widgets.quantities import duration
+
+PICTURE_BYTES: Final = 20_000
+"""Most that the picture takes."""
+
+MOST_LANES: Final = 16
+"""Ranks that are drawn: the first ones."""
+
+_LEFT, _HEAD, _GAP = 64, 18, 4
+_LANE, _RAIL = 16, 2
+_COLUMNS: Final = (348, 232, 116, 58)
+"""Numbers of columns that are tried until the picture is small enough."""
+
+_IDLE_OPACITY: Final = ".42"
+_HATCH: Final = (
+    '<pattern id="hatch-{0}" width="5" height="5" patternTransform="rotate(45)" '
+    'patternUnits="userSpaceOnUse"><path d="M0 0H5V5H0z" fill="{1}" fill-opacity=".4"/>'
+    '<path d="M0 0H2.5V5H0z" fill="{1}"/></pattern>'
+)
+
+
+def timeline_picture(result: Timeline) -> str:
+    """Draw the own lanes of the ranks as SVG of at most `PICTURE_BYTES`; empty without any.
+
+    Each column is filled as far as its time is covered, to a pixel.
+    """
+    overviews = dict([*result.overviews.items()][:MOST_LANES])
+    if not any(each.by_step_ns.any() for each in overviews.values()):
+        return ""
+    drawn = (_picture(result, overviews, columns) for columns in _COLUMNS)
+    return next((each for each in drawn if len(each.encode()) <= PICTURE_BYTES), "")
+
+
+def _picture(result: Timeline, overviews: dict[int, RankOverview], columns: int) -> str:
+    looks = class_looks()
+    steps = "".join(_steps(result, next(iter(overviews))))
+    content = [steps]
+    top = _HEAD + _GAP
+    boxes: dict[int, list[str]] = {}
+    for rank, overview in overviews.items():
+        content.append(label(f"rank {rank}", 0, top + _LANE / 2))
+        for code, x, y, width, height in _boxes(overview, looks, columns, top):
+            boxes.setdefault(code, []).append(_box(x, y, width, height))
+        top += _LANE + _GAP
+    shown = [looks[code] for code in sorted(boxes)]
+    content += [_filled(looks[code], "".join(boxes[code])) for code in sorted(boxes)]
+    rows = list(_legend(shown, top + _GAP + 6))
+    height = top + _GAP + 16 * len(rows) + 4
+    patterns = "".join(
+        _HATCH.format(look["name"], look["color"])
+        for look in shown
+        if look["fill"] in ("hatched", "dotted")
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}"><style>{STYLE}</style><defs>{patterns}</defs>'
+        f"{''.join(content)}{''.join(rows)}</svg>"
+    )
+
+
+def _steps(result: Timeline, rank: int) -> Iterator[str]:
+    """Bounds, numbers and durations of the steps of the first rank."""
+    start, end = result.lanes.analysed
+    scale = (WIDTH - _LEFT) / (end - start)
+    rows = result.steps[result.steps["rank"] == rank]
+    for place, (step, first, last) in enumerate(
+        rows[["step", "start_ns", "end_ns"]].itertuples(index=False)
+    ):
+        x, width = _LEFT + (first - start) * scale, (last - first) * scale
+        yield element(
+            "path",
+            d=_box(x, 0, max(width - 1, 0.5), _HEAD),
+            fill_opacity=".16" if place % 2 else ".08",
+        )
+        length = duration(int(last - first))
+        texts = [length] if step < 0 else [f"step {step}  {length}", f"step {step}", f"{step}"]
+        fits = [text for text in texts if text_width(text) < width - 6]
+        if fits:
+            yield label(fits[0], x + 4, _HEAD / 2)
+
+
+def _boxes(
+    overview: RankOverview, looks: Sequence[ClassLook], columns: int, top: int
+) -> Iterator[tuple[int, float, float, float, float]]:
+    """Class, place and size of what is filled in one lane."""
+    heights = _heights(overview.covered_ns, columns)
+    step = (WIDTH - _LEFT) / columns
+    reached = np.zeros(columns, dtype=np.int64)
+    for code, height in zip(OVERVIEW_CLASSES, heights, strict=True):
+        if code == CODE[HIDDEN]:
+            low, tall = np.zeros(columns, dtype=np.int64), np.where(height > 0, _RAIL, 0)
+        else:
+            low, tall = reached, np.minimum(height, _LANE - reached)
+            reached = reached + tall
+        if looks[code]["fill"] == "outline":
+            continue
+        first = 0
+        pairs = zip(low.tolist(), tall.tolist(), strict=True)
+        for (below, own), run in groupby(pairs):
+            count = sum(1 for _ in run)
+            if own:
+                y = top + _LANE - below - own
+                yield code, _LEFT + first * step, y, count * step, own
+            first += count
+
+
+def _heights(covered_ns: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+    """Height (px) of each class in each column; what is drawn adds up to the covered time."""
+    bins = covered_ns.shape[1]
+    edges = np.arange(columns) * bins // columns
+    summed = np.add.reduceat(covered_ns, edges, axis=1)
+    whole = max(int(summed[:-1].sum(axis=0).max(initial=1)), 1)
+    return np.rint(summed * (_LANE / whole)).astype(np.int64)
+
+
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f"M{decimal(x)} {decimal(y)}h{decimal(width)}v{decimal(height)}h-{decimal(width)}z"
+
+
+def _filled(look: ClassLook, path: str) -> str:
+    is_plain = look["fill"] not in ("hatched", "dotted")
+    fill = look["color"] if is_plain else f"url(#hatch-{look['name']})"
+    opacity = {"fill_opacity": _IDLE_OPACITY} if look["group"] == "idle" else {}
+    return element("path", d=path, fill=fill, **opacity)
+
+
+def _legend(looks: Sequence[ClassLook], top: float) -> Iterator[str]:
+    """Rows of squares with the names of the classes."""
+    row, x, y = "", float(_LEFT), top
+    for look in looks:
+        width = text_width(look["label"]) + 30
+        if x + width > WIDTH and row:
+            yield row
+            row, x, y = "", float(_LEFT), y + 16
+        row += _filled(look, _box(x, y - 5, 10, 10)) + label(look["label"], x + 14, y)
+        x += width
+    yield row

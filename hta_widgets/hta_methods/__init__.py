@@ -1,0 +1,1 @@
+"""Methods of `TraceAnalysis`, a file for each family."""

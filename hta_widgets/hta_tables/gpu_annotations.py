@@ -1,0 +1,182 @@
+"""User annotations as HTA's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.gpu_annotations.annotated_work import SOURCES, annotated_work
+from hta_widgets.grouping import grouped
+from hta_widgets.hta_tables.iterations import iterations
+from hta_widgets.intervals import Intervals
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import NS_PER_US
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+OTHERS: Final = "others"
+_TEMPLATE: Final = re.compile(r"(?<!operator)<[^<>]*>")
+BREAKDOWN: Final = (
+    *("name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"),
+    *("count", "busy (us)", "self (us)"),
+)
+
+
+def kernels_with_user_annotations(
+    rank: Rank, *, expand_names: bool, shorten_names: bool
+) -> pd.DataFrame:
+    """Return the table that `TraceAnalysis.get_gpu_kernels_with_user_annotations` documents."""
+    events, annotated = rank.trace.events, annotated_work(rank)
+    work, names = annotated.work, events.name.values
+    columns: dict[str, Any] = {
+        "index": events.index[work.rows].astype(np.int64),
+        "cat": events.kind[work.rows].astype(np.int64),
+        "name": work.name.astype(np.int64),
+        "pid": events.ids_in_source(events.pid[work.rows]),
+        "tid": events.ids_in_source(events.tid[work.rows]),
+        "ts": work.start_ns / NS_PER_US,
+        "dur": work.duration_ns / NS_PER_US,
+        "end": work.end_ns / NS_PER_US,
+        "device": work.device,
+        "stream": work.stream,
+        "correlation": events.correlation[work.rows],
+        "iteration": iterations(rank)[work.rows],
+        "index_correlation": np.where(work.launch >= 0, events.index[work.launch], -1),
+        "user_annotation": annotated.annotation,
+    }
+    if expand_names:
+        shown = plain_name if shorten_names else str
+        kinds = [kind.name.lower() for kind in Kind]
+        columns |= {
+            "s_name": _decoded(work.name, [shown(name) for name in names]),
+            "s_cat": _decoded(columns["cat"], kinds),
+            "s_user_annotation": _decoded(annotated.annotation, [*names, ""]),
+        }
+    columns["annotation_source"] = _decoded(annotated.source, SOURCES)
+    return pd.DataFrame(columns)
+
+
+def plain_name(name: str) -> str:
+    """A name without the template arguments and the signature of C++."""
+    short = short_name(name, len(name))
+    while (inner := _TEMPLATE.sub("", short)) != short:
+        short = inner
+    return short
+
+
+def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[np.object_]:
+    return np.array([texts[code] for code in codes.tolist()], dtype=object)
+
+
+def user_annotation_breakdown(
+    rank: Rank,
+    *,
+    on_gpu: bool,
+    duration_ratio: float,
+    num_kernels: int,
+    allowlist: tuple[str, ...],
+) -> pd.DataFrame | None:
+    """Rows of one rank; None if it has no such annotations."""
+    events = rank.trace.events
+    rows = events.rows_of(Kind.GPU_ANNOTATION if on_gpu else Kind.ANNOTATION)
+    rows = rows[_holds_work(rank, rows) if on_gpu else rank.analysed[rows]]
+    if not rows.size:
+        return None
+    codes = events.name.codes[rows].astype(np.int64)
+    label = _folded(
+        rank,
+        codes,
+        events.duration_ns[rows],
+        duration_ratio=duration_ratio,
+        num_kernels=num_kernels,
+        allowlist=allowlist,
+    )
+    names = [*events.name.values, OTHERS]
+    busy_ns, self_ns = _launched_in(rank, label)
+    groups = grouped(label[codes])
+    lengths = [events.duration_ns[rows[each]] for each in groups.parts]
+    kept = label[codes[groups.first]].tolist()
+    table = pd.DataFrame(
+        {
+            "name": [names[code] for code in kept],
+            "sum (us)": [each.sum() / NS_PER_US for each in lengths],
+            "max (us)": [each.max() / NS_PER_US for each in lengths],
+            "min (us)": [each.min() / NS_PER_US for each in lengths],
+            "stddev": [_deviation(each) / NS_PER_US for each in lengths],
+            "mean (us)": [each.mean() / NS_PER_US for each in lengths],
+            "rank": rank.trace.rank,
+            "count": groups.sizes,
+            "busy (us)": [busy_ns.get(code, 0) / NS_PER_US for code in kept],
+            "self (us)": [self_ns.get(code, 0) / NS_PER_US for code in kept],
+        }
+    )
+    return table.sort_values("name", kind="stable", ignore_index=True)
+
+
+def _deviation(lengths: NDArray[np.int64]) -> float:
+    return float(lengths.std(ddof=1)) if lengths.size > 1 else 0.0
+
+
+def _holds_work(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which ranges on the GPU hold the middle of analysed work of their stream."""
+    events, work = rank.trace.events, rank.gpu_work
+    middle = work.start_ns + work.duration_ns // 2
+    holds = np.zeros(rows.size, dtype=np.bool_)
+    pid, tid = events.pid[work.rows], events.tid[work.rows]  # ranges have no device and stream
+    for of_stream in grouped(events.pid[rows], events.tid[rows]).parts:
+        own = rows[of_stream]
+        there = (pid == events.pid[own[0]]) & (tid == events.tid[own[0]])
+        sorted_middles = np.sort(middle[there])
+        first = np.searchsorted(sorted_middles, events.start_ns[own])
+        last = np.searchsorted(sorted_middles, events.start_ns[own] + events.duration_ns[own])
+        holds[of_stream] = last > first
+    return holds
+
+
+def _folded(
+    rank: Rank,
+    codes: NDArray[np.int64],
+    lengths_ns: NDArray[np.int64],
+    *,
+    duration_ratio: float,
+    num_kernels: int,
+    allowlist: tuple[str, ...],
+) -> NDArray[np.int64]:
+    """Code of the name under which each name is listed, by code; the last stands for others."""
+    names = rank.trace.events.name.values
+    label = np.arange(len(names) + 1)
+    totals = np.zeros(len(names), dtype=np.int64)
+    np.add.at(totals, codes, lengths_ns)
+    used = np.unique(codes)
+    if used.size <= num_kernels:
+        return label
+    longest = used[np.argsort(-totals[used], kind="stable")]
+    reached = np.cumsum(totals[longest]) - totals[longest]
+    is_enough = reached >= duration_ratio * totals.sum()
+    folded = longest[is_enough | (np.arange(used.size) >= num_kernels)]
+    for code in folded.tolist():
+        if not any(re.search(pattern, names[code]) for pattern in allowlist):
+            label[code] = len(names)
+    return label
+
+
+def _launched_in(rank: Rank, label: NDArray[np.int64]) -> tuple[dict[int, int], dict[int, int]]:
+    """Busy time and own time (ns) of the work launched in the annotations of each label."""
+    annotated = annotated_work(rank)
+    work = annotated.work
+    piece, name = annotated.inside[:, 0], label[annotated.inside[:, 1]]
+    busy_ns: dict[int, int] = {}
+    for rows in grouped(name, work.device[piece]).parts:
+        own, code = piece[rows], int(name[rows[0]])
+        covered = Intervals.union(work.start_ns[own], work.end_ns[own]).length
+        busy_ns[code] = busy_ns.get(code, 0) + covered
+    inner = np.flatnonzero(annotated.annotation >= 0)
+    codes = label[annotated.annotation[inner]]
+    groups = grouped(codes)
+    sums = groups.reduce(np.add, work.duration_ns[inner])
+    return busy_ns, dict(zip(codes[groups.first].tolist(), sums.tolist(), strict=True))

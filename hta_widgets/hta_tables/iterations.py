@@ -1,0 +1,38 @@
+"""The ProfilerStep that each event belongs to, as HTA's column ``iteration``."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import GPU_SIDE, KindSet
+from hta_widgets.trace.ranks.rank import Rank
+
+NO_ITERATION = -1
+
+
+def iterations(rank: Rank) -> NDArray[np.int64]:
+    """Number of the ProfilerStep of each event, by row; -1 for none.
+
+    CPU events belong to the last step whose mark is open when they start, what runs on the GPU to
+    that of its launch call, whatever its stream.
+    """
+    return rank.remember(_iterations)
+
+
+def _iterations(rank: Rank) -> NDArray[np.int64]:
+    events, launch = rank.trace.events, rank.launches
+    on_gpu = KindSet(GPU_SIDE).among(events.kind)
+    asked = np.where(on_gpu & (launch >= 0), launch, np.arange(len(events)))
+    found = iterations_at(rank, events.start_ns[asked])
+    found[on_gpu & (launch < 0)] = NO_ITERATION
+    return found
+
+
+def iterations_at(rank: Rank, times: Times) -> NDArray[np.int64]:
+    """Number of the ProfilerStep whose mark, the last started one, is open; -1 for none."""
+    steps = rank.steps
+    last = np.searchsorted(steps.start_ns, times, side="right") - 1
+    ends = np.append(steps.end_ns, np.iinfo(np.int64).min)
+    return np.where(times < ends[last], np.append(steps.number, NO_ITERATION)[last], NO_ITERATION)

@@ -1,10 +1,10 @@
-// Builds hta_widgets/panels/static: loader.js, panel.js.gz, plotly.js.gz and plotly.LICENSE.txt.
+// Builds hta_widgets/panels/static: loader.js, panel.js.gz, plotly.js.gz, plotly.LICENSE.txt and report.js.
 // With --watch, builds them again whenever a source changes.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { watch } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -16,7 +16,10 @@ const SAVING_MS = 50; // editors save a file in several steps
 
 // The same sum as source_hash() in hta_widgets/panels/base/front_end.py, which notices a stale build.
 function sourceHash() {
-  const sources = readdirSync(join(root, "src")).map((name) => `src/${name}`);
+  const files = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  const sources = files.map(({ parentPath, name }) => relative(root, join(parentPath, name)).split(sep).join("/"));
   const sum = createHash("sha256");
   for (const name of [...sources, "build.mjs", "package-lock.json"].sort()) {
     sum
@@ -38,6 +41,7 @@ const common = {
 };
 
 const loader = { ...common, entryPoints: ["src/loader.ts"], outdir };
+const report = { ...common, entryPoints: ["src/report/report.ts"], format: "iife", outdir };
 const panel = { ...common, entryPoints: ["src/widget.ts"], loader: { ".css": "text" }, write: false };
 const plotly = {
   ...common,
@@ -75,6 +79,7 @@ async function build(hash) {
   const { inputs } = await buildGzipped("plotly", plotly);
   const rule = `\n\n${"-".repeat(80)}\n\n`;
   writeFileSync(join(outdir, "plotly.LICENSE.txt"), licences(Object.keys(inputs)).join(rule));
+  await esbuild.build(report);
   await esbuild.build({ ...loader, banner: { js: `// source ${hash}` } });
 }
 
@@ -95,7 +100,7 @@ async function buildIfChanged() {
 async function buildOnChange() {
   await buildIfChanged();
   console.log("Watching js/src");
-  for await (const _ of watch(join(root, "src"))) {
+  for await (const _ of watch(join(root, "src"), { recursive: true })) {
     await setTimeout(SAVING_MS);
     await buildIfChanged();
   }

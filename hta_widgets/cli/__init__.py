@@ -1,4 +1,4 @@
-"""The command ``hta-widgets``: a sample job, your own traces, the cache, and what is wrong."""
+"""The command ``hta-widgets``: a sample job, your traces, why they are slow, reports, the cache."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
 from hta_widgets.cli.doctor import report
 from hta_widgets.cli.notebook import (
+    cause_notebook,
     demo_notebook,
     notebook_stem,
     trace_notebook,
     write_notebook,
 )
+from hta_widgets.cli.rank_list import rank_list
+from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.sample import write_sample
+from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
 from hta_widgets.trace.cache.files import cache_folder
 
 USER_ERROR = 2
@@ -30,6 +33,9 @@ _TRACE_FOLDER = "trace"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
+    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings, if
+    asked to fail then.
+
     Parameters
     ----------
     arguments
@@ -37,9 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except HtaWidgetsError as error:
-        sys.stderr.write(f"hta-widgets: {error}\n")
+        sys.stderr.write(f"hta-widgets: {printable(str(error))}\n")
         return USER_ERROR
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -54,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_open(commands)
+    _add_diagnose(commands)
+    _add_report(commands)
     _add_cache(commands)
     _add_doctor(commands)
     return parser
@@ -72,6 +80,19 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument("--ranks", type=int, default=4, help="number of GPUs (default: 4)")
     demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
     demo.add_argument("--events", type=int, help="events per rank (default: about 10000)")
+    demo.add_argument(
+        "--cause",
+        metavar="CAUSE",
+        help=f"plant only this, in another job: {', '.join(CAUSES)}",
+    )
+    demo.add_argument(
+        "--layout",
+        metavar="LAYOUT",
+        help=f"of the job with a cause: {', '.join(LAYOUTS)} (default: as suits the cause)",
+    )
+    demo.add_argument(
+        "--healthy", action="store_true", help="leave the cause out of the job it belongs to"
+    )
     _add_server_options(demo)
     demo.set_defaults(run=partial(_open_notebook, _prepare_demo))
 
@@ -90,8 +111,75 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=Path(),
         help="where to write the notebook (default: the current folder)",
     )
+    _add_compare(open_)
     _add_server_options(open_)
     open_.set_defaults(run=partial(_open_notebook, _prepare_open))
+
+
+def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    diagnose = commands.add_parser(
+        "diagnose",
+        help="print why a job is slow",
+        description="Print why a job is slow: the causes, who, when, what they cost, what to do.",
+    )
+    diagnose.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="a folder of traces, or trace files of one job; paths or URLs",
+    )
+    diagnose.add_argument(
+        "--ranks",
+        type=rank_list,
+        metavar="RANKS",
+        help="diagnose only these, such as 0-7,12; they are compared with all of the job",
+    )
+    diagnose.add_argument(
+        "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
+    )
+    diagnose.add_argument(
+        "--fail-on-findings", action="store_true", help="exit with 3 if there are findings"
+    )
+    diagnose.set_defaults(run=_print_diagnosis)
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report_ = commands.add_parser(
+        "report",
+        help="write the dashboard to one HTML file",
+        description="Write the dashboard to one HTML file that needs neither Python nor a network.",
+        epilog="example: hta-widgets report path/to/traces -o report.html --ranks 0-7",
+    )
+    report_.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="a folder of traces, or trace files of one job; paths or URLs",
+    )
+    report_.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="where to write it; an earlier report is replaced (default: %(default)s)",
+    )
+    report_.add_argument(
+        "--ranks",
+        type=rank_list,
+        metavar="RANKS",
+        help="select these, such as 0-7,12 (default: all)",
+    )
+    _add_compare(report_)
+    report_.set_defaults(run=_write_report)
+
+
+def _add_compare(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--compare",
+        metavar="LATER",
+        help="compare with a later run: which findings are gone; a path or URL",
+    )
 
 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -102,7 +190,11 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor = commands.add_parser("doctor", help="find out why panels do not show")
-    doctor.set_defaults(run=lambda _: sys.stdout.write(report()))
+    doctor.set_defaults(run=_print_report)
+
+
+def _print_report(_: argparse.Namespace) -> None:
+    sys.stdout.write(report())
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
@@ -123,6 +215,23 @@ def _open_notebook(
     _serve(prepare(options), options)
 
 
+def _print_diagnosis(options: argparse.Namespace) -> int:
+    from hta_widgets.cli.diagnose import print_diagnosis  # noqa: PLC0415  # needs pandas
+
+    return print_diagnosis(
+        options.traces,
+        options.ranks,
+        as_json=options.json,
+        fail_on_findings=options.fail_on_findings,
+    )
+
+
+def _write_report(options: argparse.Namespace) -> int:
+    from hta_widgets.cli.html_report import write_dashboard  # noqa: PLC0415  # needs pandas, ipywidgets
+
+    return write_dashboard(options.traces, options.ranks, options.output, options.compare)
+
+
 def _print_cache(options: argparse.Namespace) -> None:
     folder = cache_folder()
     sys.stdout.write(clear_cache(folder) if options.clear else describe_cache(folder))
@@ -134,13 +243,20 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
         ranks=options.ranks,
         steps=options.steps,
         events=options.events,
+        cause=options.cause,
+        layout=options.layout,
+        healthy=options.healthy,
     )
+    if options.cause:
+        notebook = cause_notebook(_TRACE_FOLDER, options.cause, healthy=options.healthy)
+        return write_notebook(options.folder, options.cause, notebook)
     return write_notebook(options.folder, "first_look", demo_notebook(_TRACE_FOLDER, options.ranks))
 
 
 def _prepare_open(options: argparse.Namespace) -> Path:
     traces = [GivenTrace.from_argument(given) for given in options.traces]
-    return write_notebook(options.folder, notebook_stem(traces), trace_notebook(traces))
+    later = None if options.compare is None else GivenTrace.from_argument(options.compare)
+    return write_notebook(options.folder, notebook_stem(traces), trace_notebook(traces, later))
 
 
 def _require_lab() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+from hta_widgets.cli.terminal import printable
 from hta_widgets.quantities import data_size
 from hta_widgets.trace.cache.files import (
     OFF,
@@ -36,7 +37,7 @@ def describe_cache(folder: Path | None) -> str:
     total = sum(entry.size for entry in found)
     size = f"{data_size(total)} of at most {data_size(size_limit())}"
     lines = [
-        f"folder  {_printable(str(folder))}  ({VARIABLE})",
+        f"folder  {printable(str(folder))}  ({VARIABLE})",
         f"traces  {len(found)}",
         f"size    {size}  ({SIZE_VARIABLE})",
     ]
@@ -57,7 +58,7 @@ def clear_cache(folder: Path | None) -> str:
     words = f"removed {_count_traces(before - left)} ({data_size(removed)}) from {folder}"
     if left:
         words += f"; {left} could not be removed (in use, or no permission)"
-    return _printable(words) + "\n"
+    return printable(words) + "\n"
 
 
 def _count_traces(count: int) -> str:
@@ -66,10 +67,5 @@ def _count_traces(count: int) -> str:
 
 def _line(entry: CacheEntry) -> str:
     used = datetime.fromtimestamp(entry.used_s).astimezone()
-    trace = _printable(describe_entry(entry))
+    trace = printable(describe_entry(entry))
     return f"{used:%Y-%m-%d %H:%M}  {data_size(entry.size):>11}  {trace}"
-
-
-def _printable(text: str) -> str:
-    """Text without control characters, which a terminal would interpret."""
-    return "".join(char if char.isprintable() else "?" for char in text)

@@ -22,12 +22,24 @@ planted bottlenecks. Change a control or click a bar, and all panels follow.
 2. How much of the communication is hidden behind computation?
 3. How much of the time are the GPUs idle?\
 """
+_CAUSE_INTRODUCTION = """\
+# A job with one cause
+
+The traces in the folder `trace` come from a simulated job that is slow because of `{cause}`, and of
+nothing else.\
+"""
+_HEALTHY_INTRODUCTION = """\
+# A healthy job
+
+The traces in the folder `trace` come from a simulated job in which nothing is wrong: the one in
+which `{cause}` can be planted.\
+"""
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\
 from hta_widgets import Dashboard, open_trace
 
 job = open_trace({source})
-dashboard = Dashboard(job)
+dashboard = Dashboard(job{compare})
 dashboard\
 """
 _RESULTS = """\
@@ -54,12 +66,27 @@ def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
 
 
-def trace_notebook(traces: Sequence[GivenTrace]) -> dict[str, Any]:
-    """Build the notebook of a user's traces: one file or folder, or several files."""
+def cause_notebook(trace_folder: str, cause: str, *, healthy: bool) -> dict[str, Any]:
+    """Build the notebook of a simulated job with one cause, or of its healthy twin."""
+    introduction = _HEALTHY_INTRODUCTION if healthy else _CAUSE_INTRODUCTION
+    return _notebook(introduction.format(cause=cause), trace_folder)
+
+
+def trace_notebook(traces: Sequence[GivenTrace], later: GivenTrace | None = None) -> dict[str, Any]:
+    """Build the notebook of a user's traces: one file or folder, or several files.
+
+    Parameters
+    ----------
+    traces : sequence of GivenTrace
+    later : GivenTrace, optional
+        What they are compared with.
+    """
     sources = [trace.source for trace in traces]
     name = ", ".join(trace.name for trace in traces)
     return _notebook(
-        _INTRODUCTION.format(name=_markdown(name)), sources[0] if len(sources) == 1 else sources
+        _INTRODUCTION.format(name=_markdown(name)),
+        sources[0] if len(sources) == 1 else sources,
+        None if later is None else later.source,
     )
 
 
@@ -98,10 +125,14 @@ def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
     return path
 
 
-def _notebook(introduction: str, source: str | list[str]) -> dict[str, Any]:
+def _notebook(
+    introduction: str, source: str | list[str], later: str | None = None
+) -> dict[str, Any]:
+    compare = "" if later is None else f", compare={_python_literal(later)}"
+    opened = _DASHBOARD.format(source=_python_literal(source), compare=compare)
     cells = [
         ("introduction", "markdown", introduction),
-        ("dashboard", "code", _DASHBOARD.format(source=_python_literal(source))),
+        ("dashboard", "code", opened),
         ("going-on", "markdown", _RESULTS),
         ("findings", "code", _FINDINGS),
         ("kernels", "code", _TABLE),

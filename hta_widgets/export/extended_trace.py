@@ -12,6 +12,8 @@ from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, WriteError
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
+from hta_widgets.trace.loaders.kineto.packing import packing_of
+from hta_widgets.trace.loaders.kineto.repair import are_values
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -25,17 +27,20 @@ BETWEEN = b",\n"
 
 _COMPRESSION_LEVEL = 3
 _GZIP_MAGIC = b"\x1f\x8b"
+_PACKED = (".xz", ".zst")
 _WHITE = b" \t\r\n"
 _LONGEST_FIRST = sorted(KINETO.suffixes, key=len, reverse=True)
 
 
 def path_beside(source: Path, suffix: str) -> Path:
-    """Path in the same folder whose name has `suffix` before ``.json``, ``.json.gz`` or ``.gz``.
+    """Path of a copy in the same folder, with `suffix` before ``.json``, ``.json.gz`` or ``.gz``.
 
     Examples
     --------
     >>> path_beside(Path("my.json/rank0.json.gz"), "_new").as_posix()
     'my.json/rank0_new.json.gz'
+    >>> path_beside(Path("rank0.json.xz"), "_new").as_posix()
+    'rank0_new.json.gz'
     >>> path_beside(Path("trace"), "_new").as_posix()
     'trace_new'
 
@@ -48,11 +53,23 @@ def path_beside(source: Path, suffix: str) -> Path:
         msg = f"output_suffix {suffix!r} does not give a new file name; use one such as '_new'"
         raise ParameterError(msg)
     ending = next((each for each in _LONGEST_FIRST if source.name.endswith(each)), "")
-    return source.with_name(f"{source.name.removesuffix(ending)}{suffix}{ending}")
+    return source.with_name(f"{source.name.removesuffix(ending)}{suffix}{name_of_copy(ending)}")
+
+
+def name_of_copy(name: str) -> str:
+    """Name of a copy of a file, which is gzipped if the file is packed in another way.
+
+    Examples
+    --------
+    >>> name_of_copy("rank0.json.zst"), name_of_copy("rank0.json")
+    ('rank0.json.gz', 'rank0.json')
+    """
+    packed = next((each for each in _PACKED if name.endswith(each)), None)
+    return name if packed is None else f"{name.removesuffix(packed)}.gz"
 
 
 def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
-    """Write a copy of a trace, with the same compression, that has more events.
+    """Write a copy of a trace that has more events, gzipped if the trace is compressed.
 
     The copy is written atomically. Its bytes are those of the source, except for the mark before
     the events (see `trace.loaders.kineto.mark`) and the events added after the last one. A
@@ -73,25 +90,32 @@ def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
     text.header()
     before = add_mark(text.head, text.path.name)
     rest = b""
+    is_empty = True
     for piece in text:
+        if not are_values(piece):
+            piece = text.hold_back(piece)  # noqa: PLW2901
         whole = piece.rstrip(_WHITE + b",")
+        if not whole:
+            continue
         yield before + whole
         rest = piece[len(whole) :]
         before = rest + text.gap
+        is_empty = False
     for added in events:
-        yield BETWEEN + added
-    yield rest.replace(b",", b"") + closing(text)
+        yield (before if is_empty else BETWEEN) + added
+        is_empty = False
+    yield (before if is_empty else rest.replace(b",", b"")) + closing(text)
 
 
 def closing(text: EventText) -> bytes:
     """End of the file; the bare-array form has become the object form."""
-    bare = text.head.lstrip(_WHITE).startswith(b"[")
-    return b"\n]}\n" if bare or text.truncated else b"]" + text.tail
+    is_bare = text.head.lstrip(_WHITE).startswith(b"[")
+    return b"\n]}\n" if is_bare else b"\n]" + text.tail if text.truncated else b"]" + text.tail
 
 
 @contextmanager
 def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
-    """Open a file that replaces the target at the end, compressed if the original is.
+    """Open a file that replaces the target at the end, gzipped if the original is compressed.
 
     Raises
     ------
@@ -99,9 +123,10 @@ def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
         If the system refuses to write it; then nothing is left of it.
     """
     with compressed_like.open("rb") as file:
-        compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        is_packed = packing_of(file) is not None
+        compressed = is_packed or file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     with (
-        _write_errors(target),
+        write_errors(target),
         atomic_write(target) as partial,
         gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL)
         if compressed
@@ -111,13 +136,14 @@ def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _write_errors(target: Path) -> Iterator[None]:
+def write_errors(target: Path) -> Iterator[None]:
+    """Name the file that the system refuses to write, and what to do."""
     try:
         yield
     except OSError as error:
         msg = (
             f"{target} cannot be written ({error.strerror or error}); "
-            "make room for it, or give another folder: output_dir"
+            "make room for it, or give another output_dir"
         )
         raise WriteError(msg) from error
 

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
 from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import BETWEEN, atomic_open, closing, existing_folder
+from hta_widgets.export.extended_trace import (
+    BETWEEN,
+    atomic_open,
+    closing,
+    existing_folder,
+    name_of_copy,
+)
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
@@ -50,8 +56,8 @@ def write_overlaid_trace(
 
     The operator, all calls inside it and the GPU work that they launch get an argument
     ``Patterns: {pattern: count}``; a pattern longer than 2,000 characters is cut in the middle.
-    The copy has the compression of the original, which is never overwritten. `open_trace` leaves
-    copies out of a folder that has originals.
+    The copy is gzipped if the original is compressed, which is never overwritten. `open_trace`
+    leaves copies out of a folder that has originals.
 
     Parameters
     ----------
@@ -83,7 +89,7 @@ def write_overlaid_trace(
         If the trace of the rank is not a Kineto trace.
     """
     source = job.sources[result.rank].kineto_file
-    target = existing_folder(output_dir) / f"{PREFIX}{source.name}"
+    target = existing_folder(output_dir) / f"{PREFIX}{name_of_copy(source.name)}"
     _check(job, result, target, top_k)
     overlay = _Overlay.of(job, result, top_k, compress=compress_other_kernels)
     with atomic_open(target, compressed_like=source) as out:
@@ -149,14 +155,14 @@ class _Overlay:
         before = add_mark(text.head, text.path.name) + b"\n"
         position = 0
         for piece in text:
-            events, dropped = decode_fields(piece, text.separator)
-            for number, event in enumerate(events, start=position):
+            reading = decode_fields(piece, text.separator, text.hold_back)
+            for number, event in enumerate(reading.events, start=position):
                 self._mark(event, self._pattern(number))
-            position += len(events) + dropped
-            if events:
-                yield before + BETWEEN.join(map(_encode, events))
+            position += len(reading.events) + reading.dropped
+            if reading.events:
+                yield before + BETWEEN.join(map(_encode, reading.events))
                 before = BETWEEN
-        yield (b"" if position else before) + self._closed(closing(text).lstrip())
+        yield (b"" if before is BETWEEN else before) + self._closed(closing(text).lstrip())
 
     def _pattern(self, position: int) -> int:
         known = position < self._by_index.size

@@ -43,7 +43,7 @@ def write_traces_with_counters(
 ) -> list[Path]:
     """Write a copy of each rank's trace with counter tracks.
 
-    The copy has the compression of the original, whose contents are unchanged. A rank without
+    The copy is gzipped if the original is compressed, whose contents are unchanged. A rank without
     counters gets no copy; the log says so. `open_trace` leaves copies out of a folder that has
     originals.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Int, default
@@ -21,6 +21,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import Source, WidgetParameters
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class ComparePanel(Panel[Compare]):
     wide = True
     any_number_of_ranks = True
     follows = ("kernel",)
+    table_selects: ClassVar = {"name_first": "kernel"}
 
     num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
     sort_by = LabelledEnum[SortBy](
@@ -78,7 +80,8 @@ class ComparePanel(Panel[Compare]):
     def __init__(
         self, first: Source, second: Source, **parameters: Unpack[CompareParameters]
     ) -> None:
-        self._reject_unknown(dict(parameters))
+        of_all = WidgetParameters.__annotations__
+        self._reject_unknown({name: 0 for name in parameters if name not in of_all})
         job, self.second = as_job(first), as_job(second)
         self._compared: dict[bool, Compare] = {}
         self._drawn: dict[bool, dict[str, Drawing]] = {}
@@ -134,6 +137,11 @@ class ComparePanel(Panel[Compare]):
         )
         return {"Kernels with the largest change": figure}
 
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Both jobs."""
+        return self.job, self.second
+
     def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}
 
@@ -141,6 +149,6 @@ class ComparePanel(Panel[Compare]):
 def _whole_jobs(result: Compare) -> dict[str, Drawing]:
     """Figures that do not depend on the chosen kernels."""
     drawn = {"Times": times(result)}
-    if result.tails["ratio_first_to_second"].notna().any():
+    if result.tails["ratio_mean"].notna().any():
         drawn["Longest events"] = tails(result)
     return drawn

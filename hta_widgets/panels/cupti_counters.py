@@ -13,6 +13,7 @@ from hta_widgets.figures.cupti_counters import counter_by_operator
 from hta_widgets.panels.base.controls import Choice
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 
@@ -62,6 +63,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
     title = "Performance counters"
     wide = True
     any_number_of_ranks = True
+    follows = TIME_FIELDS
 
     counter = Unicode().tag(sync=True, control=Choice("Counter", counters_of))
     level = LabelledEnum[Level]({"top_level_op": "Outermost", "bottom_level_op": "Innermost"}).tag(
@@ -85,7 +87,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
 
     def analyse(self, ranks: list[int]) -> CuptiCounters:
         """Attribute the counters of the ranks to operators."""
-        return cupti_counters(self.job, ranks)
+        return cupti_counters(self.job, ranks, **self.selection.time)
 
     def draw(self, result: CuptiCounters) -> dict[str, Drawing]:
         """Draw the counter by operator."""
@@ -103,7 +105,8 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
     def nothing_to_show(self, result: CuptiCounters) -> str | None:
         """Explain an empty panel: no counters, or not the selected one."""
         if result.ranges.empty:
-            return result.finding
+            selected = self.selection.time_in_words()
+            return f"No measured kernel was launched in {selected}." if selected else result.finding
         if self.counter in result.counters:
             return None
         return f"No kernel on the selected ranks has the counter {self.counter!r}."

@@ -1,93 +1,56 @@
-"""All panels of a job on one page, linked."""
+"""One instrument for a job: verdict, budget, timeline, and tabs of panels, linked."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import pandas as pd
-from traitlets import List
+from traitlets import Bool, List, TraitError, Unicode, validate
 
-from hta_widgets.analyses.result import Result
-from hta_widgets.errors import number_ranges
-from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.assets import shared_assets
+from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
+from hta_widgets.errors import ParameterError
+from hta_widgets.panels.bands.bands import NOT_YET, bands_of
+from hta_widgets.panels.bands.detail import go_to_event
+from hta_widgets.panels.bands.events import selected_events
+from hta_widgets.panels.bands.job_panel import JobPanel
+from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS
+from hta_widgets.panels.bands.search import options
+from hta_widgets.panels.bands.summary import dashboard_summary
+from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, tabs_of
+from hta_widgets.panels.base.actions import reason
+from hta_widgets.panels.base.drawn_widget import DrawnWidget
+from hta_widgets.panels.base.lock import locked
+from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.protocol import PanelSpec
+from hta_widgets.panels.base.protocol import BoardSpec, Option
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.base.summary import within
-from hta_widgets.panels.base.traits import references
-from hta_widgets.panels.cupti_counters import CuptiCountersPanel
-from hta_widgets.panels.duration_tails import DurationTailsPanel
-from hta_widgets.panels.idle_time import IdleTimePanel
-from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
-from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
-from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
-from hta_widgets.panels.launch_stats import LaunchStatsPanel
-from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
-from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.queue_length import QueueLengthPanel
-from hta_widgets.panels.rank_overlap import RankOverlapPanel
-from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
-from hta_widgets.quantities import counted
+from hta_widgets.panels.base.table_messages import answer_about_table, is_about_table
+from hta_widgets.panels.base.traits import references, typed_dict
+from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.panels.base.view import as_text
+from hta_widgets.panels.every import PANELS
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
-
-PANELS: dict[str, type[Panel[Any]]] = {
-    "temporal_breakdown": TemporalBreakdownPanel,
-    "overlap": OverlapPanel,
-    "rank_overlap": RankOverlapPanel,
-    "kernel_breakdown": KernelBreakdownPanel,
-    "idle_time": IdleTimePanel,
-    "launch_stats": LaunchStatsPanel,
-    "duration_tails": DurationTailsPanel,
-    "launch_overlap": LaunchOverlapPanel,
-    "queue_length": QueueLengthPanel,
-    "memory_bandwidth": MemoryBandwidthPanel,
-    "kernel_sequences": KernelSequencesPanel,
-    "cupti_counters": CuptiCountersPanel,
-}
-
-SUMMARY_ROWS = 3
-"""Rows of each panel's table in the dashboard's summary."""
-
-SUMMARY_BYTES = 60_000
-"""Most that the summary adds to a saved notebook."""
+from hta_widgets.trace.remote.urls import PathLike
 
 
-class JobPanel(Panel[Result]):
-    """The job: its name, its ranks, and what was left out."""
-
-    wide = True
-    any_number_of_ranks = True
-
-    def analyse(self, ranks: list[int]) -> Result:
-        """Count the ranks of the job."""
-        every = self.job.ranks
-        finding = f"{counted(len(every), 'rank')}: {number_ranges(every)}."
-        return Result(finding=finding, notices=self.job.notices_for(ranks or every))
-
-    def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing: the job has no figure."""
-        return {}
-
-    def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
-        """List the file of each rank."""
-        sources = self.job.sources
-        files = [source.name for source in sources.values()]
-        return pd.DataFrame({"rank": list(sources), "file": files})
-
-    def _describe(self) -> PanelSpec:
-        return {**super()._describe(), "title": self.job.name}
-
-
-class Dashboard(anywidget.AnyWidget):
-    """All panels that apply to a job, sharing one selection.
+class Dashboard(DrawnWidget):
+    """Why a job is slow, where a step goes, and the panels that tell more, sharing one selection.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
+    compare : Job, TraceAnalysis, path, list of paths or mapping of rank to path, optional
+        A second job, such as a later run, with which the tab *Compare* compares the first.
+    output_dir : path, optional
+        Where the buttons of the panels write; by default beside the traces, or for some in the
+        working folder.
     layout : ipywidgets.Layout or dict, optional
         Size and place of the widget.
 
@@ -99,31 +62,138 @@ class Dashboard(anywidget.AnyWidget):
     header : Panel
         The name of the job, its ranks and what was left out.
     panels : dict of str to Panel
-        The panels by the name of their analysis.
+        The panels by the name of their analysis; those that are not visible compute when they are
+        asked.
+    tab : str
+        Name of the open tab.
     """
 
-    _esm = Panel._esm  # noqa: SLF001  # the same file, which reloads assets first
+    from_browser = frozenset({"_visible"})
 
-    _assets = anywidget.WidgetTrait().tag(sync=True)
+    tab = Unicode().tag(sync=True)
+
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
+    _selection = anywidget.WidgetTrait().tag(sync=True)
+    _spec = typed_dict(BoardSpec(names=[], tabs=[], timeline=None)).tag(sync=True)
+    _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
+    _options: List[Option] = List().tag(sync=True)
+    _visible = Bool(default_value=False).tag(sync=True, echo_update=False)
 
-    _ipython_display_ = None
-    """That of ipywidgets 7 would be used instead of `_repr_mimebundle_`, and has no HTML."""
-
-    def __init__(self, source: Source, **traits: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        source: Source,
+        *,
+        compare: Source | None = None,
+        output_dir: PathLike | None = None,
+        **traits: Any,  # noqa: ANN401
+    ) -> None:
         self.job = as_job(source)
         self.selection = Selection.of(self.job)
-        self.header = JobPanel(self.job)
-        self.panels = {
-            name: panel(self.job, job_notices=False)
-            for name, panel in PANELS.items()
+        self._shown_for: dict[str, Any] | None = None
+        self._memo = MemoizeLast()
+        with ExitStack() as unfinished:
+            self.header = unfinished.enter_context(closing(JobPanel(self.job)))
+            self.panels = {
+                name: unfinished.enter_context(closing(make()))
+                for name, make in self._makers().items()
+            }
+            self._compare = None if compare is None else as_job(compare)
+            for name, panel in self._of_two_jobs().items():
+                self.panels[name] = unfinished.enter_context(closing(panel))
+            if "timeline" in self.panels:
+                self.panels["timeline"]._compact = True  # noqa: SLF001
+            spec = self._describe()
+            super().__init__(
+                _panels=self._children(),
+                _selection=self.selection,
+                _spec=spec,
+                **{"tab": spec["tabs"][0]["name"] if spec["tabs"] else ""} | traits,
+            )
+            unfinished.pop_all()
+        self.output_dir = output_dir
+        self.selection.join(self)
+        self.observe(self._ask_update, "_visible")
+        self.on_msg(self._act)
+
+    def _makers(self) -> dict[str, Any]:
+        every = {**PANELS, **OF_DIAGNOSIS}
+        return {
+            name: partial(panel, self.job, job_notices=False, on_demand=True)
+            for name, panel in every.items()
             if panel.concerns(self.job)
         }
-        super().__init__(_assets=shared_assets(), _panels=self._children(), **traits)
+
+    def _of_two_jobs(self) -> dict[str, Panel[Any]]:
+        if self._compare is None:
+            return {}
+        return {
+            name: panel(self.job, self._compare, job_notices=False, on_demand=True)
+            for name, panel in OF_TWO_JOBS.items()
+        }
+
+    def _describe(self) -> BoardSpec:
+        names = [*self.panels]
+        timeline = 1 + names.index("timeline") if "timeline" in names else None
+        return BoardSpec(names=names, tabs=tabs_of(names), timeline=timeline)
+
+    @property
+    def compare(self) -> Job | None:
+        """The second job; anything that can be opened can be set, and None ends the comparison."""
+        return self._compare
+
+    @compare.setter
+    def compare(self, source: Source | None) -> None:
+        self._compare = None if source is None else as_job(source)
+        made = self._of_two_jobs()
+        left = [self.panels.pop(name) for name in OF_TWO_JOBS if name in self.panels]
+        self.panels |= made
+        for panel in made.values():
+            panel.output_dir = self.output_dir
+        with self.hold_sync():
+            self._panels, self._spec = self._children(), self._describe()
+        for panel in left:
+            panel.close()
+
+    @property
+    def findings(self) -> Diagnosis:
+        """The diagnosis of all ranks: its items are the findings."""
+        return self.job.remember(diagnosis)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """The GPU work that is selected, and its launches: see `selected_events`."""
+        return selected_events(self.job, self.selection)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The table of the first panel of the open tab."""
+        shown = self._in_open_tab()
+        if not shown:
+            raise ParameterError(NOTHING_COMPARED)
+        return shown[0].table
+
+    @property
+    def output_dir(self) -> PathLike | None:
+        """Where the buttons of all panels write."""
+        return self.header.output_dir
+
+    @output_dir.setter
+    def output_dir(self, folder: PathLike | None) -> None:
+        for panel in self._children():
+            panel.output_dir = folder
+
+    def report_state(self) -> dict[str, Any]:
+        """What can be searched for, which a page otherwise asks for."""
+        return {"_options": self._options or options(self.job)}
+
+    def compute_all(self) -> None:
+        """Compute the bands, also if no page shows them; a failure is a part of them."""
+        self._show()
 
     def close(self) -> None:
         """Close the dashboard and its panels."""
-        for panel in self._children():
+        self.selection.leave(self)
+        for panel in self._panels:
             panel.close()
         super().close()
 
@@ -131,10 +201,101 @@ class Dashboard(anywidget.AnyWidget):
         """Job and names of the panels."""
         return f"Dashboard({self.job!r}: {', '.join(self.panels)})"
 
+    @validate("tab")
+    def _known_tab(self, proposal: dict[str, Any]) -> str:
+        tab: str = proposal["value"]
+        names = [each["name"] for each in self._spec["tabs"]]
+        if names and tab not in names:
+            msg = f"tab must be one of {', '.join(names)}, got {tab!r}"
+            raise TraitError(msg)
+        return tab
+
     def _children(self) -> list[Panel[Any]]:
         return [self.header, *self.panels.values()]
 
+    def _selected(self, name: str) -> None:  # noqa: ARG002
+        """Follow the selection."""
+        UPDATES.ask(self)
+
+    def _ask_update(self, _: object) -> None:
+        UPDATES.ask(self)
+
+    def _act(self, _: object, message: object, __: object) -> None:
+        """Do what a page asks for, or send the selected events as text."""
+        if isinstance(message, dict) and is_about_table(message):
+            self._answer_about_events(message)
+            return
+        name = message.get("act") if isinstance(message, dict) else None
+        act = self._actions().get(name) if isinstance(name, str) else None
+        if act is not None:
+            act()
+
+    @locked
+    def _answer_about_events(self, content: dict[str, Any]) -> None:
+        selected = repr(self.selection.values())
+        events = self._memo.get("events", lambda: self.events, selected)
+        self.send(*answer_about_table(content, events, {}, self._memo))
+
+    def _actions(self) -> dict[str, Callable[[], None]]:
+        return {
+            "undo": self.selection.undo,
+            "next": partial(self._go, 1),
+            "previous": partial(self._go, -1),
+            "search": self._offer,
+        }
+
+    def _go(self, by: int) -> None:
+        """Show the next event of the kernel or operator that is selected, or the one before."""
+        go_to_event(self.job, self.selection, by)
+
+    @locked
+    def _offer(self) -> None:
+        """List what the search finds; that takes long where ranks must be loaded."""
+        self._options = self._options or options(self.job)
+
+    def _announce(self) -> None:
+        """The bands stay while newer ones are computed."""
+
+    def _tell_interrupted(self) -> None:
+        self._shown_for = None
+
+    def _update(self) -> None:
+        """Compute the bands, if a page shows them."""
+        if self._visible:
+            self._show()
+
+    @locked
+    def _show(self) -> None:
+        """Compute the bands for what is selected; a failure is a part of them."""
+        wanted = self.selection.values()
+        if wanted == self._shown_for:
+            return
+        try:
+            self._bands = bands_of(self.findings, self.selection)
+        except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
+            self._bands = {**self._bands, "error": reason(failure)}
+        self._shown_for = wanted
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
+        self._show()
+        for panel in self._in_open_tab():
+            panel._show()  # noqa: SLF001
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
-        summaries = (panel.summary(SUMMARY_ROWS) for panel in self._children())
-        return {**data, "text/html": within(SUMMARY_BYTES, summaries)}, metadata
+        return {**data, "text/html": self._summary()}, metadata
+
+    def _in_open_tab(self) -> list[Panel[Any]]:
+        children = self._children()
+        tabs = [tab for tab in self._spec["tabs"] if tab["name"] == self.tab]
+        return [children[place] for tab in tabs for place in tab["panels"]]
+
+    def _summary(self) -> str:
+        found = None if self._bands["error"] else self.findings
+        timeline = self.panels["timeline"].summary() if "timeline" in self.panels else ""
+        title, header = self.header._spec["title"], self.header._view  # noqa: SLF001
+        return dashboard_summary(title, header, self._bands, found=found, timeline=timeline)
+
+
+if TYPE_CHECKING:
+    from hta_widgets.panels.base.selection import Follower
+
+    _: type[Follower] = Dashboard

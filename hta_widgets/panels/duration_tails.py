@@ -69,7 +69,7 @@ class DurationTailsPanel(Panel[DurationTails]):
 
     def analyse(self, ranks: list[int]) -> DurationTails:
         """Measure the tails on the ranks."""
-        return duration_tails(self.job, ranks, percent=self.percent)
+        return duration_tails(self.job, ranks, percent=self.percent, side=self.side)
 
     def draw(self, result: DurationTails) -> dict[str, Drawing]:
         """Draw the time by category, and the time in the longest events."""
@@ -95,7 +95,7 @@ class DurationTailsPanel(Panel[DurationTails]):
         if not sides:
             return result.finding
         if self._side and self._side not in sides:
-            return f"No {self._side} events on the selected ranks."
+            return result.finding
         return None
 
     @property

@@ -8,18 +8,20 @@ import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
+from hta_widgets.analyses.shared.counted_steps import counted_steps
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Level: TypeAlias = Literal["stream", "device"]
+Level: TypeAlias = Literal["device", "stream"]
 
 
 class IdleTimeParameters(PanelParameters, total=False):
@@ -40,29 +42,31 @@ class IdleTimePanel(Panel[IdleTime]):
         What to analyse.
     streams : list of int
         Streams to show; an empty list means all. GPUs always count all their streams.
-    level : {"stream", "device"}
-        Idle time of each stream, or of each GPU (no stream is busy).
+    level : {"device", "stream"}
+        Idle time of each GPU (no stream is busy), or of each stream.
     consecutive_kernel_delay : float
-        Shorter intervals (µs) for which the host is not late count as kernel wait.
+        Shorter intervals (µs) whose launch call began in time are between kernels, longer ones held
+        back.
     visualize_pctg : bool
-        Show shares of the idle time instead of time.
+        Show shares of the idle time instead of time, on one scale.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
     title = "Idle time"
     wide = True
+    follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
     streams = List(Int()).tag(sync=True, control=STREAM_PICKER)
-    level = LabelledEnum[Level]({"stream": "Streams", "device": "GPUs"}).tag(
+    level = LabelledEnum[Level]({"device": "GPUs", "stream": "Streams"}).tag(
         sync=True, control=Choice("Level")
     )
     consecutive_kernel_delay = Float(30, min=0).tag(
-        sync=True, control=Slider("Kernel waits shorter than", unit="µs", max=200)
+        sync=True, control=Slider("Between kernels: shorter than", unit="µs", max=200)
     )
-    visualize_pctg = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
+    visualize_pctg = Bool(False).tag(sync=True, control=SHARE_OR_TIME)
 
     def __init__(self, source: Source, **parameters: Unpack[IdleTimeParameters]) -> None:
         super().__init__(source, **parameters)
@@ -74,6 +78,7 @@ class IdleTimePanel(Panel[IdleTime]):
             ranks,
             streams=self.streams,
             consecutive_kernel_delay=self.consecutive_kernel_delay,
+            **self.selection.time,
         )
 
     def draw(self, result: IdleTime) -> dict[str, Drawing]:
@@ -82,12 +87,15 @@ class IdleTimePanel(Panel[IdleTime]):
         if self.level == "stream":
             return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
         shown = self.of_all_ranks(result)
-        figure = idle_time_of_devices(shown, selected=self.ranks, as_percent=as_percent)
+        steps = 0 if as_percent else counted_steps(self.job, [], **self.selection.time)
+        figure = idle_time_of_devices(
+            shown, selected=self.ranks, as_percent=as_percent, steps=steps
+        )
         return {"Idle time of each GPU": figure}
 
     def tabulate(self, result: IdleTime) -> pd.DataFrame:
-        """List the streams or GPUs, by cause."""
-        return result.streams if self.level == "stream" else result.devices
+        """List the streams or GPUs with the parts of their idle time."""
+        return result.stream_split if self.level == "stream" else result.device_split
 
     def nothing_to_show(self, result: IdleTime) -> str | None:
         """Explain an empty panel: no GPU work, or none on the selected streams."""

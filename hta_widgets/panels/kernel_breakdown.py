@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float, Int
 
-from hta_widgets.analyses.kernel_breakdown import KernelBreakdown, kernel_breakdown
+from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
+from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
@@ -20,13 +23,14 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY"]
+KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"]
 ChartType: TypeAlias = Literal["bars", "pies"]
 
 MEMORY_LABEL: Final = "Copies and memsets"
@@ -40,6 +44,7 @@ class KernelBreakdownParameters(PanelParameters, total=False):
     kernel_type: KernelType
     include_memory_kernels: bool
     view: ChartType
+    launch_facts: bool
 
 
 class KernelBreakdownPanel(Panel[KernelBreakdown]):
@@ -55,21 +60,25 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         Maximum number of kernels to name for each type.
     duration_ratio : float
         Share (0 to 1) of the time of each type that the named kernels cover.
-    kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY"}
+    kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"}
         Type of kernels to show.
     include_memory_kernels : bool
         Include copies and memsets.
     view : {"bars", "pies"}
         Bars over all ranks, or a pie for each of up to four ranks.
+    launch_facts : bool
+        List how kernels are launched in the table; read from the traces when first asked for.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
     title = "Kernel breakdown"
     wide = True
-    follows = ("kernel",)
+    follows = ("kernel", *TIME_FIELDS)
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
+    table_selects: ClassVar = {"name": "kernel"}
+    table_besides = (OTHERS,)
 
     num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
     duration_ratio = Float(0.8, min=0, max=1).tag(
@@ -81,6 +90,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             "COMPUTATION": "Computation",
             "COMMUNICATION": "Communication",
             "MEMORY": "Memory",
+            "CUDA_GRAPH": "CUDA graphs",
         }
     ).tag(sync=True, control=Choice("Type"))
     include_memory_kernels = Bool(True).tag(sync=True, control=Toggle(MEMORY_LABEL))
@@ -88,18 +98,25 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         sync=True, control=Choice("View")
     )
 
+    launch_facts = Bool(False).tag(sync=True, control=Toggle("Launch facts"))
+
     def __init__(self, source: Source, **parameters: Unpack[KernelBreakdownParameters]) -> None:
         super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> KernelBreakdown:
         """Break down the GPU time of the ranks."""
-        return kernel_breakdown(
+        result = kernel_breakdown(
             self.job,
             ranks,
             duration_ratio=self.duration_ratio,
             num_kernels=self.num_kernels,
             include_memory_kernels=self.include_memory_kernels,
+            **self.selection.time,
         )
+        if not self.launch_facts:
+            return result
+        more = [each for each in self._launches().notices if each not in result.notices]
+        return replace(result, notices=(*result.notices, *more))
 
     def draw(self, result: KernelBreakdown) -> dict[str, Drawing]:
         """Draw the types, the top kernels, and the durations of the selected kernel."""
@@ -109,8 +126,10 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return types | top | self._durations(result)
 
     def tabulate(self, result: KernelBreakdown) -> pd.DataFrame:
-        """List the top kernels of each rank."""
+        """List the top kernels of each rank, and how they are launched if that is asked for."""
         table = result.kernels
+        if self.launch_facts:
+            table = with_launch_facts(table, self._launches().kernels)
         return table[table["kernel_type"] == self._type] if self._type else table
 
     def nothing_to_show(self, result: KernelBreakdown) -> str | None:
@@ -120,7 +139,15 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             return None
         if self._type == "MEMORY" and not self.include_memory_kernels:
             return f"{MEMORY_LABEL} are hidden; tick “{MEMORY_LABEL}” to show them."
+        if self._type == "CUDA_GRAPH":
+            return "No CUDA graphs were recorded as a whole on the selected ranks."
         return f"No {f'{self._type} kernels' if self._type else 'kernels'} on the selected ranks."
+
+    def _launches(self) -> LaunchFacts:
+        """How the kernels of the selected ranks are launched in the selected time."""
+        ranks, time = tuple(self.ranks), self.selection.time
+        analyse = partial(launch_facts, self.job, ranks, **time)
+        return self._memo.get("launches", analyse, ranks, tuple(time.values()))
 
     @property
     def _type(self) -> str:

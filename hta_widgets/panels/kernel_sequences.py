@@ -75,7 +75,7 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     whole_name : bool
         Match the whole name; otherwise part of it, as in HTA.
     **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
     title = "Kernel sequences"
@@ -102,17 +102,18 @@ class KernelSequencesPanel(Panel[KernelSequences]):
 
     @button("Write marked trace")
     def write_overlay(
-        self, output_dir: PathLike = ".", *, compress_other_kernels: bool = True
+        self, output_dir: PathLike | None = None, *, compress_other_kernels: bool = True
     ) -> Path:
         """Write a copy of the trace in which the events of the sequences shown are marked.
 
-        By default into the working directory of the notebook; see
-        `hta_widgets.export.overlaid_trace.write_overlaid_trace`.
+        When not given, `output_dir` is that of the panel, or else the working folder of the
+        notebook; see `hta_widgets.export.overlaid_trace.write_overlaid_trace`.
         """
+        chosen = self.output_dir if output_dir is None else output_dir
         return write_overlaid_trace(
             self.job,
             self.result,
-            output_dir,
+            Path() if chosen is None else chosen,
             top_k=self.top_k,
             compress_other_kernels=compress_other_kernels,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool
@@ -49,6 +49,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     """
 
     title = "Launch overlap"
+    table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
     wide = True
     needs = (Recorded.KERNELS,)
 

@@ -88,7 +88,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     def draw(self, result: LaunchStats) -> dict[str, Drawing]:
         """Draw the three histograms, and the operations by launch API."""
         return {
-            "Operations shorter than their launch call": launch_histogram(result, SHORT_KERNELS),
+            "Launch calls longer than their GPU work": launch_histogram(result, SHORT_KERNELS),
             "Long launch calls": launch_histogram(result, RUNTIME_OUTLIERS),
             "Long launch delays": launch_histogram(result, LAUNCH_DELAY_OUTLIERS),
             "Operations by launch API": launches_by_api(result),

@@ -48,7 +48,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
     window_us : list of float
         Start and end of the time shown, in µs since the job's origin; an empty list means all.
     **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
     title = "Memory bandwidth"
@@ -67,7 +67,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
 
     def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""
-        lines = self._memo.get("lines", partial(bandwidth_lines, result), result)
+        lines = self._memo.get("lines", partial(bandwidth_lines, result, self.shift_ns), result)
         drawn = lines_of_transfer(lines, result, self._name)
         return {"Bandwidth of copies and memsets": step_lines(drawn, window_us=self.window_us)}
 

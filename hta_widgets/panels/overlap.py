@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 from traitlets import Bool
@@ -13,6 +13,7 @@ from hta_widgets.figures.overlap import overlap as draw_overlap
 from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,7 +39,14 @@ class OverlapPanel(Panel[Overlap]):
     """
 
     title = "Communication–computation overlap"
+    follows = TIME_FIELDS
     any_number_of_ranks = True
+    table_of_all = True
+    table_labels: ClassVar = {
+        "overlap_time_ns": "hidden behind computation",
+        "exposed_communication_ns": "communication not hidden",
+        "overlap_percent": "hidden",
+    }
 
     as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
 
@@ -47,7 +55,7 @@ class OverlapPanel(Panel[Overlap]):
 
     def analyse(self, ranks: list[int]) -> Overlap:
         """Measure the overlap on the ranks."""
-        return overlap(self.job, ranks)
+        return overlap(self.job, ranks, **self.selection.time)
 
     def draw(self, result: Overlap) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""

@@ -39,7 +39,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
     window_us : list of float
         Start and end of the time shown, in µs since the job's origin; an empty list means all.
     **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
     title = "Queue length"
@@ -58,7 +58,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""
-        lines = self._memo.get("lines", partial(queue_lines, result), result)
+        lines = self._memo.get("lines", partial(queue_lines, result, self.shift_ns), result)
         drawn = lines_of_streams(lines, result, self.streams)
         figure = step_lines(drawn, window_us=self.window_us)
         return {"Operations launched but not yet started": figure}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
 from hta_widgets.analyses.rank_overlap.finding import NOUNS
 from hta_widgets.analyses.rank_overlap.lanes import STREAM, Lanes
 from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.lane_panes import ACTIVITY_WORDS
 from hta_widgets.figures.rank_overlap import (
     STRIPS_AT_MOST,
     images_over_time,
@@ -65,7 +66,14 @@ class RankOverlapPanel(Panel[RankOverlap]):
 
     title = "Overlap by rank"
     wide = True
+    follows = ("window_ns",)
     any_number_of_ranks = True
+    table_of_all = True
+    table_labels: ClassVar = {
+        f"{activity}_{unit}": words.lower().replace("cuda", "CUDA")
+        for activity, words in ACTIVITY_WORDS.items()
+        for unit in ("ns", "percent")
+    }
 
     by = LabelledEnum[By]({"rank": "Ranks", "device": "GPUs", "stream": "Streams"}).tag(
         sync=True, control=Choice("Compare")
@@ -88,7 +96,12 @@ class RankOverlapPanel(Panel[RankOverlap]):
     def analyse(self, ranks: list[int]) -> RankOverlap:
         """Measure the ranks."""
         return rank_overlap(
-            self.job, ranks, by=self.by, slices=self.slices, common_window=self.common_window
+            self.job,
+            ranks,
+            by=self.by,
+            slices=self.slices,
+            common_window=self.common_window,
+            window_ns=self.selection.window_ns,
         )
 
     def draw(self, result: RankOverlap) -> dict[str, Drawing]:
@@ -122,3 +135,8 @@ class RankOverlapPanel(Panel[RankOverlap]):
     def nothing_to_show(self, result: RankOverlap) -> str | None:
         """Explain an empty panel: no kernels."""
         return None if result.lanes["kernels"].any() else result.finding
+
+    def _time(self) -> str:
+        """The time that is cut into slices; all other numbers are of all of the time."""
+        window = super()._time()
+        return f"time slices of {window}" if window else ""

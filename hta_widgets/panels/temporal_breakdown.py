@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 from traitlets import Bool
@@ -13,6 +13,7 @@ from hta_widgets.figures.temporal_breakdown import temporal_breakdown as draw_gp
 from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,7 +26,7 @@ class TemporalBreakdownParameters(PanelParameters, total=False):
 
 
 class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
-    """How each GPU spends its time: computing, busy without computing, or idle.
+    """How each GPU spends its time: computing, in CUDA graphs, busy otherwise, or idle.
 
     Parameters
     ----------
@@ -38,7 +39,13 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
     """
 
     title = "Temporal breakdown"
+    follows = TIME_FIELDS
     any_number_of_ranks = True
+    table_of_all = True
+    table_labels: ClassVar = {
+        "non_compute_time_ns": "busy without computing",
+        "communication_time_ns": "communication not hidden",
+    }
 
     as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
 
@@ -47,7 +54,7 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
 
     def analyse(self, ranks: list[int]) -> TemporalBreakdown:
         """Break down the time of the ranks."""
-        return temporal_breakdown(self.job, ranks)
+        return temporal_breakdown(self.job, ranks, **self.selection.time)
 
     def draw(self, result: TemporalBreakdown) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""

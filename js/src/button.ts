@@ -1,24 +1,53 @@
-// A button that runs a method of the panel in Python, one at a time.
+// A button that runs a method of the panel in Python, one at a time, and where it writes.
 import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
 import { listen } from "./models";
+import { float } from "./popover";
+import { isSaved } from "./saved";
 import type { ButtonSpec } from "./types";
 
 const TIMEOUT = 600_000; // a large file takes long to write
 
-export function actionButton({ name, label }: ButtonSpec, { model, send, signal }: ControlContext): HTMLButtonElement {
+/** The button, and where it takes a folder, what opens a field for one. */
+export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLElement[] {
+  const { name, label } = spec;
+  const { model, send, signal } = context;
   const button = keepKeys(make("button", { type: "button" }, label));
   const running = () => model.get("_action").number !== model.get("_answer").number;
   const update = () => {
     button.setAttribute("aria-disabled", String(running()));
     button.setAttribute("aria-busy", String(running() && model.get("_action").name === name));
   };
-  const press = () => {
-    if (!running()) send({ _action: { name, number: (model.get("_action").number ?? 0) + 1 } }, model, TIMEOUT);
+  const run = (folder: string) => {
+    const action = { name, number: (model.get("_action").number ?? 0) + 1, ...(folder && { folder }) };
+    if (!running()) send({ _action: action }, model, TIMEOUT);
   };
-  button.addEventListener("click", press, { signal });
+  button.addEventListener("click", () => run(""), { signal });
   listen(model, "change:_action", update, signal);
   listen(model, "change:_answer", update, signal);
   update();
-  return button;
+  button.disabled = isSaved(model);
+  return spec.takes_folder && !button.disabled ? [button, ...folderField(spec, context, run)] : [button];
+}
+
+/** What a user types stays in the page: a notebook is saved with what its models know. */
+function folderField({ name, label }: ButtonSpec, { signal, prefix }: ControlContext, run: (folder: string) => void) {
+  const id = `${prefix}-${name}-folder`;
+  const open = keepKeys(make("button", { type: "button", className: "hta-open", title: `${label} to a folder` }, ""));
+  open.setAttribute("aria-label", `${label} to a folder`);
+  const input = keepKeys(make("input", { type: "text", id, placeholder: "the usual place" }));
+  const write = keepKeys(make("button", { type: "button" }, "Write"));
+  const popover = make("div", { className: "hta-popover" }, make("label", { htmlFor: id }, "Folder"), input, write);
+  popover.popover = "auto";
+  popover.setAttribute("role", "dialog");
+  popover.setAttribute("aria-label", `${label} to a folder`);
+  open.popoverTargetElement = popover;
+  float(popover, open, signal);
+  const done = () => {
+    popover.hidePopover();
+    run(input.value.trim());
+  };
+  write.addEventListener("click", done, { signal });
+  input.addEventListener("keydown", ({ key }) => key === "Enter" && done(), { signal });
+  return [open, popover];
 }

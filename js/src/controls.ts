@@ -174,7 +174,7 @@ function build(spec: ControlSpec, context: ControlContext): HTMLElement {
     case "search":
       return search(spec, context);
     case "button":
-      return row("button", actionButton(spec, context));
+      return row("button", ...actionButton(spec, context));
     case "picker":
       return picker(spec, context);
   }

@@ -1,9 +1,11 @@
 // One chart: drawn once it has a width, redrawn with the theme, resized with its box.
 import { keepKeys, make } from "./dom";
+import { point } from "./hover";
+import { Legend } from "./legend";
 import { focusablePoints, type Pick, type Point, pickAt } from "./picks";
 import type { Plotly, PlotlyEvent, PlotlyNode } from "./plotly";
 import { template } from "./theme";
-import type { Figure } from "./types";
+import type { Figure, Layout } from "./types";
 import { Zoom, type Zooming } from "./zoom";
 
 /** What happens when a user picks a point of a chart, or zooms. */
@@ -26,9 +28,16 @@ const CONFIG = {
 
 const STEPS: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
+/** The layout without plotly's legend where the chart has another. */
+function bare(layout: Layout): Layout {
+  const { legend, height } = layout.meta ?? {};
+  return legend && height ? { ...layout, showlegend: false, height } : layout;
+}
+
 export class Chart {
   readonly element: HTMLElement;
   #caption = make("p", { className: "hta-caption" });
+  #legend = new Legend();
   #node: PlotlyNode;
   #plotly: Plotly;
   #figure: Figure;
@@ -45,7 +54,9 @@ export class Chart {
     this.#handlers = handlers;
     this.#node = make("div") as HTMLElement as PlotlyNode;
     this.#zoom = new Zoom(handlers.zoom, plotly, this.#node, signal);
-    this.element = keepKeys(make("div", { className: "hta-figure" }, this.#caption, this.#zoom.element, this.#node));
+    this.element = keepKeys(
+      make("div", { className: "hta-figure" }, this.#caption, this.#legend.element, this.#zoom.element, this.#node),
+    );
     this.element.setAttribute("role", "group");
     this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
     const observer = new ResizeObserver(() => void this.#resized());
@@ -56,12 +67,15 @@ export class Chart {
   show(figure: Figure, captioned: boolean): Promise<void> {
     this.#figure = figure;
     this.#caption.textContent = captioned ? figure.name : "";
+    const { legend = [], wide = false } = figure.layout.meta ?? {};
+    this.element.classList.toggle("hta-whole-row", wide);
+    this.#legend.show(legend);
     const zooms = this.#zoom.show(figure);
     const keys = [
       ...(focusablePoints(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
       ...(zooms ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
     ];
-    this.element.style.minHeight = `${figure.layout.height ?? HEIGHT}px`;
+    this.element.style.minHeight = `${bare(figure.layout).height ?? HEIGHT}px`;
     this.element.setAttribute("aria-label", [figure.name, ...keys].join(": "));
     if (keys.length > 0) this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
@@ -79,7 +93,7 @@ export class Chart {
     this.#drawn = this.#width === 0 ? "" : JSON.stringify(this.#figure);
     if (!this.#drawn) return;
     const { name, data, layout } = this.#figure;
-    const zoomed = this.#zoom.layout(layout);
+    const zoomed = this.#zoom.layout(bare(layout));
     const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };
     // Copied: plotly writes into what it is given, and the model's state is saved in the notebook.
     await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);
@@ -95,6 +109,8 @@ export class Chart {
   #follow(): void {
     this.#followed = true;
     this.#node.on("plotly_click", (event) => this.#clicked(event));
+    this.#node.on("plotly_hover", ({ points }) => point(points[0] ? pickAt(this.#figure, points[0]) : null));
+    this.#node.on("plotly_unhover", () => point(null));
     this.#zoom.follow();
   }
 

@@ -5,18 +5,20 @@ import { Charts } from "./charts";
 import type { ControlContext } from "./context";
 import { control } from "./controls";
 import { make, uniquePrefix } from "./dom";
+import { Findings } from "./findings";
 import { listen, type Model, resolve, viewOf } from "./models";
 import { type Pick, selected } from "./picks";
 import type { Plotly } from "./plotly";
+import { isSaved } from "./saved";
 import { adoptStyles } from "./styles";
 import { Requests } from "./sync";
 import { DataTable } from "./table";
 import { followTheme, isDark, template } from "./theme";
 import type { AssetsState, PanelState, SelectionState } from "./types";
-import { GONE, Words } from "./words";
+import { Words } from "./words";
 
 /** Send Python whether the panel is visible: hidden panels are not recomputed. */
-function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
+export function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
   let inSight = true;
   const tell = () => {
     if (model.get("_visible") === inSight) return;
@@ -54,9 +56,14 @@ function followPage(root: HTMLElement, charts: Charts, signal: AbortSignal): voi
   requestAnimationFrame(apply);
 }
 
+function disable(row: HTMLElement): void {
+  for (const each of row.querySelectorAll("input, select, button")) Object.assign(each, { disabled: true });
+}
+
 function controlRow(context: ControlContext): HTMLElement {
   const elements = context.model.get("_spec").controls.map((spec) => control(spec, context));
   const row = make("div", { className: "hta-controls" }, ...elements);
+  if (isSaved(context.model)) disable(row);
   row.hidden = elements.every(({ hidden }) => hidden);
   return row;
 }
@@ -69,7 +76,11 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
 
   const requests = new Requests(model, signal, (progress) => words.progress(progress));
   const send = requests.send.bind(requests);
+  words.again.addEventListener("click", () => send({}), { signal });
   const selection = resolve<SelectionState>(model, host, model.get("_selection"));
+  const showAllTime = async () => send({ steps: [], window_ns: null }, await selection);
+  words.timeButton.disabled = isSaved(model);
+  words.timeButton.addEventListener("click", () => void showAllTime(), { signal });
   const plotly = resolve<AssetsState>(model, host, model.get("_assets")).then((assets) =>
     importOnce<Plotly>(assets, "plotly"),
   );
@@ -80,13 +91,23 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   const zoom = {
     set: (name: string, stretch: readonly number[]) => send({ [name]: stretch }),
     isSet: (name: string) => (model.get(name) as unknown[]).length > 0,
+    isFixed: isSaved(model),
     waits: () => requests.waiting,
   };
   const charts = new Charts(plotly, { pick, zoom }, signal);
-  const table = new DataTable(signal);
+  const findings = new Findings(selection, send, prefix, signal);
+  const { title } = model.get("_spec");
+  const table = new DataTable(
+    { model: isSaved(model) ? null : model, selection, send, prefix: `${prefix}-table`, title },
+    signal,
+  );
+  const { open } = model.get("_spec");
+  root.classList.toggle("hta-table-beside", open);
+  table.element.open = open;
   root.append(
-    make("header", {}, words.title, words.status),
+    make("header", {}, words.title, words.timeButton, words.status, words.again),
     words.finding,
+    findings.element,
     controlRow({ model, selection, send, signal, prefix }),
     words.error,
     words.empty,
@@ -99,12 +120,12 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   const update = () => {
     const view = viewOf(model);
     words.show(view);
+    findings.show(view.findings);
     table.show(view.table);
     void charts.show(view.figures);
   };
   listen(model, "change:_view", update, signal);
   listen(model, "change:_answer", () => words.tell(model.get("_answer")), signal);
-  listen(model, "comm_live_update", () => words.say(GONE), signal);
   update();
   followPage(root, charts, signal);
   followVisibility(root, model, signal);

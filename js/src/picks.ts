@@ -41,5 +41,6 @@ export function focusablePoints(figure: Figure): Point[] {
 export function selected(selection: Model<SelectionState>, { field, item }: Pick, add: boolean): unknown {
   const current = selection.get(field);
   if (Array.isArray(current)) return afterClick(current, item, add);
-  return current === item ? "" : item;
+  if (current !== item) return item;
+  return field === "finding" ? null : "";
 }

@@ -13,9 +13,9 @@ export interface PlotlyEvent {
 
 /** An element that plotly has drawn in. */
 export interface PlotlyNode extends HTMLElement {
-  on(event: "plotly_click", callback: (event: PlotlyEvent) => void): void;
+  on(event: "plotly_click" | "plotly_hover", callback: (event: PlotlyEvent) => void): void;
   on(event: "plotly_relayout", callback: (event: Record<string, unknown>) => void): void;
-  on(event: "plotly_doubleclick", callback: () => void): void;
+  on(event: "plotly_doubleclick" | "plotly_unhover", callback: () => void): void;
   _fullData?: { type: string }[];
   _fullLayout?: { xaxis?: { range: [number, number] } };
 }

@@ -1,5 +1,9 @@
 // The style sheet of all widgets of a page, adopted by the document or the shadow root that a widget stands in.
-import css from "./panel.css";
+import dashboard from "./dashboard/dashboard.css";
+import flame from "./flame/flame.css";
+import panel from "./panel.css";
+import table from "./table.css";
+import timeline from "./timeline/timeline.css";
 
 const SHEET = Symbol.for("hta_widgets.styles");
 
@@ -7,7 +11,7 @@ const SHEET = Symbol.for("hta_widgets.styles");
 function pageSheet(): CSSStyleSheet {
   const page = globalThis as { [SHEET]?: CSSStyleSheet };
   page[SHEET] ??= new CSSStyleSheet();
-  page[SHEET].replaceSync(css);
+  page[SHEET].replaceSync([panel, table, dashboard, timeline, flame].join("\n"));
   return page[SHEET];
 }
 

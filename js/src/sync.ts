@@ -1,8 +1,10 @@
-// One request in flight, the newest values win, and a timeout reports a kernel that does not answer.
+// One request in flight, the newest values win, and what the kernel is known to be doing.
 import { listen, type Model, viewOf } from "./models";
+import { isSaved } from "./saved";
 import type { PanelState } from "./types";
 
-export type Progress = "idle" | "busy" | "silent";
+/** Whether what is shown is what the controls say, and if not, why. */
+export type Progress = "idle" | "busy" | "interrupted" | "silent" | "gone";
 type Values = Record<string, unknown>;
 
 export class Requests {
@@ -13,6 +15,7 @@ export class Requests {
   #pending = new Map<Model, Values>();
   #awaited: number | null = null;
   #last = 0;
+  #gone = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(model: Model<PanelState>, signal: AbortSignal, report: (progress: Progress) => void, timeout = 20_000) {
@@ -20,11 +23,18 @@ export class Requests {
     this.#report = report;
     this.#timeout = this.#longest = timeout;
     listen(model, "change:_view", () => this.#answered(), signal);
+    listen(model, "change:_activity", () => this.#tell(), signal);
+    listen(model, "comm_live_update", () => this.#lost(), signal);
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
+    if (model.get("_activity") !== "idle") this.#tell();
   }
 
-  /** Set values of the panel's model, or of another one (the selection), and request a new view. */
+  /** Set values of the panel's model, or of another one (the selection), and request a new view where one is made. */
   send(values: Values, target: Model = this.#model, timeout = this.#timeout): void {
+    if (isSaved(this.#model)) {
+      if (target !== this.#model) write(target, values); // what is drawn in the browser follows
+      return;
+    }
     this.#longest = Math.max(this.#longest, timeout);
     this.#pending.set(target, { ...this.#pending.get(target), ...values });
     this.#flush();
@@ -35,8 +45,15 @@ export class Requests {
     return this.#awaited !== null;
   }
 
+  /** Report what is going on. */
+  #tell(): void {
+    const activity = this.waiting ? "computing" : this.#model.get("_activity");
+    if (this.#gone) this.#report("gone");
+    else this.#report(activity === "computing" ? "busy" : activity);
+  }
+
   #flush(): void {
-    if (this.#awaited !== null || this.#pending.size === 0) return;
+    if (this.waiting || this.#pending.size === 0) return;
     // A second view of this panel counts on the same model.
     this.#last = Math.max(this.#last, this.#model.get("_req")) + 1;
     this.#awaited = this.#last;
@@ -45,22 +62,45 @@ export class Requests {
     for (const [target, wanted] of this.#pending) write(target, wanted);
     this.#pending.clear();
     write(this.#model, { ...values, _req: this.#awaited });
-    this.#report("busy");
-    this.#timer = setTimeout(() => this.#silence(), this.#longest);
+    if (this.#gone)
+      this.#awaited = null; // perhaps nobody answers
+    else this.#wait(this.#longest);
     this.#longest = this.#timeout;
+    this.#tell();
   }
 
   #answered(): void {
+    this.#gone = false;
     if (this.#awaited !== null && viewOf(this.#model).rev < this.#awaited) return;
-    clearTimeout(this.#timer);
-    this.#awaited = null;
-    this.#report("idle");
+    this.#stop();
+    this.#tell();
     this.#flush();
   }
 
-  #silence(): void {
+  #wait(timeout: number): void {
+    this.#timer = setTimeout(() => this.#silence(timeout), timeout);
+  }
+
+  #silence(timeout: number): void {
+    // A cell computes this panel: its request comes next.
+    if (this.#model.get("_activity") === "computing") this.#wait(timeout);
+    else {
+      this.#awaited = null;
+      this.#report("silent");
+    }
+  }
+
+  /** The kernel has stopped; only one that sends a view is there again. */
+  #lost(): void {
+    this.#stop();
+    this.#pending.clear();
+    this.#gone = true;
+    this.#tell();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
     this.#awaited = null;
-    this.#report("silent");
   }
 }
 

@@ -12,8 +12,19 @@ export interface Trace {
   [property: string]: unknown;
 }
 
+export type Fill = "solid" | "hatched" | "dotted" | "outline";
+
+export interface LegendEntry {
+  label: string;
+  color: string;
+  fill: Fill;
+}
+
 export interface LayoutMeta {
   zoom?: string;
+  wide?: boolean;
+  legend?: LegendEntry[];
+  height?: number;
 }
 
 export interface Layout {
@@ -29,20 +40,56 @@ export interface Figure {
   layout: Layout;
 }
 
+export type Cell = string | number | boolean | null;
+
 export interface Column {
+  /** In Python. */
+  name: string;
   label: string;
-  align: "left" | "right";
+  unit: string;
+  /** What a value is divided by where it is shown. */
+  scale: number;
+  kind: "text" | "number" | "id";
+  /** The field of the selection that its values are for, or empty. */
+  select: string;
+  /** Texts that stand for nothing that could be selected. */
+  besides: string[];
 }
 
 export interface Table {
   columns: Column[];
-  rows: string[][];
+  rows: Cell[][];
   total: number;
+  /** What is shown in place of long texts. */
+  names: Record<string, string>;
+}
+
+export interface Numbers {
+  label: string;
+  text: string;
+  table: Table | null;
+}
+
+export interface FindingRow {
+  price: string;
+  share: number;
+  color: string;
+  fill: Fill;
+  sentence: string;
+  doubt: string;
+  action: string;
+  numbers: Numbers[];
+  show: Record<string, unknown> | null;
+  panel: string;
+  folded: boolean;
 }
 
 export interface View {
   rev: number;
+  /** The time that is counted if it is not all, such as "steps 11, 13". */
+  time: string;
   finding: string;
+  findings: FindingRow[];
   notices: string[];
   empty: string | null;
   error: string | null;
@@ -94,6 +141,7 @@ export interface SearchSpec extends Named {
 
 export interface ButtonSpec extends Named {
   kind: "button";
+  takes_folder: boolean;
 }
 
 export interface PickerSpec extends Named {
@@ -104,10 +152,15 @@ export interface PickerSpec extends Named {
 
 export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
 
+/** What a panel does while its view is not that of its parameters; idle where it is. */
+export type Activity = "idle" | "computing" | "interrupted";
+
 /** Request of a button, with a new number each time. */
 export interface Action {
   name?: string;
   number?: number;
+  /** Empty for the usual place. */
+  folder?: string;
 }
 
 export interface Answer {
@@ -119,6 +172,7 @@ export interface Answer {
 export interface PanelSpec {
   title: string;
   wide: boolean;
+  open: boolean;
   controls: ControlSpec[];
 }
 
@@ -126,28 +180,127 @@ export interface PanelState {
   _spec: PanelSpec;
   /** A `View` as JSON text. */
   _view: string;
+  _activity: Activity;
   _req: number;
   _action: Action;
   _answer: Answer;
-  _visible: boolean;
+  /** Null until a page tells. */
+  _visible: boolean | null;
   _assets: string;
   _selection: string;
   [parameter: string]: unknown;
 }
 
+export interface Tab {
+  name: string;
+  label: string;
+  /** Places among all panels of the dashboard. */
+  panels: number[];
+  folded: number[];
+  without: string;
+}
+
+export interface BoardSpec {
+  /** Of the panels behind the first, which is the header. */
+  names: string[];
+  tabs: Tab[];
+  /** Place of the panel. */
+  timeline: number | null;
+}
+
+export interface BudgetPart {
+  name: string;
+  label: string;
+  text: string;
+  said: string;
+  color: string;
+  ink: string;
+  /** "solid", "hatched" or "outline". */
+  fill: string;
+  /** Of the longer of the two bars. */
+  share: number;
+  all_share: number;
+  show: Record<string, unknown> | null;
+  tab: string;
+}
+
+export interface BudgetBand {
+  title: string;
+  whose: string;
+  compared: boolean;
+  behind: string;
+  parts: BudgetPart[];
+}
+
+export interface Fact {
+  label: string;
+  text: string;
+}
+
+export interface RankBar {
+  rank: number;
+  text: string;
+  share: number;
+}
+
+export interface Detail {
+  kind: string;
+  name: string;
+  about: string;
+  facts: Fact[];
+  bars: RankBar[];
+  /** Of the event that the window shows, from 1; 0 where it shows none. */
+  place: number;
+  count: number;
+  code: string;
+}
+
+export interface Bands {
+  ready: boolean;
+  facts: string[];
+  verdict: string;
+  said: string;
+  findings: FindingRow[];
+  budget: BudgetBand | null;
+  detail: Detail | null;
+  events: string;
+  code: string;
+  error: string | null;
+}
+
 export interface DashboardState {
   _assets: string;
+  _selection: string;
+  /** The header, and the panels. */
   _panels: string[];
+  _spec: BoardSpec;
+  /** `Bands` as JSON text. */
+  _bands: string;
+  /** What the search finds: the value is JSON of a field of the selection and its value. */
+  _options: Option[];
+  _visible: boolean;
+  /** Name of the open one. */
+  tab: string;
   [field: string]: unknown;
 }
 
-/** Of a widget that is displayed: `_panels` is there in a dashboard only. */
+/** Of a widget that is displayed: only a dashboard has `_panels`. */
 export type WidgetState = PanelState | DashboardState;
 
 export interface SelectionState {
   ranks: number[];
   streams: number[];
   kernel: string;
+  /** An empty list means all, also of the modules and steps. */
+  operators: string[];
+  /** Names from the outermost to the innermost, joined by " › ". */
+  modules: string[];
+  /** Empty means all. */
+  phase: string;
+  steps: number[];
+  /** Since the first event of all ranks; null means all of the time. */
+  window_ns: [start: number, end: number] | null;
+  finding: number | null;
   [field: string]: unknown;
 }
 

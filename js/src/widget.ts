@@ -1,8 +1,8 @@
 // What the loader takes from the assets model: it draws panels and dashboards.
 import type { RenderProps } from "@anywidget/types";
-import dashboard from "./dashboard";
-import panel from "./panel";
-import type { DashboardState, PanelState, WidgetState } from "./types";
+import dashboard from "./dashboard/dashboard";
+import type { DashboardState, WidgetState } from "./types";
+import { renderView } from "./views";
 
 function isDashboard(props: RenderProps<WidgetState>): props is RenderProps<DashboardState> {
   return props.model.get("_panels") !== undefined;
@@ -10,7 +10,7 @@ function isDashboard(props: RenderProps<WidgetState>): props is RenderProps<Dash
 
 function render(props: RenderProps<WidgetState>): void {
   if (isDashboard(props)) dashboard.render(props);
-  else panel.render(props as RenderProps<PanelState>);
+  else renderView(props);
 }
 
 export default { render };

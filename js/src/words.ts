@@ -4,8 +4,11 @@ import type { Progress } from "./sync";
 import type { Answer, View } from "./types";
 
 const BUSY_DELAY = 200;
-const SILENT = "The kernel is not responding; showing the last result.";
-export const GONE = "The kernel has stopped; showing the last result. Run the cell again.";
+const SAID: Partial<Record<Progress, string>> = {
+  interrupted: "Interrupted before this was computed again; showing the last result.",
+  silent: "The kernel is not responding; showing the last result.",
+  gone: "The kernel has stopped; showing the last result. Run the cell again.",
+};
 
 function notices(texts: readonly string[]): (Node | string)[] {
   if (texts.length < 2) return [...texts];
@@ -16,36 +19,52 @@ function notices(texts: readonly string[]): (Node | string)[] {
 export class Words {
   readonly title: HTMLElement;
   readonly status = make("span", { className: "hta-status" });
+  readonly timeButton = keepKeys(make("button", { type: "button", className: "hta-time", hidden: true }));
+  readonly again = keepKeys(make("button", { type: "button", hidden: true }, "Compute"));
   readonly finding = make("p", { className: "hta-finding" });
   readonly error = make("p", { className: "hta-error" });
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
   #told: Answer = {}; // shown while there is no other status; a failure only until the next request
+  #progress: Progress = "idle";
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(root: HTMLElement, title: string, prefix: string, signal: AbortSignal) {
     this.#root = root;
-    this.title = make("h3", { className: "hta-title", id: `${prefix}-title` }, title);
+    this.title = make("h3", { className: "hta-title", id: `${prefix}-title`, tabIndex: -1 }, title);
     this.status.setAttribute("role", "status");
     this.finding.setAttribute("aria-live", "polite");
     this.error.setAttribute("role", "alert");
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
   }
 
-  show({ finding, error, empty, notices: texts }: View): void {
-    this.finding.textContent = finding;
+  show({ time, finding, findings, error, empty, notices: texts }: View): void {
+    this.#showTime(time);
+    this.finding.textContent = findings.some(({ sentence }) => sentence === finding) ? "" : finding;
     this.error.textContent = error;
     this.empty.textContent = empty === finding ? "" : empty;
     this.notices.replaceChildren(...notices(texts));
     this.#root.classList.toggle("hta-failed", error !== null);
   }
 
+  #showTime(time: string): void {
+    if (time === "" && this.timeButton.matches(":focus")) this.title.focus();
+    this.timeButton.hidden = time === "";
+    this.timeButton.replaceChildren(`${time} `, make("span", { ariaHidden: "true" }, "×"));
+    this.timeButton.setAttribute("aria-label", `${time}: show all of the time`);
+    this.timeButton.title = "Show all of the time";
+  }
+
   progress(progress: Progress): void {
+    if (progress === this.#progress) return;
+    this.#progress = progress;
     clearTimeout(this.#timer);
     this.#root.setAttribute("aria-busy", String(progress === "busy"));
     if (progress === "busy" && this.#told.failed) this.tell({});
-    this.say(progress === "silent" ? SILENT : (this.#told.text ?? ""));
+    this.#root.classList.toggle("hta-outdated", progress === "interrupted");
+    this.again.hidden = progress !== "interrupted";
+    this.say(SAID[progress] ?? this.#told.text ?? "");
     this.#computing(false);
     if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), BUSY_DELAY);
   }

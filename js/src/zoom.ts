@@ -2,6 +2,7 @@
 // holds; an empty list means all of it. Python redraws each stretch, so that a zoom shows more detail.
 import { keepKeys, make } from "./dom";
 import type { Plotly, PlotlyNode } from "./plotly";
+import { ticksIn } from "./ticks";
 import type { Figure, Layout } from "./types";
 
 type Stretch = [start: number, end: number];
@@ -12,6 +13,8 @@ export interface Zooming {
   isSet(parameter: string): boolean;
   /** Whether a newer figure is on its way. */
   waits(): boolean;
+  /** Whether nobody redraws: a zoom enlarges what is there. */
+  isFixed: boolean;
 }
 
 const HINT = "Drag to zoom in, double-click to zoom out";
@@ -58,6 +61,7 @@ export class Zoom {
   #plotly: Plotly;
   #node: PlotlyNode;
   #parameter: string | undefined;
+  #axis: Record<string, unknown> = {}; // as the figure was drawn
 
   constructor(zooming: Zooming, plotly: Plotly, node: PlotlyNode, signal: AbortSignal) {
     this.#zooming = zooming;
@@ -76,6 +80,7 @@ export class Zoom {
   /** Take over a figure; returns whether it can be zoomed. */
   show({ layout }: Figure): boolean {
     this.#parameter = layout.meta?.zoom;
+    this.#axis = layout.xaxis ?? {};
     this.element.hidden = !this.#parameter;
     this.#whole.hidden = !this.#parameter || !this.#zooming.isSet(this.#parameter);
     return Boolean(this.#parameter);
@@ -98,6 +103,19 @@ export class Zoom {
   }
 
   #set(stretch: Stretch | [] | null): void {
-    if (this.#parameter && stretch) this.#zooming.set(this.#parameter, stretch);
+    if (!this.#parameter || !stretch) return;
+    if (this.#zooming.isFixed) this.#enlarge(stretch);
+    else this.#zooming.set(this.#parameter, stretch);
+  }
+
+  /** Show a stretch of what is drawn, with labels of its own. */
+  #enlarge(stretch: Stretch | []): void {
+    const { range, tickvals, ticktext } = this.#axis as { range: Stretch; tickvals: number[]; ticktext: string[] };
+    const isWhole = stretch.length === 0 || String(stretch) === String(rounded(range));
+    this.#whole.hidden = isWhole;
+    const ticks = isWhole ? { tickvals, ticktext } : ticksIn(stretch, { tickvals, ticktext });
+    const back = stretch.length === 0 ? { "xaxis.range": [...range] } : {};
+    const labels = { "xaxis.tickvals": ticks.tickvals, "xaxis.ticktext": ticks.ticktext };
+    void this.#plotly.relayout(this.#node, { ...back, ...labels });
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { importOnce } from "../src/assets";
+import { importOnce, NO_BLOBS } from "../src/assets";
 import { FakeModel } from "./fakes";
 
 const assets = (sum: string) => new FakeModel({ sums: { plotly: sum }, files: { plotly: new Uint8Array([7]) } }).model;
@@ -21,4 +21,24 @@ test("a failure is not kept", async () => {
   const failing = importOnce(assets("d"), "plotly", () => Promise.reject(new Error("blocked")));
   await expect(failing).rejects.toThrow("blocked");
   expect(await importOnce(assets("d"), "plotly", async () => "module")).toBe("module");
+});
+
+// Node imports no blobs, as a page whose policy refuses them.
+async function unimportable(sum: string) {
+  const stream = new Blob(["export default 1"]).stream().pipeThrough(new CompressionStream("gzip"));
+  const gzipped = new Uint8Array(await new Response(stream).arrayBuffer());
+  return new FakeModel({ sums: { panel: sum }, files: { panel: gzipped } }).model;
+}
+
+test("a policy that refuses blobs is named", async () => {
+  const failing = importOnce(await unimportable("e"), "panel");
+  const report = setInterval(() => {
+    document.dispatchEvent(Object.assign(new Event("securitypolicyviolation"), { blockedURI: "blob" }));
+  }, 5);
+  await expect(failing).rejects.toThrow(NO_BLOBS);
+  clearInterval(report);
+});
+
+test("other failures keep their words", async () => {
+  await expect(importOnce(await unimportable("f"), "panel")).rejects.not.toThrow(NO_BLOBS);
 });

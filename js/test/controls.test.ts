@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { control } from "../src/controls";
 import type { ControlSpec, SliderSpec } from "../src/types";
-import { FakeModel, panelModel, settle } from "./fakes";
+import { EMPTY_SELECTION, FakeModel, panelModel, settle } from "./fakes";
 
 const KERNELS: SliderSpec = {
   kind: "slider",
@@ -17,7 +17,7 @@ const KERNELS: SliderSpec = {
 
 function show(spec: ControlSpec, state: Record<string, unknown>) {
   const model = panelModel(state);
-  const selection = new FakeModel({ ranks: [], streams: [], kernel: "" });
+  const selection = new FakeModel(EMPTY_SELECTION);
   const send = vi.fn();
   const stop = new AbortController();
   const element = control(spec, {
@@ -157,7 +157,7 @@ test("a searched value is sent and followed", () => {
 });
 
 test("a button asks once, and again after the answer", () => {
-  const spec: ControlSpec = { kind: "button", name: "write_overlay", label: "Write overlay" };
+  const spec: ControlSpec = { kind: "button", name: "write_overlay", label: "Write overlay", takes_folder: false };
   const { element, model, send } = show(spec, {});
   const button = element.querySelector("button") as HTMLButtonElement;
   const asked = { name: "write_overlay", number: 1 };
@@ -171,6 +171,23 @@ test("a button asks once, and again after the answer", () => {
   expect(button.getAttribute("aria-busy")).toBe("false");
   button.click();
   expect(send).toHaveBeenLastCalledWith({ _action: { name: "write_overlay", number: 2 } }, model.model, 600_000);
+});
+
+test("a folder that is typed goes with the request", () => {
+  const spec: ControlSpec = { kind: "button", name: "write", label: "Export", takes_folder: true };
+  const { element, model, send } = show(spec, {});
+  const popover = element.querySelector<HTMLElement>("[popover]") as HTMLElement;
+  popover.hidePopover = vi.fn();
+  const [input, write] = [popover.querySelector("input"), popover.querySelector("button")];
+  if (!input || !write) throw new Error("the field or the button is missing");
+  input.value = " ~/copies ";
+  write.click();
+  const asked = { name: "write", number: 1, folder: "~/copies" };
+  expect(send).toHaveBeenCalledWith({ _action: asked }, model.model, 600_000);
+  input.value = "";
+  input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  expect(send).toHaveBeenLastCalledWith({ _action: { name: "write", number: 1 } }, model.model, 600_000);
+  expect(popover.hidePopover).toHaveBeenCalledTimes(2);
 });
 
 test("a control without a choice is hidden", () => {
@@ -206,7 +223,7 @@ test("every element that takes the focus keeps JupyterLab's keys away", () => {
       ],
     },
     { kind: "search", name: "view", label: "View", options: [["A", "a", ""]], free_text: true },
-    { kind: "button", name: "write", label: "Write" },
+    { kind: "button", name: "write", label: "Write", takes_folder: true },
     {
       kind: "picker",
       name: "ranks",

@@ -1,7 +1,19 @@
 import { beforeEach, expect, test } from "vitest";
 import { importOnce } from "../src/assets";
+import type { Bands, BudgetPart, FindingRow, Tab } from "../src/types";
 import widget from "../src/widget";
-import { EMPTY_VIEW, FakeModel, FakePlotly, giveWidth, panelModel, settle } from "./fakes";
+import {
+  EMPTY_BANDS,
+  EMPTY_SELECTION,
+  EMPTY_VIEW,
+  FakeModel,
+  FakePlotly,
+  giveWidth,
+  panelModel,
+  settle,
+} from "./fakes";
+
+const EVIL = "<img src=x onerror=alert(1)>";
 
 let counter = 0;
 
@@ -10,12 +22,63 @@ beforeEach(() => {
   giveWidth(800);
 });
 
-async function show(panels: Record<string, FakeModel>) {
+const named = (title: string) =>
+  panelModel({
+    _spec: { title, wide: false, open: false, controls: [] },
+    _view: { ...EMPTY_VIEW, finding: `${title} found.` },
+  });
+
+const tab = (name: string, panels: number[], folded: number[] = [], without = ""): Tab => ({
+  name,
+  label: name,
+  panels,
+  folded,
+  without,
+});
+
+const TABS = [tab("ranks", [1], [3]), tab("kernels", [2]), tab("memory", [4])];
+
+const ROW: FindingRow = {
+  price: "3 ms",
+  share: 1,
+  color: "#D55E00",
+  fill: "hatched",
+  sentence: "Rank 3 is slow.",
+  doubt: "",
+  action: "Exchange it.",
+  numbers: [],
+  show: { ranks: [3], finding: 0 },
+  panel: "kernels_panel",
+  folded: false,
+};
+
+const part = (name: string, share: number, other: Partial<BudgetPart> = {}): BudgetPart => ({
+  name,
+  label: name,
+  text: `${share} ms`,
+  said: `${name}: ${share} ms`,
+  color: "#0072B2",
+  ink: "#FFFFFF",
+  fill: "solid",
+  share,
+  all_share: 0.5,
+  show: null,
+  tab: "memory",
+  ...other,
+});
+
+async function show(bands: Partial<Bands> = {}, tabs = TABS) {
   counter += 1;
   const assets = new FakeModel({ sums: { plotly: `dashboard-${counter}` }, files: {} });
   void importOnce(assets.model, "plotly", async () => new FakePlotly().api());
-  const selection = new FakeModel({ ranks: [], streams: [], kernel: "" });
-  const models: Record<string, FakeModel> = { "anywidget:assets": assets, "anywidget:selection": selection, ...panels };
+  const selection = new FakeModel({ ...EMPTY_SELECTION });
+  const job = panelModel({
+    _spec: { title: EVIL, wide: true, open: false, controls: [] },
+    _view: { ...EMPTY_VIEW, notices: ["step 3 left out"] },
+  });
+  const panels = ["Ranks", "Kernels", "Overlap"].map(named);
+  const models: Record<string, FakeModel> = { "anywidget:assets": assets, "anywidget:selection": selection };
+  for (const [place, each] of [job, ...panels].entries()) models[`anywidget:${place}`] = each;
   const getModel = async (reference: string) => {
     const found = models[reference];
     if (!found) throw new Error(`no model ${reference}`);
@@ -23,32 +86,251 @@ async function show(panels: Record<string, FakeModel>) {
   };
   const stop = new AbortController();
   const el = document.body.appendChild(document.createElement("div"));
-  const model = new FakeModel({ _assets: "anywidget:assets", _panels: [...Object.keys(panels), "anywidget:lost"] });
+  const model = new FakeModel({
+    _assets: "anywidget:assets",
+    _selection: "anywidget:selection",
+    _panels: ["anywidget:0", "anywidget:1", "anywidget:2", "anywidget:3", "anywidget:lost"],
+    _spec: { names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"], tabs, timeline: null },
+    _bands: JSON.stringify({ ...EMPTY_BANDS, ...bands }),
+    _options: [],
+    _visible: false,
+    tab: "ranks",
+  });
   widget.render({ model: model.model, el, signal: stop.signal, host: { getModel } } as never);
   await settle();
-  return { places: [...(el.querySelector(".hta-dashboard")?.children ?? [])], stop };
+  await settle();
+  const all = (css: string) => [...el.querySelectorAll<HTMLElement>(css)];
+  const texts = (css: string) => all(css).map(({ textContent }) => textContent);
+  const press = (target: Element | undefined, key: string, more = {}) =>
+    target?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+  return { el, model, selection, job, panels, stop, all, texts, press };
 }
 
-const named = (title: string, wide: boolean) =>
-  panelModel({ _spec: { title, wide, controls: [] }, _view: { ...EMPTY_VIEW, finding: `${title} found.` } });
-
-test("panels stand in the order of the dashboard, wide ones in a row of their own", async () => {
-  const { places } = await show({ "anywidget:job": named("Job", true), "anywidget:overlap": named("Overlap", false) });
-  expect(places.map((place) => place.querySelector(".hta-title")?.textContent)).toEqual(["Job", "Overlap", undefined]);
-  expect(places.map((place) => place.classList.contains("hta-wide"))).toEqual([true, false, false]);
+test("the header names the job as text, and has its facts and notices", async () => {
+  const { el, texts, all } = await show({ facts: ["4 × H100", "23.5 ms per step"] });
+  expect(texts(".hta-board-header .hta-title")).toEqual([EVIL]);
+  expect(el.querySelector("img")).toBeNull();
+  expect(texts(".hta-facts")).toEqual(["4 × H100 · 23.5 ms per step"]);
+  expect(texts(".hta-notices-button")).toEqual(["1 notice"]);
+  expect(all(".hta-notices-list li")[0]?.textContent).toBe("step 3 left out");
 });
 
-test("a panel that is lost says so, and the others are shown", async () => {
-  const { places } = await show({ "anywidget:overlap": named("Overlap", false) });
-  expect(places[0]?.textContent).toContain("Overlap found.");
-  expect(places[1]?.textContent).toContain("no model anywidget:lost");
-});
-
-test("panels stop listening when the dashboard goes", async () => {
-  const overlap = named("Overlap", false);
-  const { stop } = await show({ "anywidget:overlap": overlap });
-  expect(overlap.listeners()).toBeGreaterThan(0);
+test("until the bands are known there is a skeleton, and Python is asked for them", async () => {
+  const { all, model, stop } = await show({ ready: false });
+  expect(all(".hta-band-verdict")[0]?.classList.contains("hta-skeleton")).toBe(true);
+  expect(model.saved).toEqual([{ _visible: true }]);
+  model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, said: "All is well." }));
+  expect(all(".hta-band-verdict")[0]?.classList.contains("hta-skeleton")).toBe(false);
+  expect(all(".hta-band-verdict .hta-finding")[0]?.textContent).toBe("All is well.");
   stop.abort();
-  expect(overlap.listeners()).toBe(0);
-  expect(overlap.get("_visible")).toBe(false);
+  expect(model.get("_visible")).toBe(false);
+});
+
+test("a failure is said instead of a skeleton", async () => {
+  const { all } = await show({ ready: false, error: "It broke." });
+  expect(all(".hta-band-verdict")[0]?.classList.contains("hta-skeleton")).toBe(false);
+  expect(all("[role=alert]")[0]?.textContent).toBe("It broke.");
+});
+
+test("only the panels of the open tab are there", async () => {
+  const { texts, model, panels, all } = await show();
+  expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Ranks"]);
+  expect(panels.map((panel) => panel.listeners() > 0)).toEqual([true, false, false]);
+  all("[role=tab]")[1]?.click();
+  await settle();
+  expect(model.saved.at(-1)).toEqual({ tab: "kernels" });
+  expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Kernels"]);
+  expect(panels.map((panel) => panel.listeners() > 0)).toEqual([false, true, false]);
+  expect(panels[0]?.get("_visible")).toBe(false);
+  model.receive("tab", "ranks");
+  await settle();
+  expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Ranks"]);
+});
+
+test("a tab without panels says how to get some, and has them once there are any", async () => {
+  const empty = [tab("ranks", [1]), tab("compare", [], [], "Nothing to compare with.")];
+  const { texts, model } = await show({}, empty);
+  model.receive("tab", "compare");
+  expect(texts(".hta-tab-page")).toEqual(["Nothing to compare with."]);
+  model.receive("_spec", { ...(model.get("_spec") as object), tabs: [tab("ranks", [1]), tab("compare", [3])] });
+  await settle();
+  expect(texts(".hta-tab-page .hta-empty").filter(Boolean)).toEqual([]);
+  expect(texts(".hta-tab-page .hta-title")).toEqual(["Overlap"]);
+});
+
+test("folded panels are drawn once they are opened", async () => {
+  const { el, texts } = await show();
+  const more = el.querySelector<HTMLDetailsElement>(".hta-more");
+  expect(more?.querySelector("summary")?.textContent).toBe("1 more analysis");
+  if (more) more.open = true;
+  more?.dispatchEvent(new Event("toggle"));
+  await settle();
+  expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Ranks", "Overlap"]);
+});
+
+test("keys move between the tabs, of which one is in the tab order", async () => {
+  const { all, press, model } = await show();
+  const tabs = all("[role=tab]");
+  expect(tabs.map(({ tabIndex }) => tabIndex)).toEqual([0, -1, -1]);
+  press(tabs[0], "ArrowLeft");
+  expect(model.get("tab")).toBe("memory");
+  expect(document.activeElement).toBe(tabs[2]);
+  press(tabs[2], "ArrowRight");
+  expect(model.get("tab")).toBe("ranks");
+  press(tabs[0], "End");
+  expect(tabs.map((each) => each.getAttribute("aria-selected"))).toEqual(["false", "false", "true"]);
+  press(tabs[2], "a");
+  expect(model.get("tab")).toBe("memory");
+});
+
+test("a panel that is lost says so", async () => {
+  const { all, model } = await show();
+  model.receive("tab", "memory");
+  await settle();
+  expect(all(".hta-tab-page")[0]?.textContent).toContain("no model anywidget:lost");
+});
+
+test("everything stops listening when the dashboard goes", async () => {
+  const { stop, panels, model, selection, job } = await show();
+  expect(panels[0]?.listeners()).toBeGreaterThan(0);
+  stop.abort();
+  for (const each of [...panels, model, selection, job]) expect(each.listeners()).toBe(0);
+});
+
+test("chips say what is selected, in the order in which it was", async () => {
+  const { texts, selection, all } = await show();
+  expect(texts(".hta-chips")).toEqual(["Selected:everything"]);
+  selection.receive("kernel", EVIL);
+  selection.receive("ranks", [0, 1, 2, 7]);
+  selection.receive("window_ns", [12_400_000, 18_000_000]);
+  expect(texts(".hta-chip")).toEqual([`${EVIL} ×`, "ranks 0–2, 7 ×", "12.40–18.00 ms ×"]);
+  all(".hta-chip")[1]?.click();
+  expect(selection.saved).toEqual([{ ranks: [] }]);
+  expect(texts(".hta-chip")).toHaveLength(2);
+  all(".hta-clear")[0]?.click();
+  expect(texts(".hta-chips")).toEqual(["Selected:everything"]);
+});
+
+test("a part of the budget selects its finding and opens its tab", async () => {
+  const parts = [part("compute", 0.75), part("waiting", 0.25, { show: { finding: 1 }, tab: "kernels" })];
+  const { all, selection, model, press } = await show({
+    budget: { title: "Where a step goes", whose: "rank 3", compared: true, behind: "All ranks and steps", parts },
+  });
+  const buttons = all(".hta-budget button");
+  expect(buttons.map((button) => button.getAttribute("aria-label"))).toEqual(["compute: 0.75 ms", "waiting: 0.25 ms"]);
+  expect(all(".hta-ghost .hta-area").map(({ style }) => style.flexGrow)).toEqual(["0.5", "0.5"]);
+  press(buttons[0], "ArrowRight");
+  expect(document.activeElement).toBe(buttons[1]);
+  buttons[1]?.click();
+  expect(selection.get("finding")).toBe(1);
+  expect(model.get("tab")).toBe("kernels");
+});
+
+test("Show selects, and opens the tab of the panel that shows it", async () => {
+  const { all, selection, model } = await show({ findings: [ROW] });
+  const button = all(".hta-show")[0];
+  button?.click();
+  await settle();
+  expect(selection.get("ranks")).toEqual([3]);
+  expect(model.get("tab")).toBe("kernels");
+  model.receive("tab", "ranks");
+  button?.click();
+  await settle();
+  expect(selection.get("ranks")).toEqual([]);
+  expect(model.get("tab")).toBe("ranks");
+});
+
+test("keys of the page search, drop the last chip and go back", async () => {
+  const { el, all, press, selection, model } = await show();
+  const root = all(".hta-dashboard")[0];
+  selection.receive("ranks", [3]);
+  selection.receive("steps", [11]);
+  press(root, "Escape");
+  expect(selection.saved.at(-1)).toEqual({ steps: [] });
+  press(root, "z", { ctrlKey: true });
+  expect(model.sent.at(-1)).toEqual({ act: "undo" });
+  press(root, "/");
+  expect(document.activeElement).toBe(el.querySelector(".hta-search-field"));
+  press(document.activeElement ?? undefined, "z", { ctrlKey: true });
+  expect(model.sent.filter((each) => each.act === "undo")).toHaveLength(1);
+});
+
+test("the search asks for what it finds once it is used, and selects it", async () => {
+  const { el, model, selection, press } = await show();
+  const field = el.querySelector<HTMLInputElement>(".hta-search-field");
+  const list = el.querySelector<HTMLElement>(".hta-search-list");
+  Object.assign(list ?? {}, { showPopover: () => {}, hidePopover: () => {} });
+  field?.focus();
+  expect(model.sent.at(-1)).toEqual({ act: "search" });
+  model.receive("_options", [
+    ["rank 3", '["ranks", [3]]', "rank"],
+    [EVIL, JSON.stringify(["kernel", EVIL]), "kernel"],
+  ]);
+  if (field) field.value = "onerror";
+  field?.dispatchEvent(new Event("input"));
+  expect(el.querySelector("img")).toBeNull();
+  press(field ?? undefined, "Enter");
+  expect(selection.get("kernel")).toBe(EVIL);
+  expect(field?.value).toBe("");
+});
+
+const DETAIL = {
+  kind: "kernel",
+  name: EVIL,
+  about: "computation",
+  facts: [{ label: "mean", text: "2 ms" }],
+  bars: [
+    { rank: 0, text: "1 ms × 4", share: 0.5 },
+    { rank: 3, text: "2 ms × 4", share: 1 },
+  ],
+  place: 3,
+  count: 32,
+  code: "dash.events",
+};
+
+test("details name the kernel as text, and lead through its events", async () => {
+  const { el, all, texts, model } = await show({ detail: DETAIL });
+  expect(all(".hta-drawer")[0]?.hidden).toBe(false);
+  expect(texts(".hta-drawer-name")).toEqual([EVIL]);
+  expect(el.querySelector("img")).toBeNull();
+  expect(texts(".hta-rank-bars li")).toEqual(["rank 01 ms × 4", "rank 32 ms × 4"]);
+  expect(texts(".hta-turns span:not([role])")).toEqual(["3 of 32"]);
+  const next = el.querySelector<HTMLElement>('[aria-label="Next event"]');
+  next?.focus();
+  next?.click();
+  expect(model.sent.at(-1)).toEqual({ act: "next" });
+  model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail: { ...DETAIL, place: 4 } }));
+  expect(texts(".hta-turns span:not([role])")).toEqual(["4 of 32"]);
+  expect(document.activeElement?.getAttribute("aria-label")).toBe("Next event");
+  model.receive("_bands", JSON.stringify(EMPTY_BANDS));
+  expect(all(".hta-drawer")[0]?.hidden).toBe(true);
+});
+
+test("the events of what is selected are asked for as a file", async () => {
+  const { el, model } = await show({ detail: DETAIL });
+  el.querySelector<HTMLElement>('[aria-label="Download the selected events as CSV"]')?.click();
+  const { id, ...asked } = model.sent.at(-1) as { id: string };
+  expect(asked).toEqual({ kind: "table-text", style: "csv", offset: 0, sort: "", descending: false, filter: "" });
+  model.emit("msg:custom", { id, problem: "too many" }, []);
+  await settle();
+  expect(el.querySelector(".hta-turns [role=status]")?.textContent).toBe("There is no answer from Python.");
+});
+
+test("the footer says what there is in Python", async () => {
+  const { texts } = await show({ events: "5,392", code: "dash.selection.set(ranks=[3])" });
+  expect(texts(".hta-footer")[0]).toContain("dash.events(5,392 selected)");
+  expect(texts(".hta-footer")[0]).toContain("dash.selection.set(ranks=[3])");
+});
+
+test("the price is not said twice", async () => {
+  const sentence = "Rank 3 is slow: 2.9\u00a0ms of each 23.5\u00a0ms step (12.3\u00a0%).";
+  const { all } = await show({ findings: [{ ...ROW, sentence }] });
+  expect(all(".hta-words > p")[0]?.textContent).toBe("Rank 3 is slow.");
+  expect(all(".hta-words > p")[0]?.title).toBe(sentence);
+});
+
+test("the rest of the findings is folded", async () => {
+  const { all } = await show({ findings: [0, 1, 2, 3, 4].map((finding) => ({ ...ROW, show: { finding } })) });
+  expect(all(".hta-findings > ol > li")).toHaveLength(4);
+  expect(all(".hta-findings > details > summary")[0]?.textContent).toBe("1 more");
 });

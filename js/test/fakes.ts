@@ -1,18 +1,21 @@
 // Stand-ins for what a notebook gives a widget: models, and plotly.
 import type { Model } from "../src/models";
 import type { Plotly } from "../src/plotly";
-import type { PanelState, View } from "../src/types";
+import type { Bands, Cell, Column, PanelState, SelectionState, Table, View } from "../src/types";
 
-type Callback = () => void;
+// biome-ignore lint/suspicious/noExplicitAny: what a message brings
+type Callback = (...given: any[]) => void;
 
 export class FakeModel {
   state: Record<string, unknown>;
   saved: Record<string, unknown>[] = [];
+  /** Messages that are no state. */
+  sent: Record<string, unknown>[] = [];
   #changed: Record<string, unknown> = {};
   #callbacks = new Map<string, Set<Callback>>();
 
   constructor(state: Record<string, unknown>) {
-    this.state = state;
+    this.state = { ...state };
   }
 
   /** Python sends the view as text. */
@@ -40,12 +43,23 @@ export class FakeModel {
     this.#callbacks.get(event)?.delete(callback);
   }
 
-  emit(event: string): void {
-    for (const callback of [...(this.#callbacks.get(event) ?? [])]) callback();
+  /** A custom message to Python. */
+  send(content: Record<string, unknown>): void {
+    this.sent.push(content);
+  }
+
+  emit(event: string, ...given: unknown[]): void {
+    for (const callback of [...(this.#callbacks.get(event) ?? [])]) callback(...given);
   }
 
   listeners(): number {
     return [...this.#callbacks.values()].reduce((total, callbacks) => total + callbacks.size, 0);
+  }
+
+  /** What Python does: set a value. */
+  receive(name: string, value: unknown): void {
+    this.state[name] = value;
+    this.emit(`change:${name}`);
   }
 
   /** What Python does: answer with a view. */
@@ -61,7 +75,9 @@ export class FakeModel {
 
 export const EMPTY_VIEW: View = {
   rev: 0,
+  time: "",
   finding: "",
+  findings: [],
   notices: [],
   empty: null,
   error: null,
@@ -69,16 +85,51 @@ export const EMPTY_VIEW: View = {
   table: null,
 };
 
+/** A table of texts, or of numbers where the first row has them. */
+export function table(names: string[], rows: Cell[][], more: Partial<Table> = {}): Table {
+  const columns = names.map((name, place): Column => {
+    const kind = typeof rows[0]?.[place] === "number" ? "number" : "text";
+    return { name, label: name, unit: "", scale: 1, kind, select: "", besides: [] };
+  });
+  return { columns, rows, total: rows.length, names: {}, ...more };
+}
+
+export const EMPTY_SELECTION: SelectionState = {
+  ranks: [],
+  streams: [],
+  kernel: "",
+  operators: [],
+  modules: [],
+  phase: "",
+  steps: [],
+  window_ns: null,
+  finding: null,
+};
+
+export const EMPTY_BANDS: Bands = {
+  ready: true,
+  facts: [],
+  verdict: "",
+  said: "",
+  findings: [],
+  budget: null,
+  detail: null,
+  events: "",
+  code: "",
+  error: null,
+};
+
 export type FakeState = Partial<Omit<PanelState, "_view"> & { _view: View }>;
 
 export function panelModel(state: FakeState = {}): FakeModel {
   return new FakeModel({
-    _spec: { title: "Overlap", wide: false, controls: [] },
+    _spec: { title: "Overlap", wide: false, open: false, controls: [] },
     _view: EMPTY_VIEW,
+    _activity: "idle",
     _req: 0,
     _action: {},
     _answer: {},
-    _visible: true,
+    _visible: null,
     _assets: "anywidget:assets",
     _selection: "anywidget:selection",
     ...state,

@@ -2,7 +2,17 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { importOnce } from "../src/assets";
 import panel from "../src/panel";
 import type { ControlSpec, Figure, View } from "../src/types";
-import { EMPTY_VIEW, FakeModel, FakePlotly, type FakeState, giveWidth, panelModel, settle } from "./fakes";
+import {
+  EMPTY_SELECTION,
+  EMPTY_VIEW,
+  FakeModel,
+  FakePlotly,
+  type FakeState,
+  giveWidth,
+  panelModel,
+  settle,
+  table,
+} from "./fakes";
 
 const EVIL = "<img src=x onerror=alert(1)>";
 
@@ -26,7 +36,7 @@ function show(state: FakeState = {}) {
   const plotly = new FakePlotly();
   counter += 1;
   const assets = new FakeModel({ sums: { plotly: `sum-${counter}` }, files: {} });
-  const selection = new FakeModel({ ranks: [], streams: [], kernel: "" });
+  const selection = new FakeModel(EMPTY_SELECTION);
   const models: Record<string, FakeModel> = { "anywidget:assets": assets, "anywidget:selection": selection };
   void importOnce(assets.model, "plotly", async () => plotly.api());
   const model = panelModel(state);
@@ -40,9 +50,9 @@ function show(state: FakeState = {}) {
 const text = (el: Element, part: string) => el.querySelector(`.hta-${part}`)?.textContent;
 
 test("words and table are there at once, the chart follows", async () => {
-  const table = { columns: [{ label: "name", align: "left" as const }], rows: [["gemm"]], total: 1 };
+  const names = table(["name"], [["gemm"]]);
   const { el, plotly } = show({
-    _view: { ...EMPTY_VIEW, finding: "All is well.", notices: ["step 3 left out"], figures: [BARS], table },
+    _view: { ...EMPTY_VIEW, finding: "All is well.", notices: ["step 3 left out"], figures: [BARS], table: names },
   });
   expect(text(el, "title")).toBe("Overlap");
   expect(text(el, "finding")).toBe("All is well.");
@@ -64,10 +74,10 @@ test("plotly gets a copy, as it writes into what it is given", async () => {
 });
 
 test("text from a trace stays text", async () => {
-  const table = { columns: [{ label: EVIL, align: "left" as const }], rows: [[EVIL]], total: 1 };
+  const evil = table([EVIL], [[EVIL]]);
   const { el } = show({
-    _spec: { title: EVIL, wide: false, controls: [] },
-    _view: { ...EMPTY_VIEW, finding: EVIL, notices: [EVIL, EVIL], error: EVIL, empty: EVIL, table },
+    _spec: { title: EVIL, wide: false, open: false, controls: [] },
+    _view: { ...EMPTY_VIEW, finding: EVIL, notices: [EVIL, EVIL], error: EVIL, empty: EVIL, table: evil },
   });
   el.querySelectorAll("details").forEach((details) => {
     details.open = true;
@@ -222,7 +232,7 @@ test("many notices are folded", () => {
 test("slow answers are announced, and so is a kernel that has stopped", async () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   box.click();
   expect(text(el, "status")).toBe("");
@@ -240,7 +250,7 @@ test("slow answers are announced, and so is a kernel that has stopped", async ()
 test("only a slow answer changes how the charts look meanwhile", () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const computing = () => el.querySelector(".hta-computing") !== null;
   box.click();
@@ -258,7 +268,7 @@ test("only a slow answer changes how the charts look meanwhile", () => {
 
 test("ids differ between panels, though each runs its own copy of the module", () => {
   const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] };
-  const controls = { title: "T", wide: false, controls: [spec] };
+  const controls = { title: "T", wide: false, open: false, controls: [spec] };
   show({ _spec: controls });
   show({ _spec: controls });
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
@@ -318,7 +328,7 @@ test("keys zoom too", async () => {
 
 test("what a button did is told and stays; a failure goes with the next request", async () => {
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const again = () => {
     box.click();
@@ -340,4 +350,62 @@ test("nothing is left listening or drawn when the view goes", async () => {
   expect(model.listeners()).toBe(0);
   expect(plotly.purged).toBe(1);
   expect(model.get("_visible")).toBe(false);
+});
+
+test("an interrupted panel says so and offers to compute", async () => {
+  const { el, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  const button = [...el.querySelectorAll("button")].find(({ textContent }) => textContent === "Compute") as HTMLElement;
+  const outdated = () => el.querySelector(".hta-outdated") !== null;
+  expect([button.hidden, outdated()]).toEqual([true, false]);
+  model.receive("_activity", "interrupted");
+  expect(text(el, "status")).toContain("Interrupted");
+  expect([button.hidden, outdated()]).toEqual([false, true]);
+  button.click();
+  expect(model.saved).toEqual([{ _req: 1 }]);
+  model.receive("_activity", "idle");
+  model.answer({ rev: 1 });
+  expect(text(el, "status")).toBe("");
+  expect([button.hidden, outdated()]).toEqual([true, false]);
+});
+
+test("a panel that a cell computes is busy", () => {
+  vi.useFakeTimers();
+  const { el, model } = show();
+  model.receive("_activity", "computing");
+  expect(el.querySelector(".hta-panel")?.getAttribute("aria-busy")).toBe("true");
+  vi.advanceTimersByTime(300);
+  expect(text(el, "status")).toBe("Computing…");
+  model.receive("_activity", "idle");
+  model.answer({});
+  expect(text(el, "status")).toBe("");
+  vi.useRealTimers();
+});
+
+test("a touched control does not hide that the kernel has gone", () => {
+  vi.useFakeTimers();
+  const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
+  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
+  model.emit("comm_live_update");
+  const box = el.querySelector("input") as HTMLInputElement;
+  for (const after of [0, 300, 30_000]) {
+    box.click();
+    vi.advanceTimersByTime(after);
+    expect(text(el, "status")).toContain("kernel has stopped");
+  }
+  vi.useRealTimers();
+});
+
+test("a panel that counts only some of the time says so, and a click shows all of it", async () => {
+  const { el, model, selection } = show({ _view: { ...EMPTY_VIEW, time: "steps 11, 13" } });
+  selection.state = { ...selection.state, steps: [11, 13], window_ns: [5, 8] };
+  const button = el.querySelector<HTMLButtonElement>("button.hta-time");
+  expect(button?.textContent).toBe("steps 11, 13 ×");
+  expect(button?.getAttribute("aria-label")).toBe("steps 11, 13: show all of the time");
+  button?.focus();
+  button?.click();
+  await settle();
+  expect(selection.state).toMatchObject({ steps: [], window_ns: null });
+  model.answer({ rev: 1, time: "" });
+  expect(button?.hidden).toBe(true);
+  expect(document.activeElement).toBe(el.querySelector(".hta-title"));
 });

@@ -92,3 +92,42 @@ test("a request that may take long is waited for", () => {
   vi.advanceTimersByTime(1000);
   expect(told.at(-1)).toBe("silent");
 });
+
+test("what a cell computes is busy, and what it was interrupted in says so", () => {
+  const model = panelModel();
+  const { told } = start(model);
+  model.receive("_activity", "computing");
+  model.receive("_activity", "interrupted");
+  model.receive("_activity", "idle");
+  expect(told).toEqual(["busy", "interrupted", "idle"]);
+});
+
+test("a view that opens on an interrupted panel says so", () => {
+  expect(start(panelModel({ _activity: "interrupted" })).told).toEqual(["interrupted"]);
+});
+
+test("a request that waits for a cell is no silence", () => {
+  const model = panelModel();
+  const { requests, told } = start(model);
+  model.receive("_activity", "computing");
+  requests.send({ a: 1 });
+  vi.advanceTimersByTime(10_000);
+  expect(told).not.toContain("silent");
+  model.receive("_activity", "idle");
+  vi.advanceTimersByTime(1000);
+  expect(told.at(-1)).toBe("silent");
+});
+
+test("a kernel that has gone stays gone, whatever is touched, until it answers", () => {
+  const model = panelModel();
+  const { requests, told } = start(model);
+  requests.send({ a: 1 });
+  model.emit("comm_live_update");
+  expect(told).toEqual(["busy", "gone"]);
+  requests.send({ a: 2 });
+  requests.send({ a: 3 });
+  vi.advanceTimersByTime(60_000);
+  expect(new Set(told.slice(1))).toEqual(new Set(["gone"]));
+  model.answer({ rev: model.get("_req") as number });
+  expect(told.at(-1)).toBe("idle");
+});

@@ -37,4 +37,4 @@ def _is_writable(folder: Path) -> bool:
 def _existing(folder: Path) -> Path:
     """Return the folder, or the nearest above it that is there."""
     above = (folder.absolute(), *folder.absolute().parents)
-    return next(each for each in above if each.exists())
+    return next(each for each in above if os.path.exists(each))  # noqa: PTH110  # never raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -115,8 +116,9 @@ def data_folders(environment: Path) -> list[Path]:
 def find_extension(name: str, folders: list[Path]) -> Extension | None:
     """Find an extension in the first of the folders that has it."""
     for folder in folders:
-        if (folder / name).is_dir():
-            return Extension(folder / name, version_in(folder / name / "package.json"))
+        with suppress(PermissionError):  # a home folder that may not be searched
+            if (folder / name).is_dir():
+                return Extension(folder / name, version_in(folder / name / "package.json"))
     return None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.panels.base.declarations import FOLDER
 from hta_widgets.panels.base.protocol import Action, Answer
 
 if TYPE_CHECKING:
@@ -15,20 +16,34 @@ if TYPE_CHECKING:
 _MAX_NAMES = 3
 
 
-def answer(panel: Panel[Any], action: Action) -> Answer:
-    """Run a button's method and return its status message."""
+def answer(panel: Panel[Any], action: Action, beside: Collection[Path] = ()) -> Answer:
+    """Run a button's method and return its status message.
+
+    Parameters
+    ----------
+    panel : Panel
+    action : Action
+    beside : collection of Path
+        Folders of the traces.
+    """
     try:
-        text, failed = describe(_method(panel, action.get("name"))()), False
+        folder = {FOLDER: action["folder"]} if action.get("folder") else {}
+        method = _method(panel, action.get("name"), *folder)
+        text, failed = describe(method(**folder), beside), False
     except Exception as failure:  # noqa: BLE001  # it is shown in the panel
         text, failed = reason(failure), True
     return {"number": action["number"], "text": text, "failed": failed}
 
 
-def _method(panel: Panel[Any], name: str | None) -> Callable[[], Any]:
-    if name is None or name not in panel.buttons:
+def _method(panel: Panel[Any], name: str | None, *given: str) -> Callable[..., Any]:
+    button = None if name is None else panel.buttons.get(name)
+    if name is None or button is None:
         msg = f"{type(panel).__name__} has no button {name!r}"
         raise HtaWidgetsError(msg)
-    method: Callable[[], Any] = getattr(panel, name)
+    if given and not button.takes_folder:
+        msg = f"{button.label!r} of {type(panel).__name__} writes into no folder"
+        raise HtaWidgetsError(msg)
+    method: Callable[..., Any] = getattr(panel, name)
     return method
 
 
@@ -38,13 +53,17 @@ def reason(failure: Exception) -> str:
     return str(failure) if known else f"{type(failure).__name__}: {failure}"
 
 
-def describe(returned: str | Path | Sequence[Path] | None) -> str:
+def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Path] = ()) -> str:
     """Status message for what a method returned: text, or the files that it wrote.
+
+    It names no folder above the working folder, as notebooks are saved with it.
 
     Examples
     --------
-    >>> describe([Path("/traces/a.json"), Path("/traces/b.json")])
-    'Wrote a.json, b.json to /traces'
+    >>> describe([Path("/traces/a.json"), Path("/traces/b.json")], [Path("/traces")])
+    'Wrote a.json, b.json beside the traces'
+    >>> describe(Path("/data/marked/a.json"))
+    'Wrote a.json to marked'
     >>> describe([])
     'Nothing to write.'
     """
@@ -58,4 +77,14 @@ def describe(returned: str | Path | Sequence[Path] | None) -> str:
     names = [file.name for file in files[:_MAX_NAMES]]
     if len(files) > _MAX_NAMES:
         names[-1] += f" and {len(files) - _MAX_NAMES} more"
-    return f"Wrote {', '.join(names)} to {files[0].resolve().parent}"
+    return f"Wrote {', '.join(names)} {_place(files[0].resolve().parent, beside)}"
+
+
+def _place(folder: Path, beside: Collection[Path]) -> str:
+    working = Path.cwd().resolve()
+    if folder in {each.resolve() for each in beside}:
+        return "beside the traces"
+    if folder == working:
+        return "to the working folder"
+    is_below = working in folder.parents
+    return f"to {folder.relative_to(working) if is_below else folder.name}"

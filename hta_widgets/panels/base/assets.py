@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import anywidget
 from traitlets import Dict, Unicode
 
 from hta_widgets.panels.base.front_end import static_file
+from hta_widgets.panels.base.widget import Widget
 
 MODULES = ("panel", "plotly")
 
 
-class SharedModel(anywidget.AnyWidget):
+class SharedModel(Widget):
     """State in the browser that panels refer to, without a view."""
 
     _esm = "export default {}"
@@ -28,6 +28,9 @@ class Assets(SharedModel):
 
     files = Dict().tag(sync=True)
     sums = Dict().tag(sync=True)
+
+    def _set_by_python(self) -> set[str]:
+        return set(self.keys)
 
 
 _shared: list[Assets] = []
@@ -46,8 +49,8 @@ def shared_assets() -> Assets:
     return _shared[0]
 
 
-def reload_assets(_loader: str) -> None:
-    """Send rebuilt modules to the browser, before the new loader imports them into open panels."""
+def reload_assets() -> None:
+    """Send rebuilt modules to the browser."""
     for assets in _shared:
         with assets.hold_sync():
             for name, value in _built_modules().items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from typing import Any, TypeVar
 
 from traitlets import TraitType
@@ -20,11 +20,17 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _BUTTON = "_button"
 
 
+FOLDER = "output_dir"
+"""Parameter of the methods that write into a folder."""
+
+
 @dataclass(frozen=True)
 class Button:
     """A button that calls a method of the panel."""
 
     label: str
+    takes_folder: bool
+    """Whether the method writes into a folder that can be chosen."""
 
     def works_for(self, job: Job) -> bool:
         """Whether any rank has a trace file that can be copied with events added."""
@@ -32,14 +38,17 @@ class Button:
 
     def spec(self, name: str) -> ButtonSpec:
         """Describe the button of the method of that name to the front end."""
-        return ButtonSpec(kind="button", name=name, label=self.label)
+        return ButtonSpec(
+            kind="button", name=name, label=self.label, takes_folder=self.takes_folder
+        )
 
 
 def button(label: str) -> Callable[[Method], Method]:
     """Decorator that adds a button with this label, which calls the method.
 
-    The method returns the files that it wrote, or a status message. The browser cannot call any
-    other methods.
+    The method returns the files that it wrote, or a status message. If it has a parameter
+    ``output_dir``, the page lets the user choose a folder. The browser cannot call any other
+    methods.
 
     Examples
     --------
@@ -52,7 +61,7 @@ def button(label: str) -> Callable[[Method], Method]:
         raise TypeError(msg)
 
     def mark(method: Method) -> Method:
-        setattr(method, _BUTTON, Button(label))
+        setattr(method, _BUTTON, Button(label, FOLDER in signature(method).parameters))
         return method
 
     return mark

@@ -11,14 +11,15 @@ from pathlib import Path
 
 STATIC = Path(__file__).parents[1] / "static"
 SOURCES = Path(__file__).parents[3] / "js"
-BUILT = ("loader.js", "panel.js.gz", "plotly.js.gz", "plotly.LICENSE.txt")
+BUILT = ("loader.js", "panel.js.gz", "plotly.js.gz", "plotly.LICENSE.txt", "report.js")
 BUILD_COMMAND = "npm ci && npm run build"
 STAMP = "// source "
 
 
 def source_hash() -> str:
     """Checksum of all sources of the front end; js/build.mjs writes the same one."""
-    names = [f"src/{path.name}" for path in (SOURCES / "src").iterdir()]
+    files = (path for path in (SOURCES / "src").rglob("*") if path.is_file())
+    names = [path.relative_to(SOURCES).as_posix() for path in files]
     total = hashlib.sha256()
     for name in sorted([*names, "build.mjs", "package-lock.json"]):
         total.update(name.encode() + b"\0" + (SOURCES / name).read_bytes() + b"\0")

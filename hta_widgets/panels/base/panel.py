@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import pandas as pd
-from traitlets import Instance, Int, List, link, validate
+from traitlets import Bunch, Int, List, observe, validate
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.actions import answer
-from hta_widgets.panels.base.assets import reload_assets, shared_assets
-from hta_widgets.panels.base.controls import RANK_PICKER, Control
-from hta_widgets.panels.base.declarations import (
-    Button,
-    buttons_of,
-    check_declarations,
-    controls_of,
-)
-from hta_widgets.panels.base.front_end import static_file
+from hta_widgets.export.csv_file import write_csv
+from hta_widgets.panels.base.acting_panel import ActingPanel
+from hta_widgets.panels.base.code import panel_code
+from hta_widgets.panels.base.controls import RANK_PICKER
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.protocol import Action, Answer, PanelSpec
+from hta_widgets.panels.base.protocol import PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
 from hta_widgets.panels.base.signature import PanelSignature
-from hta_widgets.panels.base.summary import ROWS, html_summary
-from hta_widgets.panels.base.synced_view import SyncedView
+from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
+from hta_widgets.panels.base.table_view import TableLook
 from hta_widgets.panels.base.traits import typed_dict
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.trace.opening.open import as_job
+from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-class Panel(SyncedView[ResultT]):
+class Panel(ActingPanel[ResultT]):
     """One analysis in a notebook cell; subclasses define the analysis, figures and parameters.
 
     Parameters
@@ -51,12 +42,17 @@ class Panel(SyncedView[ResultT]):
         The selection to follow; by default the one that all panels of the job share.
     job_notices : bool
         Show the notices about the job, besides those about the analysis.
+    on_demand : bool
+        Compute only what a browser shows or Python asks for; otherwise also what no browser has
+        told anything about.
     ranks : list of int, optional
         Ranks to analyse; an empty list means all. They are always those of the selection. With
         `ranks` or `streams`, but without a `selection`, the panel has a separate selection and is
         not linked to others.
     layout : ipywidgets.Layout or dict, optional
         Size and position of the widget.
+    output_dir : path, optional
+        Where the buttons write; by default beside the traces, or for some in the working folder.
     **parameters
         Initial values of the panel's own parameters.
 
@@ -68,47 +64,12 @@ class Panel(SyncedView[ResultT]):
 
     __signature__ = PanelSignature()
 
-    _esm = static_file("loader.js")
-
-    title: ClassVar[str] = ""
-    """Heading of the panel."""
-
-    wide: ClassVar[bool] = False
-    """Whether the panel takes a whole row of the dashboard."""
-
-    follows: ClassVar[tuple[str, ...]] = ()
-    """Fields of the selection that the panel depends on, apart from those in `LINKED_FIELDS`."""
-
-    needs: ClassVar[tuple[Recorded, ...]] = ()
-    """What a format must record for the panel to show anything."""
-
-    any_number_of_ranks: ClassVar[bool] = False
-    """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
-
-    controls: ClassVar[Mapping[str, Control]]
-    """Controls on the parameters, from left to right; read from the tags of the traits."""
-
-    buttons: ClassVar[Mapping[str, Button]]
-    """Buttons after the controls; read from the methods decorated with `button`."""
-
     ranks = List(Int()).tag(sync=True, control=RANK_PICKER)
 
-    _spec = typed_dict(PanelSpec(title="", wide=False, controls=[])).tag(sync=True)
-    _action = typed_dict(Action()).tag(sync=True, echo_update=False)
-    _answer = typed_dict(Answer()).tag(sync=True)
-    _assets = anywidget.WidgetTrait().tag(sync=True)
+    _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
-    _subscriptions = Instance(ExitStack, ())
-
-    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401
-        super().__init_subclass__(**options)
-        check_declarations(cls)
-        unknown = set(cls.follows) - set(Selection.fields())
-        if unknown:
-            msg = f"{cls.__name__} follows {sorted(unknown)}; a selection has {Selection.fields()}"
-            raise TypeError(msg)
-        cls.controls = MappingProxyType(controls_of(cls))
-        cls.buttons = MappingProxyType(buttons_of(cls))
+    _joined = False
+    """Whether the panel follows its selection."""
 
     @locked
     def __init__(
@@ -117,53 +78,30 @@ class Panel(SyncedView[ResultT]):
         *,
         selection: Selection | None = None,
         job_notices: bool = True,
+        output_dir: PathLike | None = None,
+        on_demand: bool = False,
         **parameters: Any,  # noqa: ANN401
     ) -> None:
         self._reject_unknown(parameters)
         self.job = as_job(source)
+        self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
         if selection is None:
             selection = Selection.of(self.job) if self.linked else Selection()
         self.selection = selection
         self._job_notices = job_notices
-        for name in self._linked_fields():
+        self._on_demand = on_demand
+        self._parameters = list(self.parameters())
+        self._linked = self._linked_fields()
+        for name in self._linked:
             setattr(selection, name, parameters.pop(name, getattr(selection, name)))
         super().__init__(
-            **{name: getattr(selection, name) for name in self._linked_fields()},
+            **{name: getattr(selection, name) for name in self._linked},
             _spec=self._describe(),
-            _assets=shared_assets(),
             _selection=self.selection,
             **parameters,
         )
         self._follow()
-
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters that the constructor takes."""
-        names = cls.class_trait_names(sync=True)
-        inherited = anywidget.AnyWidget.class_trait_names()
-        return tuple(name for name in names if name[0] != "_" and name not in inherited)
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether the panel applies to a job; dashboards leave out panels that do not."""
-        return job.holds(*cls.needs)
-
-    def analyse(self, ranks: list[int]) -> ResultT:
-        """Run the analysis on some ranks, or on all for an empty list."""
-        raise NotImplementedError
-
-    def draw(self, result: ResultT) -> dict[str, Drawing]:
-        """Return the figures of a result by name, in display order."""
-        raise NotImplementedError
-
-    def tabulate(self, result: ResultT) -> pd.DataFrame:
-        """Return the data table of a result."""
-        raise NotImplementedError
-
-    def nothing_to_show(self, result: ResultT) -> str | None:  # noqa: ARG002
-        """Explain why a result has nothing to draw; None if it has something."""
-        return None
 
     @property
     def result(self) -> ResultT:
@@ -186,6 +124,28 @@ class Panel(SyncedView[ResultT]):
         """Data table of the current result."""
         return self._current().table
 
+    def write_csv(self, path: PathLike) -> Path:
+        """Write all rows of the table to a CSV file, in which no name is a formula.
+
+        See `hta_widgets.export.csv_file.write_csv`.
+        """
+        return write_csv(self.table, path)
+
+    def code(self) -> str:
+        """Lines of Python that show what the panel shows, with a place-holder for the path.
+
+        Examples
+        --------
+        >>> print(panel.code())  # doctest: +SKIP
+        from hta_widgets import open_trace
+        from hta_widgets.panels import KernelBreakdownPanel, Selection
+        <BLANKLINE>
+        job = open_trace('path/to/traces')
+        panel = KernelBreakdownPanel(job, num_kernels=5, selection=Selection(ranks=[3]))
+        panel
+        """
+        return panel_code(self)
+
     def of_all_ranks(self, result: ResultT) -> ResultT:
         """Return the result of all ranks, for figures that highlight the selected ones.
 
@@ -193,22 +153,24 @@ class Panel(SyncedView[ResultT]):
         """
         return self.analyse([]) if self.linked and self.ranks else result
 
-    def summary(self, rows: int = ROWS) -> str:
-        """Return title, finding and the first rows of the table as HTML, as last computed."""
-        return html_summary(self._spec["title"], self._view, rows)
+    def summary(self, limit: int = SUMMARY_BYTES) -> str:
+        """Return title, finding, charts and first rows as HTML.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of bytes; charts and rows that are too large are left out.
+        """
+        self._show()
+        outcome = self._computed.outcome if self._computed else None
+        drawings = outcome.drawings if isinstance(outcome, RenderedView) else {}
+        return html_summary(self._spec["title"], self._view, drawings, limit)
 
     def close(self) -> None:
         """Close the panel and stop following the selection."""
-        self._subscriptions.close()
+        if self._joined:
+            self.selection.leave(self)
         super().close()
-
-    def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message from the browser, then run the action of a button."""
-        with self.hold():
-            super().set_state(sync_data)
-            action: Action | None = sync_data.get("_action")
-            if action and action["number"] != self._answer.get("number"):
-                self._answer = answer(self, action)
 
     @validate(*LINKED_FIELDS)
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:
@@ -218,18 +180,6 @@ class Panel(SyncedView[ResultT]):
         """Job and parameters."""
         values = [f"{name}={getattr(self, name)!r}" for name in self.parameters()]
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
-
-    @classmethod
-    def _reject_unknown(cls, parameters: dict[str, Any]) -> None:
-        unknown = sorted(set(parameters) - {*cls.parameters(), "layout"})
-        if unknown:
-            known = ", ".join(cls.parameters())
-            msg = f"{cls.__name__} has no parameter {', '.join(unknown)}; it has {known}"
-            raise TypeError(msg)
-
-    @classmethod
-    def _linked_fields(cls) -> list[str]:
-        return [name for name in LINKED_FIELDS if name in cls.parameters()]
 
     def _describe(self) -> PanelSpec:
         parameters, traits = self.parameters(), self.traits()
@@ -241,24 +191,78 @@ class Panel(SyncedView[ResultT]):
         buttons = [
             button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)
         ]
-        return {"title": self.title, "wide": self.wide, "controls": [*controls, *buttons]}
+        return {
+            "title": self.title,
+            "wide": self.wide,
+            "open": self.table_open,
+            "controls": [*controls, *buttons],
+        }
+
+    def _inputs(self) -> tuple[object, ...]:
+        values = [getattr(self, name) for name in self._parameters]
+        values += [getattr(self.selection, name) for name in self.follows]
+        return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
     def _follow(self) -> None:
-        for name in self._linked_fields():
-            linked = link((self.selection, name), (self, name))
-            self._subscriptions.callback(linked.unlink)
-        if self.follows:  # traitlets takes no names for all names
-            fields = list(self.follows)
-            self.selection.observe(self._outdate, fields)
-            self._subscriptions.callback(self.selection.unobserve, self._outdate, fields)
-        self.observe(self._outdate, list(self.parameters()))
+        self.observe(self._ask_update, self._parameters)
+        for name in self._linked:
+            self.observe(self._select, name)
+        self.selection.join(self)
+        self._joined = True
+
+    @property
+    def _in_sight(self) -> bool:
+        """Whether the panel is visible.
+
+        One of which no browser has told anything counts so until one tells of another panel: then
+        there is a page, and this panel is not on it. One that computes on demand does not.
+        """
+        if self._visible is None:
+            return not (self._on_demand or self.selection.is_on_page)
+        return self._visible
+
+    @observe("_visible")
+    def _is_on_page(self, _: object) -> None:
+        self.selection.is_on_page = True
+
+    def _select(self, change: Bunch) -> None:
+        setattr(self.selection, change.name, change.new)
+
+    def _selected(self, name: str) -> None:
+        """Take over a field of the selection."""
+        if name in self._linked:
+            setattr(self, name, getattr(self.selection, name))
+        elif name in self.follows:
+            UPDATES.ask(self)
+
+    @locked
+    def _current(self) -> RenderedView[ResultT]:
+        for name in self._linked:
+            self._selected(name)
+        return super()._current()
 
     def _render(self) -> RenderedView[ResultT]:
         self._refuse_too_many_ranks()
         result = self.analyse(self.ranks)
         empty = self.nothing_to_show(result)
         drawings = {} if empty else self.draw(result)
-        return RenderedView(result, self._notices(result), empty, drawings, self.tabulate(result))
+        table, findings = self.tabulate(result), self.list_findings(result)
+        look = TableLook(self.table_selects, self.table_labels, self.table_besides)
+        listed = self.tabulate(self.of_all_ranks(result)) if self.table_of_all else table
+        return RenderedView(
+            result, self._notices(result), empty, drawings, table, findings, listed, look
+        )
+
+    def _shown(self, outcome: RenderedView[ResultT] | Exception) -> View:
+        view = super()._shown(outcome)
+        shorten = self._shortening()
+        error = None if view["error"] is None else shorten(view["error"])
+        notices = [*map(shorten, view["notices"])]
+        return {**view, "time": self._time(), "error": error, "notices": notices}
+
+    def _time(self) -> str:
+        """The time that the panel counts, in words; empty if it is all."""
+        return self.selection.time_in_words(self.follows)
 
     def _refuse_too_many_ranks(self) -> None:
         if self.any_number_of_ranks or not self.job.too_many_to_hold(self.ranks):
@@ -279,13 +283,9 @@ class Panel(SyncedView[ResultT]):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        html = self.summary()
         texts = {
             "text/plain": f"{self!r}\n{self._view['error'] or self._view['finding']}",
-            "text/html": self.summary(),
+            "text/html": html,
         }
         return {**data, **texts}, metadata
-
-
-# With ANYWIDGET_HMR=1, anywidget watches the loader and sends each new one to all panels. This
-# connects before any panel does, so the assets arrive first.
-Panel._esm.changed.connect(reload_assets)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -9,7 +9,7 @@ import ipywidgets
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import HasJob
-from hta_widgets.trace.remote.urls import TraceSource
+from hta_widgets.trace.remote.urls import PathLike, TraceSource
 
 Source: TypeAlias = Job | HasJob | TraceSource
 """What a panel can open: a job, a `TraceAnalysis`, paths or URLs."""
@@ -21,6 +21,8 @@ class WidgetParameters(TypedDict, total=False):
     selection: Selection | None
     job_notices: bool
     layout: ipywidgets.Layout | dict[str, str]
+    output_dir: PathLike | None
+    on_demand: bool
 
 
 class PanelParameters(WidgetParameters, total=False):

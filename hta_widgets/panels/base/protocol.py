@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from hta_widgets.figures.base import style
+
+Fill: TypeAlias = style.Fill
+
 
 class TraceMeta(TypedDict, total=False):
     """The field of the selection that a click on a trace sets."""
@@ -22,10 +26,25 @@ class Trace(TypedDict, total=False):
     customdata: list[list[Any]]
 
 
+class LegendEntry(TypedDict):
+    """A label, and what the area that it names looks like."""
+
+    label: str
+    color: str
+    fill: Fill
+
+
 class LayoutMeta(TypedDict, total=False):
-    """The parameter that a zoom sets."""
+    """What the front end does with a figure.
+
+    `zoom` is the parameter that a zoom sets; a `wide` figure takes a whole row. A `legend` is drawn
+    above the chart in the place of plotly's, and `height` is that of the chart then.
+    """
 
     zoom: str
+    wide: bool
+    legend: list[LegendEntry]
+    height: float
 
 
 class Layout(TypedDict, total=False):
@@ -44,26 +63,80 @@ class Figure(TypedDict):
     layout: Layout
 
 
-class Column(TypedDict):
-    """Heading of a table column."""
+Cell: TypeAlias = str | float | bool | None
+"""A value of a table."""
 
+
+class Column(TypedDict):
+    """A column of a table.
+
+    `name` is that in Python. A value is shown divided by `scale`, in `unit`; an ``id`` is a number
+    that counts nothing. `select` is the field of the selection that its values are for, or empty,
+    and `besides` has texts that stand for nothing that could be selected.
+    """
+
+    name: str
     label: str
-    align: Literal["left", "right"]
+    unit: str
+    scale: float
+    kind: Literal["text", "number", "id"]
+    select: str
+    besides: list[str]
 
 
 class Table(TypedDict):
-    """The first rows of a table as text, and the total number of rows."""
+    """The first rows of a table, and the total number of rows.
+
+    `names` has what is shown in place of long texts, such as names of kernels.
+    """
 
     columns: list[Column]
-    rows: list[list[str]]
+    rows: list[list[Cell]]
     total: int
+    names: dict[str, str]
+
+
+class Numbers(TypedDict):
+    """Numbers behind a finding: a text with its unit, or a table."""
+
+    label: str
+    text: str
+    table: Table | None
+
+
+class FindingRow(TypedDict):
+    """One cause of lost time.
+
+    `share` is the length of its bar, from 0 to 1, and `color` and `fill` are its look. `doubt`
+    is said where the trace does not tell. `show` has the values of the fields of the selection that
+    show where it is seen; None where there is nothing to select, and `panel` is the analysis that
+    shows it, or empty. A folded row is shown on demand.
+    """
+
+    price: str
+    share: float
+    color: str
+    fill: Fill
+    sentence: str
+    doubt: str
+    action: str
+    numbers: list[Numbers]
+    show: dict[str, Any] | None
+    panel: str
+    folded: bool
 
 
 class View(TypedDict):
-    """Everything that a panel shows, in answer to request `rev`."""
+    """Everything that a panel shows, in answer to request `rev`.
+
+    `time` names the time that it counts if that is not all, such as ``steps 11, 13``.
+    Rows of findings stand below the sentence, or in its place where it is that of one of them.
+    """
 
     rev: int
+    time: str
     finding: str
+    findings: list[FindingRow]
     notices: list[str]
     empty: str | None
     error: str | None
@@ -134,9 +207,10 @@ class SearchSpec(Named):
 
 
 class ButtonSpec(Named):
-    """A button that calls a method."""
+    """A button that calls a method, and whether a folder can be given to it."""
 
     kind: Literal["button"]
+    takes_folder: bool
 
 
 class PickerSpec(Named):
@@ -153,18 +227,30 @@ ControlSpec: TypeAlias = (
 
 
 class PanelSpec(TypedDict):
-    """Everything that does not change while a panel is open; a wide one takes a whole row."""
+    """Everything that does not change while a panel is open.
+
+    A wide one takes a whole row. The table of some is `open` beside the chart from the start.
+    """
 
     title: str
     wide: bool
+    open: bool
     controls: list[ControlSpec]
 
 
+Activity: TypeAlias = Literal["idle", "computing", "interrupted"]
+"""What a panel does while its view is not that of its parameters; idle where it is."""
+
+
 class Action(TypedDict, total=False):
-    """Request of a button: the name of a method, with a new number each time."""
+    """Request of a button: the name of a method, with a new number each time.
+
+    `folder` is where it writes; empty for its usual place.
+    """
 
     name: str
     number: int
+    folder: str
 
 
 class Answer(TypedDict, total=False):
@@ -173,3 +259,108 @@ class Answer(TypedDict, total=False):
     number: int
     text: str
     failed: bool
+
+
+class Tab(TypedDict):
+    """A tab of a dashboard: the places of its panels among all, some of them folded.
+
+    `without` is said in place of panels where there are none.
+    """
+
+    name: str
+    label: str
+    panels: list[int]
+    folded: list[int]
+    without: str
+
+
+class BoardSpec(TypedDict):
+    """The parts of a dashboard; a second job brings more of them.
+
+    `names` are those of the panels behind the first, which is the header; `timeline` is the place
+    of that panel, if there is one.
+    """
+
+    names: list[str]
+    tabs: list[Tab]
+    timeline: int | None
+
+
+class BudgetPart(TypedDict):
+    """A class of the time of a step.
+
+    `share` and `all_share` are parts of the longer of the two bars, from 0 to 1. A click sets
+    `show` in the selection, if that is something, and opens the tab.
+    """
+
+    name: str
+    label: str
+    text: str
+    said: str
+    color: str
+    ink: str
+    fill: str
+    share: float
+    all_share: float
+    show: dict[str, Any] | None
+    tab: str
+
+
+class BudgetBand(TypedDict):
+    """Where a step goes, of what is selected; `compared` where that is not everything.
+
+    `behind` says what stands behind it then.
+    """
+
+    title: str
+    whose: str
+    compared: bool
+    behind: str
+    parts: list[BudgetPart]
+
+
+class Fact(TypedDict):
+    """A number with its unit, and what it is."""
+
+    label: str
+    text: str
+
+
+class RankBar(TypedDict):
+    """A bar of a rank; `share` is its length, from 0 to 1."""
+
+    rank: int
+    text: str
+    share: float
+
+
+class Detail(TypedDict):
+    """What is known of the one thing that is selected.
+
+    `place` is that of the event that the window shows among `count` of them, from 1; 0 where it
+    shows none.
+    """
+
+    kind: str
+    name: str
+    about: str
+    facts: list[Fact]
+    bars: list[RankBar]
+    place: int
+    count: int
+    code: str
+
+
+class Bands(TypedDict):
+    """What a dashboard shows above its tabs; not `ready` until it is computed."""
+
+    ready: bool
+    facts: list[str]
+    verdict: str
+    said: str
+    findings: list[FindingRow]
+    budget: BudgetBand | None
+    detail: Detail | None
+    events: str
+    code: str
+    error: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,8 +11,9 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.memoize import MemoizeLast
-from hta_widgets.panels.base.protocol import View
-from hta_widgets.panels.base.view import figure_view, table_view
+from hta_widgets.panels.base.protocol import FindingRow, Table, View
+from hta_widgets.panels.base.table_view import TableLook, kernel_labels, table_view
+from hta_widgets.panels.base.view import figure_view
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,6 +37,12 @@ class RenderedView(Generic[ResultT]):
         The figures by name.
     table : DataFrame
         The data table.
+    findings : list of FindingRow
+        Causes of lost time, if the panel shows any.
+    listed : DataFrame
+        The table as a page lists it.
+    look : TableLook
+        How it is shown.
     """
 
     result: ResultT
@@ -43,17 +50,27 @@ class RenderedView(Generic[ResultT]):
     empty: str | None
     drawings: dict[str, Drawing]
     table: pd.DataFrame
+    findings: list[FindingRow]
+    listed: pd.DataFrame
+    look: TableLook = field(default_factory=TableLook)
 
     @cached_property
     def figures(self) -> dict[str, go.Figure]:
         """The drawings as plotly's figures."""
         return {name: drawing.figure() for name, drawing in self.drawings.items()}
 
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What is shown in place of the names of kernels in the table."""
+        return kernel_labels(self.listed, self.look)
+
     def view(self, memo: MemoizeLast, *, rev: int, error: str | None) -> View:
         """Encode the view for the browser; `memo` keeps the parts that have not changed."""
         return {
             "rev": rev,
+            "time": "",
             "finding": self.result.finding,
+            "findings": self.findings,
             "notices": self.notices,
             "empty": self.empty,
             "error": error,
@@ -61,5 +78,11 @@ class RenderedView(Generic[ResultT]):
                 memo.get(place, partial(figure_view, *named), *named)
                 for place, named in enumerate(self.drawings.items())
             ],
-            "table": memo.get("table", partial(table_view, self.table), self.table),
+            "table": self.table_view(memo),
         }
+
+    def table_view(self, memo: MemoizeLast) -> Table:
+        """Encode the table; `memo` keeps it."""
+        return memo.get(
+            "table", partial(table_view, self.listed, self.look, self.names), self.listed
+        )

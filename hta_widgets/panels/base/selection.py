@@ -2,27 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol, TypedDict
+from weakref import WeakKeyDictionary, finalize
 
-from traitlets import Int, List, Unicode, validate
+from traitlets import Int, List, TraitError, Unicode, validate
 
+from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.errors import number_ranges
 from hta_widgets.panels.base.assets import SharedModel
-from hta_widgets.panels.base.lock import locked
+from hta_widgets.panels.base.traits import Integers, Texts
+from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.quantities import stretch
 from hta_widgets.trace.job import Job
 
 LINKED_FIELDS: Final = ("ranks", "streams")
 """Fields that a panel with a parameter of that name shares with its selection."""
 
+TIME_FIELDS: Final = ("steps", "window_ns")
+"""Fields that limit the time that a panel counts."""
+
+MODULE_SEPARATOR: Final = " › "
+
+MOST_KEPT: Final = 100
+"""Changes that can be undone."""
+
+_NOTHING: Final[tuple[Any, ...]] = ([], (), "", None)
+
+_SHOWN: Final = (
+    *LINKED_FIELDS,
+    *("kernel", "operators", "modules", "phase", "steps", "window_ns", "finding"),
+)
+
+
+class SelectedTime(TypedDict):
+    """Arguments of an analysis that limit the time that it counts."""
+
+    steps: tuple[int, ...]
+    window_ns: tuple[int, ...] | None
+
+
+class Follower(Protocol):
+    """What a selection tells of its changes."""
+
+    def _selected(self, name: str) -> None:
+        """Take over a field of the selection."""
+
 
 class Selection(SharedModel):
-    """Selected ranks, streams and kernel, shared by the panels of one job.
+    """Selected ranks, streams, kernel and time, shared by the panels of one job.
+
+    Attributes
+    ----------
+    is_on_page : bool
+        Whether a browser has told that it shows a panel, or shows it no more.
 
     Examples
     --------
     >>> selection = Selection(ranks=[3, 0])
     >>> selection.ranks
     [0, 3]
+
+    Several fields at once, for which each panel computes once:
+
+    >>> with selection.hold():
+    ...     selection.steps = (11, 13)
+    ...     selection.window_ns = (12_400_000, 18_000_000)
     """
 
     ranks: List[int] = List(Int()).tag(sync=True, echo_update=False)
@@ -34,40 +80,196 @@ class Selection(SharedModel):
     kernel = Unicode().tag(sync=True, echo_update=False)
     """Full name of the selected kernel; an empty string means none."""
 
+    operators = Texts().tag(sync=True, echo_update=False)
+    """Names of the selected operators, sorted; an empty tuple means all."""
+
+    modules = Texts().tag(sync=True, echo_update=False)
+    """Paths of the selected modules, sorted: names from the outermost to the innermost, joined by
+    `MODULE_SEPARATOR`. An empty tuple means all."""
+
+    phase = Unicode().tag(sync=True, echo_update=False)
+    """One of `PHASES`; an empty string means all."""
+
+    steps = Integers().tag(sync=True, echo_update=False)
+    """Numbers of the selected ProfilerSteps, ascending; an empty tuple means all of the time."""
+
+    window_ns = Integers(default_value=None, allow_none=True).tag(sync=True, echo_update=False)
+    """Start and end of the selected time (ns) since the first event of all ranks, on the common
+    clock (`analyses.clocks`); None means all of the time. Of steps and a window, what both hold."""
+
+    finding = Int(None, allow_none=True, min=0).tag(sync=True, echo_update=False)
+    """Place of the selected finding in the job's `Diagnosis`, from 0; None means none."""
+
+    def __init__(self, **fields: Any) -> None:  # noqa: ANN401
+        self._followers: dict[Follower, None] = {}
+        self._settled: dict[str, Any] = {}
+        self._before: list[dict[str, Any]] = []
+        self.is_on_page = False
+        super().__init__(**fields)
+        self._settled, self._before = self.values(), []
+
     @classmethod
     def of(cls, job: Job) -> Selection:
         """Return the selection that all panels of a job share unless they are given another."""
         selection = _of_job.get(job)
         if selection is None or selection.comm is None:
             selection = _of_job[job] = cls()
+            finalize(job, selection.close).atexit = False
         return selection
 
     @classmethod
     def fields(cls) -> tuple[str, ...]:
         """Names of the fields."""
         inherited = SharedModel.class_trait_names()
-        return tuple(name for name in cls.class_trait_names(sync=True) if name not in inherited)
+        own = (name for name in cls.class_trait_names(sync=True) if name not in inherited)
+        return tuple(name for name in own if name[0] != "_")  # anywidget adds some to an instance
 
-    @locked
+    def values(self) -> dict[str, Any]:
+        """The values of all fields by name, as plain lists, tuples, texts and integers."""
+        values = {name: getattr(self, name) for name in self.fields()}
+        return {name: [*each] if isinstance(each, list) else each for name, each in values.items()}
+
+    def to_code(self) -> str:
+        """The line of Python that restores what is selected in a dashboard called ``dash``.
+
+        Examples
+        --------
+        >>> Selection(ranks=[3], steps=(11, 13)).to_code()
+        'dash.selection.set(ranks=[3], steps=(11, 13))'
+        """
+        values = self.values()
+        chosen = [f"{name}={values[name]!r}" for name in _SHOWN if values[name] not in _NOTHING]
+        return f"dash.selection.set({', '.join(chosen)})"
+
+    def set(self, **fields: Any) -> None:  # noqa: ANN401
+        """Select this and nothing else, as one change: fields that are not named select all.
+
+        Raises
+        ------
+        TypeError
+            If there is no field of that name.
+        TraitError
+            If a value does not suit its field; then nothing changes.
+        """
+        unknown = sorted(fields.keys() - {*self.fields()})
+        if unknown:
+            known = ", ".join(_SHOWN)
+            msg = f"a selection has no field {', '.join(unknown)}; it has {known}"
+            raise TypeError(msg)
+        wanted = Selection.nothing() | fields
+        with self.hold(), self.hold_trait_notifications():
+            for name, value in wanted.items():
+                setattr(self, name, value)
+
+    @classmethod
+    def nothing(cls) -> dict[str, Any]:
+        """The values of the fields of a selection of everything."""
+        return {name: cls.class_traits()[name].default() for name in cls.fields()}
+
+    def undo(self) -> None:
+        """Go back to what was selected before the last change; at the first, do nothing."""
+        if self._before:
+            self._settled = self._before.pop()
+            self.set(**self._settled)
+
+    @property
+    def time(self) -> SelectedTime:
+        """The selected time, as arguments of an analysis."""
+        return {"steps": self.steps, "window_ns": self.window_ns}
+
+    def time_in_words(self, fields: Collection[str] = TIME_FIELDS) -> str:
+        """The selected time by some fields, such as ``steps 11, 13``; empty if it is all."""
+        words = []
+        if self.steps and "steps" in fields:
+            words.append(f"step{'s' * (len(self.steps) > 1)} {number_ranges(self.steps)}")
+        if self.window_ns is not None and "window_ns" in fields:
+            words.append(stretch(*self.window_ns))
+        return ", ".join(words)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Set several fields with one recomputation of each panel, when the block ends."""
+        return UPDATES.together()
+
+    def join(self, follower: Follower) -> None:
+        """Tell a panel of every change from now on."""
+        self._followers[follower] = None
+
+    def leave(self, follower: Follower) -> None:
+        """Tell a panel of no change any more."""
+        self._followers.pop(follower, None)
+
+    def notify_change(self, change: Any) -> None:  # noqa: ANN401
+        """Tell all followers of a change before the first of them computes, also after Ctrl-C."""
+        with UPDATES.together():
+            UPDATES.ask(self)
+            try:
+                super().notify_change(change)
+                self._tell(change["name"])
+            except BaseException:
+                self._tell(change["name"])
+                raise
+
+    def _tell(self, name: str) -> None:
+        for follower in list(self._followers):
+            follower._selected(name)  # noqa: SLF001
+
+    def _announce(self) -> None:
+        """Nothing is on its way: a selection computes nothing."""
+
+    def _update(self) -> None:
+        """Keep what was selected before the change, which is complete now."""
+        now = self.values()
+        if now != self._settled:
+            self._before = [*self._before, self._settled][-MOST_KEPT:]
+            self._settled = now
+
+    def _tell_interrupted(self) -> None:
+        self._update()
+
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Apply a message from the browser to all panels that follow the selection.
 
         Then send the state back, in place of ipywidgets' echo: in Colab each output has a
         copy of the selection, and drops echoes, and ipywidgets 7 sends none.
         """
-        super().set_state(sync_data)
-        self.send_state([name for name in self.fields() if name in sync_data])
+        with UPDATES.together():
+            super().set_state(sync_data)
+            self.send_state([name for name in self.fields() if name in sync_data])
 
     @validate(*LINKED_FIELDS)
     def _ascending(self, proposal: dict[str, Any]) -> list[int]:
         return ascending(proposal["value"])
 
+    @validate("steps")
+    def _ascending_steps(self, proposal: dict[str, Any]) -> tuple[int, ...]:
+        return tuple(ascending(proposal["value"]))
+
+    @validate("operators", "modules")
+    def _sorted_names(self, proposal: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(sorted(set(proposal["value"])))
+
+    @validate("phase")
+    def _known_phase(self, proposal: dict[str, Any]) -> str:
+        phase: str = proposal["value"]
+        if phase not in ("", *PHASES):
+            msg = f"phase must be one of {', '.join(PHASES)}, or empty for all, got {phase!r}"
+            raise TraitError(msg)
+        return phase
+
+    @validate("window_ns")
+    def _with_length(self, proposal: dict[str, Any]) -> tuple[int, ...] | None:
+        window: tuple[int, ...] | None = proposal["value"]
+        if window is not None and not (len(window) == 2 and window[0] < window[1]):  # noqa: PLR2004
+            msg = f"window_ns must be (start, end) with start < end, or None, got {window}"
+            raise TraitError(msg)
+        return window
+
     def __repr__(self) -> str:
         """All fields."""
-        return f"Selection(ranks={self.ranks}, streams={self.streams}, kernel={self.kernel!r})"
+        return f"Selection({', '.join(f'{name}={getattr(self, name)!r}' for name in _SHOWN)})"
 
 
-def ascending(picked: list[int]) -> list[int]:
+def ascending(picked: Iterable[int]) -> list[int]:
     """Distinct integers in ascending order."""
     return sorted(set(picked))
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from hta_widgets.panels.base.panel import Panel
 
-_COMMON: Final = {"selection": None, "job_notices": True, "layout": None}
+_COMMON: Final = {
+    "selection": None,
+    "job_notices": True,
+    "layout": None,
+    "output_dir": None,
+    "on_demand": False,
+}
 
 
 class PanelSignature:

@@ -2,49 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
-from itertools import accumulate
 from typing import Final
+from urllib.parse import quote
 
-from hta_widgets.panels.base.protocol import Table, View
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.svg.picture import svg
+from hta_widgets.panels.base.protocol import FindingRow, Table, View
+from hta_widgets.panels.base.table_view import heading_text, shown_cells
+
+SUMMARY_BYTES: Final = 60_000
+"""Most that the summary of a panel or a dashboard adds to a saved notebook."""
 
 ROWS: Final = 10
+FEW_ROWS: Final = 3
+"""Rows of the table, and rows of it where there is little room."""
+
 LONGEST_TEXT: Final = 200
 """Characters of a cell; names of kernels have thousands."""
 
+_LOG: Final = logging.getLogger(__name__)
+_BYTES_PER_POINT: Final = 24
+"""Of a step line, with as much room again for what is around it."""
 
-def html_summary(title: str, view: View, rows: int = ROWS) -> str:
-    """Title, finding, error and the first rows of a view as escaped HTML."""
-    texts = dict.fromkeys((view["finding"], view["error"], view["empty"]))
-    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts if text)
-    return f"<b>{escape(title)}</b>{paragraphs}{_table(view['table'], rows)}"
+_LONGEST_PARAGRAPH: Final = 1_000
+_END_OF_FINDING: Final = "</p>"
+_UNQUOTED: Final = " !$()*+,/:;=?@[]^{|}"
+"""What stands for itself in an address, besides letters, digits and ``_.-~``."""
 
 
-def within(limit: int, parts: Iterable[str]) -> str:
-    """Join as many of the first parts as take at most `limit` bytes.
+def html_summary(
+    title: str, view: View, drawings: Mapping[str, Drawing], limit: int = SUMMARY_BYTES
+) -> str:
+    """Title, finding, error, charts and the first rows of a view as escaped HTML.
 
-    Examples
-    --------
-    >>> within(5, ["12", "34", "56", "7"])
-    '1234'
+    Parameters
+    ----------
+    title : str
+    view : View
+    drawings : mapping of str to Drawing
+        The figures of the view by name. Those that are too large are left out.
+    limit : int
+        Maximum number of bytes.
     """
-    texts = list(parts)
-    sizes = accumulate(len(text.encode()) for text in texts)
-    return "".join(text for text, size in zip(texts, sizes, strict=True) if size <= limit)
+    counted = f"Only {view['time']}." if view["time"] else ""
+    said = "" if view["findings"] else view["finding"]
+    texts = dict.fromkeys((counted, said, view["error"], view["empty"]))
+    paragraphs = (_shortened(text, _LONGEST_PARAGRAPH) for text in texts if text)
+    head = f"<b>{escape(title)}</b>" + "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
+    head += findings_table(view["findings"])
+    left = limit - _size(head)
+    if left < 0:
+        return ""
+    few, more = (_table(view["table"], rows) for rows in (FEW_ROWS, ROWS))
+    shown: list[str] = []
+    for picture in pictures(drawings, left // _BYTES_PER_POINT):
+        reserved = _size(few) if shown else 0  # the first chart is worth more than the table
+        if _size(picture) + reserved <= left:
+            shown.append(picture)
+            left -= _size(picture)
+    table = next((each for each in (more, few) if _size(each) <= left), "")
+    return "".join([head, *shown, table])
+
+
+def with_picture(picture: str, name: str, limit: int, rest_of: Callable[[int], str]) -> str:
+    """A summary with what its panel draws without plotly, below the finding.
+
+    Parameters
+    ----------
+    picture : str
+        SVG, empty for none.
+    name : str
+        Of the panel.
+    limit : int
+        Maximum number of bytes; a picture that is too large is left out.
+    rest_of : function
+        From the number of bytes that is left to the summary without the picture.
+    """
+    shown = image(picture, name) if picture else ""
+    shown = shown if _size(shown) <= limit else ""
+    head, end, rest = rest_of(limit - _size(shown)).partition(_END_OF_FINDING)
+    return f"{head}{end}{shown}{rest}"
+
+
+def pictures(drawings: Mapping[str, Drawing], points: int) -> Iterator[str]:
+    """Drawings as images; a step line has so many points at most."""
+    for name, drawn in drawings.items():
+        try:
+            picture = svg(drawn, points=points)
+        except Exception:  # noqa: BLE001  # a panel of a user may draw what `svg` does not know
+            _LOG.info("no static picture of %r", name, exc_info=True)
+        else:
+            caption = f"<p>{escape(name)}</p>" if len(drawings) > 1 else ""
+            yield f"{caption}{image(picture, name)}"
+
+
+def image(picture: str, name: str) -> str:
+    """Image element that holds its SVG.
+
+    JupyterLab removes ``<svg>`` elements from a notebook that is not trusted, and leaves their
+    labels as loose text; it keeps images. No browser runs scripts in an image.
+    """
+    address = quote(picture, safe=_UNQUOTED, errors="replace")
+    return f'<img alt="Chart: {escape(name)}" src="data:image/svg+xml,{address}">'
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def findings_table(rows: Iterable[FindingRow]) -> str:
+    """All findings as a table, also those that a panel folds."""
+    body = "".join(_row("td", _words_of(row), _LONGEST_PARAGRAPH) for row in rows)
+    head = _row("th", ("Cost", "Cause", "What to try"))
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>" if body else ""
+
+
+def _words_of(row: FindingRow) -> tuple[str, ...]:
+    return row["price"], f"{row['sentence']} {row['doubt']}", row["action"]
 
 
 def _table(table: Table | None, rows: int) -> str:
-    if table is None or rows == 0:
+    if table is None:
         return ""
-    head = _row("th", (column["label"] for column in table["columns"]))
-    body = "".join(_row("td", texts) for texts in table["rows"][:rows])
-    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    shown = (shown_cells(row, table) for row in table["rows"][:rows])
+    return table_of_texts(map(heading_text, table["columns"]), shown)
 
 
-def _row(tag: str, texts: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(_shortened(text))}</{tag}>' for text in texts)}</tr>"
+def table_of_texts(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table with a heading; long texts are shortened."""
+    body = "".join(_row("td", texts) for texts in rows)
+    return f"<table><thead>{_row('th', heading)}</thead><tbody>{body}</tbody></table>"
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+def _row(tag: str, texts: Iterable[str], longest: int = LONGEST_TEXT) -> str:
+    cells = (escape(_shortened(text.strip(), longest)) for text in texts)
+    return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,4 +1,4 @@
-"""Base of the panels of quantities over time: a time window, and a button that writes traces."""
+"""Bases of the panels of quantities over time: a time window, and a button that writes traces."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 from traitlets import Float, List, TraitError, validate
 
+from hta_widgets.analyses.clocks.aligned import alignment_notices, common_offsets_ns
 from hta_widgets.export.trace_with_counters import DEFAULT_SUFFIX, write_traces_with_counters
 from hta_widgets.panels.base.declarations import button
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters
 from hta_widgets.panels.base.rendered_view import ResultT
+from hta_widgets.quantities import NS_PER_US
+from hta_widgets.trace.remote.urls import PathLike
 
 _START_AND_END = 2
 
@@ -22,24 +25,40 @@ class TimeSeriesParameters(PanelParameters, total=False):
     window_us: list[float]
 
 
-class TimeSeriesPanel(Panel[ResultT]):
-    """A quantity over time; a zoom into the figure sets the window, `window_us`."""
+class ZoomedPanel(Panel[ResultT]):
+    """A quantity over time; a zoom into the figure sets the window, `window_us`.
+
+    A window that is selected for all panels, `Selection.window_ns`, sets it too. The lines of all
+    ranks have one axis: µs since the first event of all ranks, on their aligned clocks.
+    """
 
     window_us = List(Float()).tag(sync=True)
 
-    @button("Write traces with counters")
-    def write_counters(self, output_suffix: str = DEFAULT_SUFFIX) -> list[Path]:
-        """Write copies of the selected ranks' traces with the time series as counters.
+    @property
+    def shift_ns(self) -> dict[int, int]:
+        """Time (ns) between the recorded and the common clock, for each rank shown."""
+        ranks = self.job.select_ranks(self.ranks)
+        recorded, common = self.job.offsets_ns(ranks), common_offsets_ns(self.job)
+        return {rank: common[rank] - recorded[rank] for rank in ranks}
 
-        Both queue length and memory bandwidth are written, for `Perfetto
-        <https://ui.perfetto.dev>`_ or ``chrome://tracing``, next to the traces.
+    def _notices(self, result: ResultT) -> list[str]:
+        ranks = self.job.select_ranks(self.ranks)
+        return [*super()._notices(result), *alignment_notices(self.job, ranks)]
 
-        Returns
-        -------
-        list of Path
-            The files written; none for ranks without counters.
-        """
-        return write_traces_with_counters(self.job, ranks=self.ranks, output_suffix=output_suffix)
+    def _follow(self) -> None:
+        super()._follow()
+        if not self.window_us:
+            self._zoom_to_selection()
+
+    def _selected(self, name: str) -> None:
+        super()._selected(name)
+        if name == "window_ns":
+            self._zoom_to_selection()
+
+    def _zoom_to_selection(self) -> None:
+        """Show the selected window; all of the time if none is selected."""
+        window_ns = self.selection.time["window_ns"]
+        self.window_us = [edge_ns / NS_PER_US for edge_ns in window_ns or ()]
 
     @validate("window_us")
     def _start_before_end(self, proposal: dict[str, Any]) -> list[float]:
@@ -48,3 +67,29 @@ class TimeSeriesPanel(Panel[ResultT]):
             msg = f"window_us must be [start, end] in µs, or [] for all, got {window}"
             raise TraitError(msg)
         return window
+
+
+class TimeSeriesPanel(ZoomedPanel[ResultT]):
+    """A quantity over time that can be written into copies of the traces."""
+
+    @button("Export for Perfetto…")
+    def write_counters(
+        self, output_suffix: str = DEFAULT_SUFFIX, output_dir: PathLike | None = None
+    ) -> list[Path]:
+        """Write copies of the selected ranks' traces with the time series as counters.
+
+        Both queue length and memory bandwidth are written, for `Perfetto
+        <https://ui.perfetto.dev>`_ or ``chrome://tracing``: into `output_dir`, that of the panel
+        when not given, or beside the traces where the panel has none.
+
+        Returns
+        -------
+        list of Path
+            The files written; none for ranks without counters.
+        """
+        return write_traces_with_counters(
+            self.job,
+            ranks=self.ranks,
+            output_suffix=output_suffix,
+            output_dir=self.output_dir if output_dir is None else output_dir,
+        )

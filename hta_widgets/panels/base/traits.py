@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import anywidget
-from traitlets import Dict, Enum, Instance
+from traitlets import Dict, Enum, Instance, TraitError, Tuple
 
 Value = TypeVar("Value", bound=Hashable)
 Message = TypeVar("Message")
+
+LIMIT = 2**62
+"""Times and their differences fit int64."""
 
 
 if TYPE_CHECKING:
@@ -38,6 +42,57 @@ class LabelledEnum(_TypedEnum[Value]):
         self.labels = dict(labels)
         values = list(labels)
         super().__init__(values, values[0])
+
+
+class Integers(Tuple):
+    """A tuple of integers of any length; takes lists and numpy's integers.
+
+    Examples
+    --------
+    >>> Integers().validate(None, [3, 1])
+    (3, 1)
+    """
+
+    def validate(self, obj: Any, value: Any) -> tuple[int, ...] | None:  # noqa: ANN401
+        """Turn the items into `int`."""
+        items = super().validate(obj, value)
+        if items is None:
+            return None
+        try:
+            integers = tuple(map(operator.index, items))
+        except TypeError:
+            integers = None
+        if integers is None or any(isinstance(item, bool) for item in items):
+            msg = f"{self.name} must be whole numbers, got {value!r}"
+            raise TraitError(msg)
+        if any(abs(each) >= LIMIT for each in integers):
+            msg = f"{self.name} must be smaller than 2**62"
+            raise TraitError(msg)
+        return integers
+
+
+class Texts(Tuple):
+    """A tuple of texts of any length; takes lists.
+
+    Examples
+    --------
+    >>> Texts().validate(None, ["aten::mm"])
+    ('aten::mm',)
+    """
+
+    def validate(self, obj: Any, value: Any) -> tuple[str, ...] | None:  # noqa: ANN401
+        """Take over the items, which must be texts."""
+        items = super().validate(obj, value)
+        if items is not None and not all(isinstance(item, str) for item in items):
+            msg = f"{self.name} must be texts, got {value!r}"
+            raise TraitError(msg)
+        return None if items is None else tuple(items)
+
+
+def literal(values: object) -> Enum[Any]:
+    """Trait of one of the values of a `Literal`; the first is the default."""
+    every = get_args(values)
+    return Enum(every, every[0])
 
 
 def typed_dict(initial: Message) -> Instance[Message]:

@@ -1,25 +1,21 @@
-"""Figures and tables as JSON for the browser."""
+"""Figures as JSON for the browser."""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.protocol import Column, Figure, Table, View
+from hta_widgets.panels.base.protocol import Figure, View
 from hta_widgets.quantities import number
 
-MAX_ROWS: Final = 200
-"""Maximum number of table rows sent to the browser."""
-
 _BROWSER_TYPES = {"i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8"}
-_NUMBER_KINDS = {"i", "u", "f"}
 _LISTS = (list, tuple)
 _SIMPLE = (str, int, type(None))
 
@@ -30,6 +26,11 @@ def as_text(view: View, _: object) -> str:
     Notebooks write every number of a list on a separate, deeply indented line.
     """
     return json.dumps(view, separators=(",", ":"))
+
+
+def columns_as_text(columns: dict[str, Any]) -> str:
+    """Encode columns of numbers (as base64) and of texts as JSON."""
+    return json.dumps(_json(columns), separators=(",", ":"))
 
 
 def figure_view(name: str, drawing: Drawing) -> Figure:
@@ -71,28 +72,6 @@ def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
         if np.iinfo(narrow).min <= least and most <= np.iinfo(narrow).max:
             return values.astype(narrow)
     return values
-
-
-def table_view(table: pd.DataFrame, max_rows: int = MAX_ROWS) -> Table:
-    """Turn a table into text, cell by cell, with right-aligned numbers."""
-    shown = table.head(max_rows)
-    columns = [column for _, column in shown.items()]
-    return {
-        "columns": [_heading(column) for column in columns],
-        "rows": [list(row) for row in zip(*map(_texts, columns), strict=True)],
-        "total": len(table),
-    }
-
-
-def _heading(column: pd.Series[Any]) -> Column:
-    is_number = column.dtype.kind in _NUMBER_KINDS
-    return {"label": str(column.name), "align": "right" if is_number else "left"}
-
-
-def _texts(column: pd.Series[Any]) -> list[str]:
-    if column.dtype == np.int64:
-        return [f"{value:,}" for value in column.tolist()]
-    return [format_cell(value) for value in column.tolist()]
 
 
 def format_cell(value: object) -> str:

@@ -1,0 +1,50 @@
+"""``hta-widgets diagnose``: why a job is slow, without Jupyter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from hta_widgets.analyses.diagnosis.diagnose import diagnose
+from hta_widgets.cli.diagnose.document import json_text
+from hta_widgets.cli.diagnose.report import report
+from hta_widgets.cli.terminal import say
+from hta_widgets.trace.opening.open import open_trace
+
+FINDINGS: Final = 3
+"""Exit code if there are findings, and the caller asks to fail then."""
+
+INTERRUPTED: Final = 130
+"""Exit code of a shell's command that Ctrl-C ended: nothing is known of the job."""
+
+
+def print_diagnosis(
+    traces: Sequence[str],
+    ranks: Sequence[int] | None,
+    *,
+    as_json: bool,
+    fail_on_findings: bool,
+) -> int:
+    """Print a diagnosis and return the exit code of the command.
+
+    Parameters
+    ----------
+    traces : sequence of str
+        Paths or URLs.
+    ranks : sequence of int, optional
+        Those that are diagnosed, all when not given.
+    as_json : bool
+        Print the document of ``docs/diagnosis.schema.json`` instead of text.
+    fail_on_findings : bool
+        Return `FINDINGS` if there are any; 0 otherwise.
+    """
+    source = traces[0] if len(traces) == 1 else traces
+    try:
+        job = open_trace(source, progress=sys.stderr.isatty())
+        diagnosis = diagnose(job, ranks)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return INTERRUPTED
+    say(json_text(diagnosis) if as_json else report(diagnosis))
+    return FINDINGS if diagnosis and fail_on_findings else 0

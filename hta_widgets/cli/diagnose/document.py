@@ -1,0 +1,144 @@
+"""A diagnosis as JSON, for programs: ``docs/diagnosis.schema.json`` describes it.
+
+Small, so that an assistant can read it whole: about 4,000 tokens for eight ranks at most.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.analyses.shared.collectives.partition import PARTS
+from hta_widgets.cli.terminal import cut
+from hta_widgets.version import __version__
+
+SCHEMA_VERSION: Final = 1
+"""Raised when a program that reads the document would have to change."""
+
+MOST_RANKS: Final = 16
+"""Rows of the table of steps; of a bigger job, those that need most time of their own."""
+
+MOST_ROWS: Final = 3
+"""Of a table of evidence; only the findings that are shown first have any."""
+
+MOST_NOTICES: Final = 10
+MOST_CHARACTERS: Final = 120
+"""Of a name."""
+
+MOST_CHARACTERS_OF_A_NOTICE: Final = 200
+
+NS_PER_MS: Final = 1e6
+DIGITS: Final = 4
+"""Of times in ms."""
+
+
+def json_text(diagnosis: Diagnosis) -> str:
+    """Write the document; a finding, and a rank, on each line. All of it is ASCII."""
+    lines = ",\n".join(
+        f"{json.dumps(name)}: {_value(value)}" for name, value in document(diagnosis).items()
+    )
+    return f"{{\n{lines}\n}}\n"
+
+
+def document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Put together what `json_text` writes."""
+    lacks = [each.sentence for each in diagnosis.not_recorded]
+    steps = sorted(number for number in {*diagnosis.steps["step"].tolist()} if number >= 0)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "hta_widgets_version": __version__,
+        "job": cut(diagnosis.job.name, MOST_CHARACTERS),
+        "verdict": diagnosis.finding,
+        "ranks": list(diagnosis.ranks),
+        "steps": steps,
+        "period_ms": round(diagnosis.period_ns / NS_PER_MS, DIGITS),
+        "findings": [
+            _finding(finding, with_tables=place < MOST_SHOWN)
+            for place, finding in enumerate(diagnosis)
+        ],
+        "mean_step_by_rank": _mean_step_by_rank(diagnosis),
+        "not_recorded": [each._asdict() for each in diagnosis.not_recorded],
+        "notices": [
+            cut(each, MOST_CHARACTERS_OF_A_NOTICE)
+            for each in diagnosis.notices
+            if each not in lacks
+        ][:MOST_NOTICES],
+    }
+
+
+def _finding(finding: Finding, *, with_tables: bool) -> dict[str, Any]:
+    tables = {
+        name: _table(value)
+        for name, value in finding.evidence.items()
+        if isinstance(value, pd.DataFrame) and with_tables
+    }
+    scalars = finding.to_dict()
+    return scalars | {"evidence": {**_plain(scalars["evidence"]), **tables}}
+
+
+def _table(table: pd.DataFrame) -> dict[str, Any]:
+    """The first rows of a table, and how many it has."""
+    rows = table.head(MOST_ROWS).itertuples(index=False, name=None)
+    return {
+        "columns": [str(name) for name in table.columns],
+        "rows": [[_plain(cell) for cell in row] for row in rows],
+        "row_count": len(table),
+    }
+
+
+def _mean_step_by_rank(diagnosis: Diagnosis) -> dict[str, Any]:
+    """What each rank does in its mean step; in ms, and in columns that add up to the period."""
+    parts = [f"{name}_ns" for name in ("own", "period", *PARTS)]
+    gaps = [name for name in diagnosis.steps if str(name).startswith("gap_")]
+    means = diagnosis.steps.groupby("rank")[[*parts, *gaps]].mean() / NS_PER_MS
+    most = means.nlargest(MOST_RANKS, "own_ns").sort_index()
+    return {
+        "columns": ["rank", *(f"{str(name).removesuffix('_ns')}_ms" for name in means)],
+        "rows": [
+            [rank, *(round(value, DIGITS) for value in row)]
+            for rank, row in zip(most.index.tolist(), most.to_numpy().tolist(), strict=True)
+        ],
+        "row_count": len(means),
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """The value as JSON has it; what is no number is None."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if value is pd.NA else cut(str(value), MOST_CHARACTERS)
+
+
+def _value(value: Any) -> str:  # noqa: ANN401
+    """JSON of a value; a list of objects, and rows, with one on each line."""
+    if isinstance(value, dict) and "rows" in value:
+        rest = {name: each for name, each in value.items() if name != "rows"}
+        return f'{_compact(rest)[:-1]}, "rows": {_lines(value["rows"])}}}'
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return _lines(value)
+    return _compact(value)
+
+
+def _lines(values: Sequence[Any]) -> str:
+    if not values:
+        return "[]"
+    return "[\n" + ",\n".join(map(_compact, values)) + "\n]"
+
+
+def _compact(value: Any) -> str:  # noqa: ANN401
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

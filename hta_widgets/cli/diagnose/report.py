@@ -1,0 +1,120 @@
+"""A diagnosis as text that fits a terminal, and a pull request.
+
+All that may hold names of a trace is indented by four spaces: Markdown shows it as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from textwrap import TextWrapper
+from typing import Final
+
+from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.cli.terminal import cut, printable
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted, duration, percent
+
+WIDTH: Final = 80
+MOST_NOTICES: Final = 10
+MOST_CHARACTERS: Final = 400
+"""Of the name of a job, and of a notice."""
+
+_MARGIN: Final = " " * 4
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ns|[kMG]?B|GB/s)(?![\w/]))")
+_UNBROKEN: Final = "\0"
+"""Stands for the space between a number and its unit while lines are broken."""
+
+_NS_PER_MS: Final = 1e6
+
+
+def report(diagnosis: Diagnosis) -> str:
+    """Write findings, what to do about them, and what was not recorded."""
+    lines = [counted(len(diagnosis), "finding") if diagnosis else "No finding", ""]
+    lines += _wrapped(_what_was_looked_at(diagnosis))
+    if not diagnosis:
+        lines += _wrapped(diagnosis.finding)
+    for number, finding in enumerate(diagnosis[:MOST_SHOWN], start=1):
+        lines += ["", *_finding(diagnosis, number, finding)]
+    if len(diagnosis) > MOST_SHOWN:
+        lines += ["", f"{_MARGIN}And, at less cost:"]
+        for number, finding in enumerate(diagnosis[MOST_SHOWN:], start=MOST_SHOWN + 1):
+            lines += _item(f"{number}. ", _heading(diagnosis, finding))
+    lacks = [each.sentence for each in diagnosis.not_recorded]
+    others = [each for each in diagnosis.notices if each not in lacks]
+    lines += _section("What was not recorded, and how to record it:", lacks)
+    lines += _section("Notices:", others)
+    return "\n".join(lines) + "\n"
+
+
+def _what_was_looked_at(diagnosis: Diagnosis) -> str:
+    steps, name = _recorded_steps(diagnosis), cut(diagnosis.job.name, MOST_CHARACTERS)
+    if not len(diagnosis.steps):
+        return name
+    parts = [
+        _numbered("rank", diagnosis.ranks),
+        f"{_numbered('step', steps)} of {duration(diagnosis.period_ns)}"
+        if steps
+        else f"a recording of {duration(diagnosis.period_ns)}",
+    ]
+    return f"{name}: {', '.join(parts)}"
+
+
+def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:
+    mark = f"{number}. "
+    yield from _item(mark, _heading(diagnosis, finding))
+    for text in (finding.sentence, f"What to do: {finding.action}"):
+        yield from _item(" " * len(mark), text)
+
+
+def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
+    """The price, the cause, who, and when."""
+    price = f"{duration(finding.recoverable_ms * _NS_PER_MS)} ({percent(finding.percent)})"
+    words = [f"{price}: {finding.cause}", _who(diagnosis, finding.ranks)]
+    if finding.steps:
+        every = {*finding.steps} == {*_recorded_steps(diagnosis)}
+        words.append("every step" if every else _numbered("step", finding.steps))
+    if finding.confidence == "inconclusive":
+        words.append("inconclusive")
+    return ", ".join(words)
+
+
+def _who(diagnosis: Diagnosis, ranks: Sequence[int]) -> str:
+    if not ranks:
+        return "another rank in each step"
+    everybody = len(ranks) > 1 and {*ranks} == {*diagnosis.job.ranks}
+    return "all ranks" if everybody else _numbered("rank", ranks)
+
+
+def _recorded_steps(diagnosis: Diagnosis) -> list[int]:
+    """Numbers of the analysed ProfilerSteps; none if none are recorded."""
+    return sorted(number for number in {*diagnosis.steps["step"].tolist()} if number >= 0)
+
+
+def _numbered(noun: str, numbers: Sequence[int]) -> str:
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {number_ranges(numbers)}"
+
+
+def _section(title: str, texts: Sequence[str]) -> list[str]:
+    lines = ["", f"{_MARGIN}{title}"] if texts else []
+    for text in texts[:MOST_NOTICES]:
+        lines += _item("- ", cut(text, MOST_CHARACTERS))
+    if len(texts) > MOST_NOTICES:
+        lines += _item("- ", f"and {len(texts) - MOST_NOTICES} more: job.notices has them")
+    return lines
+
+
+def _item(mark: str, text: str) -> list[str]:
+    return _wrapped(text, mark, " " * len(mark))
+
+
+def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    wrapper = TextWrapper(
+        WIDTH,
+        initial_indent=_MARGIN + first,
+        subsequent_indent=_MARGIN + others,
+        break_on_hyphens=False,
+    )
+    lines = wrapper.wrap(_BEFORE_UNIT.sub(_UNBROKEN, printable(text)))
+    return [line.replace(_UNBROKEN, " ") for line in lines]

@@ -1,0 +1,203 @@
+"""Write a window of time as small traces, for trace viewers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.shared.excerpt import checked_window
+from hta_widgets.atomic_write import atomic_write
+from hta_widgets.errors import ParameterError
+from hta_widgets.export.extended_trace import existing_folder, write_errors
+from hta_widgets.quantities import exact_microseconds
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.load import base_ns
+from hta_widgets.trace.loaders.kineto.mark import add_mark
+from hta_widgets.trace.model.events import Events, Kind, KindSet, Trace
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.remote.urls import PathLike
+
+CATEGORIES: Final = {
+    Kind.KERNEL: "kernel",
+    Kind.BUSY: "kernel",
+    Kind.GRAPH: "kernel",
+    Kind.MEMCPY: "gpu_memcpy",
+    Kind.MEMSET: "gpu_memset",
+    Kind.SYNC: "cuda_sync",
+    Kind.GPU_ANNOTATION: "gpu_user_annotation",
+    Kind.CPU_OP: "cpu_op",
+    Kind.RUNTIME: "cuda_runtime",
+    Kind.DRIVER: "cuda_driver",
+    Kind.ANNOTATION: "user_annotation",
+    Kind.PYTHON: "python_function",
+    Kind.OVERHEAD: "overhead",
+    Kind.OTHER: "other",
+}
+"""Category that each kind is written with; counters, instants and counter ranges are left out."""
+
+_KEPT: Final = ("schemaVersion", "baseTimeNanoseconds", "distributedInfo", "deviceProperties")
+"""Metadata of a Kineto trace that an excerpt keeps."""
+
+_SUFFIX: Final = ".json.gz"
+_COMPRESSION_LEVEL: Final = 3
+
+
+def write_excerpt(
+    job: Job,
+    window_ns: Sequence[int],
+    ranks: Iterable[int] | None = None,
+    *,
+    output_dir: PathLike,
+) -> list[Path]:
+    """Write all events that overlap a window, as a gzipped Kineto trace for each rank.
+
+    Files are called ``<name of the trace>_<start>-<end>us.json.gz``, with the window in µs since
+    the first event of all ranks. Times are those of the rank's own clock, to the ns; events that
+    cross the edges of the window are whole. Arrows lead from launch calls to their work. What other
+    fields the events have (shapes, grids, sizes) is not written.
+
+    Parameters
+    ----------
+    job : Job
+    window_ns : pair of int
+        Start and end (ns) since the first event of all ranks, on the common clock.
+    ranks : iterable of int, optional
+        All ranks when not given.
+    output_dir : path
+        An existing folder.
+
+    Returns
+    -------
+    list of Path
+        The files written, by rank; an older one of that name is replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the window has no length, the folder is not writable, or a file would replace a trace of
+        this job.
+    UnknownRankError
+        If the job lacks a rank.
+    WriteError
+        If the system refuses to write a file.
+    """
+    window = checked_window(window_ns)
+    if window is None:
+        msg = "window_ns must be (start, end) with start < end, got None"
+        raise ParameterError(msg)
+    chosen, folder = job.select_ranks(ranks), existing_folder(output_dir)
+    targets = {rank: folder / _name(job, rank, window) for rank in chosen}
+    originals = {source.path.resolve() for source in job.sources.values()}
+    for target in targets.values():
+        if target.resolve() in originals:
+            msg = f"{target} is a trace of this job and is never overwritten"
+            raise ParameterError(msg)
+    offsets_ns = common_offsets_ns(job)
+    for rank, target in targets.items():
+        start, end = (edge - offsets_ns[rank] for edge in window)
+        _write(job.rank(rank), start, end, target)
+    return [*targets.values()]
+
+
+def _name(job: Job, rank: int, window: tuple[int, int]) -> str:
+    name = job.sources[rank].path.name
+    for ending in (".gz", ".zst", ".xz", ".json", ".sqlite"):
+        name = name.removesuffix(ending)
+    several = sum(each.path == job.sources[rank].path for each in job.sources.values()) > 1
+    which = f"_rank{rank}" if several else ""
+    start, end = (f"{edge / 1_000:.0f}" for edge in window)
+    return f"{name}{which}_{start}-{end}us{_SUFFIX}"
+
+
+def _write(rank: Rank, start_ns: int, end_ns: int, target: Path) -> None:
+    with (
+        write_errors(target),
+        atomic_write(target) as partial,
+        gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL) as out,
+    ):
+        for part in _parts(rank, start_ns, end_ns):
+            out.write(part.encode(errors="replace"))
+
+
+def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> NDArray[np.int64]:
+    """Rows of the events that overlap a window; those of no length where they are inside."""
+    last = int(np.searchsorted(events.start_ns, end_ns, side="left"))
+    ends = events.start_ns[:last] + events.duration_ns[:last]
+    inside = (ends > start_ns) | (events.start_ns[:last] >= start_ns)
+    written = KindSet(tuple(CATEGORIES)).among(events.kind[:last])
+    return np.flatnonzero(inside & written)
+
+
+def _parts(rank: Rank, start_ns: int, end_ns: int) -> Iterator[str]:
+    trace, events = rank.trace, rank.trace.events
+    rows = overlapping_rows(events, start_ns, end_ns)
+    yield _head(trace)
+    shift_ns = trace.origin_ns - base_ns(trace.metadata)
+    between = "\n"
+    for row in rows.tolist():
+        yield between + _event(events, row, shift_ns)
+        between = ",\n"
+    launches = rank.launches[rows]
+    is_inside = np.zeros(len(events) + 1, dtype=bool)
+    is_inside[rows] = True
+    for row, launch in zip(rows.tolist(), launches.tolist(), strict=True):
+        if launch >= 0 and is_inside[launch]:
+            yield between + _arrow(events, launch, row, shift_ns)
+    yield "\n]}\n"
+
+
+def _head(trace: Trace) -> str:
+    kept = {name: trace.metadata[name] for name in _KEPT if name in trace.metadata}
+    kept.setdefault("distributedInfo", {"rank": trace.rank})
+    text = json.dumps(kept, default=str)
+    return add_mark(text.encode(), Path(trace.source).name).decode()[:-1] + ', "traceEvents": ['
+
+
+def _event(events: Events, row: int, shift_ns: int) -> str:
+    kind = Kind(int(events.kind[row]))
+    arguments = {
+        name: int(column[row])
+        for name, column in (
+            ("device", events.device),
+            ("stream", events.stream),
+            ("correlation", events.correlation),
+        )
+        if column[row] >= 0
+    }
+    fields: dict[str, Any] = {
+        "ph": "X",
+        "cat": CATEGORIES[kind],
+        "name": events.name.values[events.name.codes[row]],
+        **_where(events, row),
+    }
+    times = (
+        f'"ts": {exact_microseconds(int(events.start_ns[row]) + shift_ns)}, '
+        f'"dur": {exact_microseconds(int(events.duration_ns[row]))}'
+    )
+    return f'{json.dumps(fields)[:-1]}, {times}, "args": {json.dumps(arguments)}}}'
+
+
+def _where(events: Events, row: int) -> dict[str, Any]:
+    """Process and thread as in the source; device and stream where it has none."""
+    ids = (events.pid[row : row + 1], events.tid[row : row + 1])
+    pid, tid = (events.ids_in_source(each).tolist()[0] for each in ids)
+    device, stream = int(events.device[row]), int(events.stream[row])
+    return {"pid": device if pid == -1 else pid, "tid": stream if tid == -1 else tid}
+
+
+def _arrow(events: Events, launch: int, row: int, shift_ns: int) -> str:
+    ends = [("s", launch), ("f", row)]
+    written = []
+    for phase, end in ends:
+        fields = {"ph": phase, "id": row, "cat": "ac2g", "name": "ac2g", **_where(events, end)}
+        binding = ', "bp": "e"' if phase == "f" else ""
+        ts = exact_microseconds(int(events.start_ns[end]) + shift_ns)
+        written.append(f'{json.dumps(fields)[:-1]}, "ts": {ts}{binding}}}')
+    return ",\n".join(written)

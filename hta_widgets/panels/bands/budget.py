@@ -1,0 +1,155 @@
+"""The budget band: where a step goes, of what is selected and of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis import Diagnosis
+from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, budget
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.errors import number_ranges
+from hta_widgets.figures.base.style import CLASS_COLORS, CLASS_INK, class_fill
+from hta_widgets.figures.diagnosis import budget_title
+from hta_widgets.panels.base.protocol import BudgetBand, BudgetPart, FindingRow
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.quantities import counted, duration, number, percent, time_unit
+from hta_widgets.trace.job import Job
+
+_TABS: Final = {
+    "compute": "kernels",
+    "transfer": "communication",
+    "communication": "communication",
+    "waiting": "ranks",
+    "copies": "memory",
+    "late_launching": "idle",
+    "late_synchronising": "idle",
+    "data_loading": "idle",
+    "other_idle": "idle",
+}
+"""The tab that says more of each class."""
+
+
+def budget_band(
+    found: Diagnosis, selection: Selection, findings: Sequence[FindingRow]
+) -> BudgetBand | None:
+    """Divide the mean step of the selected ranks and steps, or a window; None without GPU work.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        Of all ranks.
+    selection : Selection
+        Only its ranks, steps and window count; if nothing analysed is among them, all does. Of a
+        window, the mean rank is divided, and all stands behind as if it were as long.
+    findings : sequence of FindingRow
+        Those of `found`; a click on a class selects the first that is seen in it, in whole steps.
+    """
+    steps = found.steps
+    if steps.empty:
+        return None
+    chosen = selected_steps(steps, selection)
+    in_window = rank_budgets_in_window(found.job, chosen, selection.window_ns)
+    table, everything = budget(chosen) if in_window is None else in_window, budget(steps)
+    whole_ns, all_ns = (float(each["period_ns"].mean()) for each in (table, everything))
+    longest_ns = max(whole_ns, all_ns) if in_window is None else whole_ns
+    if not longest_ns:
+        return None
+    behind = 1.0 if in_window is None else whole_ns / all_ns
+    parts = [
+        _part(each, _mean(table, each), behind * _mean(everything, each), whole_ns, longest_ns)
+        for each in BUDGET
+        if _mean(table, each) or _mean(everything, each)
+    ]
+    for part in parts:
+        part["show"] = _show(part["name"], found, findings)
+    where = "" if in_window is None else f" in {selection.time_in_words()}"
+    return BudgetBand(
+        title="Where the window goes" if where else budget_title(everything),
+        whose=_whose(table, len(found.ranks), where),
+        compared=bool(where) or len(chosen) < len(steps),
+        behind=f"All ranks and steps{', drawn as long as the window' if where else ''}",
+        parts=parts,
+    )
+
+
+def rank_budgets_in_window(
+    job: Job, steps: pd.DataFrame, window_ns: Sequence[int] | None
+) -> pd.DataFrame | None:
+    """Sum up the budget of each rank in a window; None without one, or without time in it.
+
+    Parameters
+    ----------
+    job : Job
+    steps : DataFrame
+        ``rank`` and ``step`` of those that count.
+    window_ns : pair of int, optional
+    """
+    if window_ns is None:
+        return None
+    numbers = {*steps["step"].tolist()} - {NO_STEP}
+    table = window_budget(job, steps["rank"].unique().tolist(), window_ns, steps=numbers)
+    return None if table.empty else table.groupby("rank", as_index=False).sum()
+
+
+def selected_steps(steps: pd.DataFrame, selection: Selection) -> pd.DataFrame:
+    """Rows of `Diagnosis.steps` of the selected ranks and steps, or all if that is none."""
+    inside = pd.Series(data=True, index=steps.index)
+    if selection.ranks:
+        inside &= steps["rank"].isin(selection.ranks)
+    if selection.steps:
+        inside &= steps["step"].isin(selection.steps)
+    return steps[inside] if inside.any() else steps
+
+
+def _mean(table: pd.DataFrame, each: BudgetClass) -> float:
+    return float(table[f"{each.name}_ns"].mean())
+
+
+def _part(
+    each: BudgetClass, ns: float, all_ns: float, whole_ns: float, longest_ns: float
+) -> BudgetPart:
+    return BudgetPart(
+        name=each.name,
+        label=each.label,
+        text=_in_unit(ns / time_unit(whole_ns).ns),
+        said=f"{each.label}: {duration(ns)}, {percent(100 * ns / whole_ns)}",
+        color=CLASS_COLORS[each.name],
+        ink=CLASS_INK.get(each.name, "#FFFFFF"),
+        fill=class_fill(each.name),
+        share=ns / longest_ns,
+        all_share=all_ns / longest_ns,
+        show=None,
+        tab=_TABS[each.name],
+    )
+
+
+def _in_unit(value: float) -> str:
+    """Three digits, but no more than two decimals: parts of one bar are read beside each other."""
+    return number(value) if value >= 1 else f"{value:.2f}"
+
+
+def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[str, object] | None:
+    causes = next(each.causes for each in BUDGET if each.name == name)
+    rows = zip(found, findings, strict=True)
+    fields = next((row["show"] for each, row in rows if each.cause in causes), None)
+    return fields and {**fields, "window_ns": None}
+
+
+def _whose(table: pd.DataFrame, ranks: int, where: str) -> str:
+    """What the bar is the mean of, and how long that is."""
+    own = table["rank"].unique().tolist()
+    steps = table["step"].unique().tolist()
+    has_steps = steps != [NO_STEP] and not where
+    whose = f"rank {own[0]}"
+    if len(own) > 1:
+        whose = f"{len(own)} ranks" if len(own) == ranks else f"ranks {number_ranges(own)}"
+    of = f"mean of {whose}" if len(own) > 1 else whose
+    if has_steps:
+        of += f", {counted(len(steps), 'step')}"
+    of += where
+    whole_ns = float(table["period_ns"].mean())
+    return f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"

@@ -1,0 +1,176 @@
+"""What is known of the one kernel, operator or finding that is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.diagnosis import Diagnosis
+from hta_widgets.errors import number_ranges
+from hta_widgets.panels.bands.events import selected_events
+from hta_widgets.panels.base.protocol import Detail, Fact, FindingRow, RankBar
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.quantities import counted, duration
+from hta_widgets.trace.job import Job
+
+MOST_BARS: Final = 64
+
+
+def detail_of(
+    events: pd.DataFrame | None,
+    found: Diagnosis,
+    findings: Sequence[FindingRow],
+    selection: Selection,
+    launch: Sequence[Fact] = (),
+) -> Detail | None:
+    """Describe the kernel that is selected, else the operator, else the finding.
+
+    Parameters
+    ----------
+    events : DataFrame, optional
+        `selected_events`, whatever the window is; None where neither kernel nor operator is
+        selected.
+    found : Diagnosis
+    findings : sequence of FindingRow
+        Those of `found`.
+    selection : Selection
+    launch : sequence of Fact
+        How the kernel is launched.
+    """
+    place = selection.finding
+    if events is not None:
+        if selection.kernel:
+            return _of_work("kernel", selection.kernel, events, selection, launch)
+        return _of_work("operator", selection.operators[0], events, selection)
+    if place is None or place >= len(findings):
+        return None
+    row = findings[place]
+    facts = [
+        Fact(label=each["label"], text=each["text"]) for each in row["numbers"] if each["text"]
+    ]
+    return Detail(
+        kind="finding",
+        name=found[place].sentence,
+        about=row["action"],
+        facts=facts,
+        bars=[],
+        place=0,
+        count=0,
+        code=f"dash.findings[{place}]",
+    )
+
+
+def _of_work(
+    kind: str,
+    name: str,
+    events: pd.DataFrame,
+    selection: Selection,
+    launch: Sequence[Fact] = (),
+) -> Detail:
+    windows = Windows.of(events)
+    by_rank = events.groupby("rank")["duration_ns"].agg(["count", "mean"])
+    means = by_rank["mean"].head(MOST_BARS)
+    longest = max(float(means.max()), 1.0) if len(means) else 1.0
+    rows = zip(means.index.tolist(), means.tolist(), by_rank["count"].tolist(), strict=False)
+    bars = [
+        RankBar(rank=rank, text=f"{duration(mean)} × {count:,}", share=mean / longest)
+        for rank, mean, count in rows
+    ]
+    return Detail(
+        kind=kind,
+        name=name,
+        about=_about(kind, events, selection),
+        facts=[*_facts(events), *launch],
+        bars=bars,
+        place=windows.place(selection.window_ns),
+        count=windows.start_ns.size,
+        code="dash.events",
+    )
+
+
+def _about(kind: str, events: pd.DataFrame, selection: Selection) -> str:
+    """What it is, and of which part of the job this is said."""
+    if events.empty:
+        return "No GPU work of it is selected."
+    types = " and ".join(each.lower().replace("_", " ") for each in sorted(set(events["type"])))
+    streams = sorted(set(events["stream"].tolist()))
+    said = [types] if kind == "kernel" else [f"launches {types}"]
+    said.append(f"stream{'s' * (len(streams) > 1)} {', '.join(map(str, streams[:6]))}")
+    if kind == "kernel":
+        operators = events["operator"].value_counts()
+        named = [name for name in operators.index if name]
+        if named:
+            said.append(f"launched by {named[0]}")
+    if selection.ranks:
+        noun = "rank" if len(selection.ranks) == 1 else "ranks"
+        said.append(f"on {noun} {number_ranges(selection.ranks)}")
+    if selection.steps:
+        said.append(f"in {selection.time_in_words(('steps',))}")
+    return " · ".join(said)
+
+
+def _facts(events: pd.DataFrame) -> list[Fact]:
+    if events.empty:
+        return []
+    length = events["duration_ns"]
+    facts = [
+        Fact(label="time", text=duration(int(length.sum()))),
+        Fact(label="executions", text=counted(len(length), "time")),
+        Fact(label="mean", text=duration(float(length.mean()))),
+        Fact(label="longest", text=duration(int(length.max()))),
+    ]
+    launched = events[events["launch_start_ns"] >= 0]
+    if len(launched):
+        queued_ns = launched["start_ns"] - launched["launch_start_ns"]
+        facts += [
+            Fact(label="launch call", text=duration(float(launched["launch_duration_ns"].mean()))),
+            Fact(label="from launch to start", text=duration(float(queued_ns.median()))),
+        ]
+    return facts
+
+
+class Windows(NamedTuple):
+    """The windows (ns) that show each of some events, in order; one for events at the same time."""
+
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, events: pd.DataFrame) -> Windows:
+        """An event, and half its length before and after it."""
+        start_ns, length_ns = (
+            events[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")
+        )
+        around_ns = np.maximum(length_ns // 2, 1)
+        edges = np.stack((start_ns - around_ns, start_ns + length_ns + around_ns))
+        return cls(*np.unique(edges, axis=1))
+
+    def place(self, window_ns: tuple[int, ...] | None) -> int:
+        """Place, from 1, of the event that a window shows; 0 if it shows none."""
+        if window_ns is None:
+            return 0
+        same = (self.start_ns == window_ns[0]) & (self.end_ns == window_ns[1])
+        return int(same.argmax()) + 1 if same.any() else 0
+
+    def neighbour(self, window_ns: tuple[int, ...] | None, by: int) -> tuple[int, int] | None:
+        """The window of the next event (1) or the one before (-1); None if there is none."""
+        count = self.start_ns.size
+        if not count:
+            return None
+        here = self.place(window_ns)
+        place = (here - 1 + by) % count if here else (0 if by > 0 else count - 1)
+        return int(self.start_ns[place]), int(self.end_ns[place])
+
+
+def go_to_event(job: Job, selection: Selection, by: int) -> None:
+    """Select the window of the next event (1) of what is selected, or of the one before (-1)."""
+    if not (selection.kernel or selection.operators):
+        return
+    events = selected_events(job, selection, in_window=False)
+    window = Windows.of(events).neighbour(selection.window_ns, by)
+    if window is not None:
+        selection.window_ns = window

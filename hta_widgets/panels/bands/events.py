@@ -1,0 +1,184 @@
+"""The GPU work of a job that a selection selects, as a table."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import in_modules
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
+
+NONE: Final = -1
+"""Time and length of a launch call that was not recorded."""
+
+Places = NDArray[np.int64]
+
+
+class Asked(NamedTuple):
+    """What is selected on one rank; `window_ns` on its own clock."""
+
+    streams: tuple[int, ...]
+    kernel: str
+    operators: tuple[str, ...]
+    modules: tuple[str, ...]
+    phase: str
+    steps: tuple[int, ...]
+    window_ns: tuple[int, int] | None
+    offset_ns: int
+
+
+def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -> pd.DataFrame:
+    """List the analysed GPU work that is selected, and its launches.
+
+    Work is selected by all fields at once: its rank, stream and name; the step in which its launch
+    call starts (that in which it starts itself, where the call is not recorded); the window, of
+    which any part of it lies inside; and its launch call, which lies in one of the operators, in
+    one of the modules (in its backward pass, the module of its forward operator), and in the phase.
+
+    Parameters
+    ----------
+    job : Job
+    selection : Selection
+    in_window : bool
+        Follow the window of the selection, too.
+
+    Returns
+    -------
+    DataFrame
+        One row per kernel, copy, memset or CUDA graph, by rank and start: ``rank``, ``device``,
+        ``stream``, ``step`` (-1 without steps), ``name``, ``type``, ``start_ns`` and
+        ``duration_ns``; ``launch`` and ``operator``, the names of the launch call and of the
+        innermost operator around it (empty where there is none), ``launch_start_ns`` and
+        ``launch_duration_ns`` (-1 where there is none). Times are int64 ns since the first event of
+        all ranks, on the common clock.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a selected rank.
+    """
+    window_ns = selection.window_ns if in_window else None
+    tables = job.reduce_each(_table_of, _asked(job, selection, window_ns)).values()
+    return pd.concat(tables, ignore_index=True)
+
+
+def count_events(job: Job, selection: Selection) -> int:
+    """Count the rows of `selected_events`."""
+    asked = _asked(job, selection, selection.window_ns)
+    return sum(job.reduce_each(_count_of, asked).values())
+
+
+def _asked(
+    job: Job, selection: Selection, window: tuple[int, ...] | None
+) -> dict[int, tuple[Asked]]:
+    offsets_ns = common_offsets_ns(job)
+    return {
+        rank: (
+            Asked(
+                streams=tuple(selection.streams),
+                kernel=selection.kernel,
+                operators=selection.operators,
+                modules=selection.modules,
+                phase=selection.phase,
+                steps=selection.steps,
+                window_ns=None
+                if window is None
+                else (window[0] - offsets_ns[rank], window[1] - offsets_ns[rank]),
+                offset_ns=offsets_ns[rank],
+            ),
+        )
+        for rank in job.select_ranks(selection.ranks)
+    }
+
+
+def _count_of(rank: Rank, asked: Asked) -> int:
+    return int(chosen_work(rank, asked).size)
+
+
+def chosen_work(rank: Rank, asked: Asked) -> Places:
+    """Positions in `gpu_work` of what is selected."""
+    work = rank.gpu_work
+    chosen = np.ones(len(work), dtype=np.bool_)
+    if asked.streams:
+        chosen &= np.isin(work.stream, asked.streams)
+    if asked.kernel:
+        codes = [code for code, name in enumerate(work.names) if name == asked.kernel]
+        chosen &= np.isin(work.name, codes)
+    if asked.window_ns is not None:
+        start_ns, end_ns = asked.window_ns
+        chosen &= (work.start_ns < end_ns) & (work.end_ns > start_ns)
+    if asked.steps:
+        chosen &= np.isin(_steps(rank), asked.steps)
+    if asked.operators or asked.modules or asked.phase:
+        calls = calls_of(rank)
+        below = np.append(_chosen_calls(rank, calls, asked), np.False_)
+        chosen &= below[calls.places_of(work.launch)]
+    return np.flatnonzero(chosen)
+
+
+def _chosen_calls(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
+    chosen = np.ones(calls.kind.size, dtype=np.bool_)
+    if asked.operators:
+        wanted = {*asked.operators}
+        chosen &= calls.forest.at_or_below(calls.named(wanted.__contains__))
+    if asked.modules:
+        chosen &= in_modules(rank, asked.modules)
+    if asked.phase:
+        chosen &= phases(rank) == PHASES.index(asked.phase)
+    return chosen
+
+
+def _steps(rank: Rank) -> Places:
+    """Number of the step of each piece of work."""
+    whole = window_of(rank)
+    numbers: Places = whole.steps[whole.step_of(rank, rank.gpu_work)]
+    return numbers
+
+
+def _table_of(rank: Rank, asked: Asked) -> pd.DataFrame:
+    rows = chosen_work(rank, asked)
+    work, events = rank.gpu_work.take(rows), rank.trace.events
+    launch = work.launch
+    has_launch = launch >= 0
+    names = np.array([*work.names, ""], dtype=object)
+    start_ns = np.where(has_launch, events.start_ns[launch] + asked.offset_ns, NONE)
+    duration_ns = np.where(has_launch, events.duration_ns[launch], NONE)
+    types = np.array([each.name for each in KernelType], dtype=object)
+    codes = np.array([each.value for each in KernelType])
+    return pd.DataFrame(
+        {
+            "rank": np.full(rows.size, rank.trace.rank, dtype=np.int64),
+            "device": work.device,
+            "stream": work.stream,
+            "step": _steps(rank)[rows],
+            "name": names[work.name],
+            "type": types[np.searchsorted(codes, work.type)],
+            "start_ns": work.start_ns + asked.offset_ns,
+            "duration_ns": work.duration_ns,
+            "launch": names[np.where(has_launch, events.name.codes[launch], NONE)],
+            "operator": names[_operators(rank, launch)],
+            "launch_start_ns": start_ns,
+            "launch_duration_ns": duration_ns,
+        }
+    )
+
+
+def _operators(rank: Rank, launch: Places) -> Places:
+    """Code of the name of the innermost operator around each launch call, -1 for none."""
+    calls = calls_of(rank)
+    operators = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
+    around = np.append(operators, NONE)[calls.places_of(launch)]
+    codes: Places = np.append(calls.name.astype(np.int64), NONE)[around]
+    return codes

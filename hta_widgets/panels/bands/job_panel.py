@@ -1,0 +1,43 @@
+"""Panel of the job itself."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.errors import number_ranges
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.protocol import PanelSpec
+from hta_widgets.panels.base.shown_paths import distinct_endings
+from hta_widgets.quantities import counted
+
+
+class JobPanel(Panel[Result]):
+    """The job: its name, its ranks, and what was left out."""
+
+    wide = True
+    any_number_of_ranks = True
+
+    def analyse(self, ranks: list[int]) -> Result:
+        """Count the ranks of the job."""
+        every = self.job.ranks
+        finding = f"{counted(len(every), 'rank')}: {number_ranges(every)}."
+        return Result(finding=finding, notices=self.job.notices_for(ranks or every))
+
+    def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
+        """Draw nothing: the job has no figure."""
+        return {}
+
+    def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
+        """List the file of each rank, or its URL."""
+        sources = self.job.sources.values()
+        endings = distinct_endings([str(source.path) for source in sources])
+        files = [
+            ending if source.remote is None else source.name
+            for source, ending in zip(sources, endings, strict=True)
+        ]
+        return pd.DataFrame({"rank": list(self.job.sources), "file": files})
+
+    def _describe(self) -> PanelSpec:
+        return {**super()._describe(), "title": self.job.name}

@@ -1,0 +1,52 @@
+"""The kernels of a job, and the times of one of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class KernelTimes(NamedTuple):
+    """Executions of each kernel, copy and memset of a rank: parallel arrays."""
+
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+    totals_ns: NDArray[np.int64]
+
+
+def times_of_rank(rank: Rank) -> KernelTimes:
+    """Executions and time of each kernel of a rank."""
+    work = rank.gpu_work
+    codes, which = np.unique(work.name, return_inverse=True)
+    total_ns = np.zeros(codes.size, dtype=np.int64)
+    np.add.at(total_ns, which, work.duration_ns)
+    names = tuple(work.names[code] for code in codes.tolist())
+    return KernelTimes(names, np.bincount(which, minlength=codes.size), total_ns)
+
+
+def kernel_times(job: Job) -> pd.DataFrame:
+    """Add up the executions of each kernel, copy and memset of all ranks.
+
+    Returns
+    -------
+    DataFrame
+        ``name``, ``count``, and ``total_ns`` (int64), of all ranks, the most time first.
+    """
+    by_rank = job.reduce(times_of_rank, job.ranks).values()
+    table = pd.DataFrame(
+        {
+            "name": [name for each in by_rank for name in each.names],
+            "count": np.concatenate([np.zeros(0, np.int64), *(each.counts for each in by_rank)]),
+            "total_ns": np.concatenate(
+                [np.zeros(0, np.int64), *(each.totals_ns for each in by_rank)]
+            ),
+        }
+    )
+    summed = table.groupby("name", sort=False, as_index=False).sum()
+    return summed.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)

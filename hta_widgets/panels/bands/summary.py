@@ -1,0 +1,85 @@
+"""Static HTML of a dashboard, for saved notebooks shown without widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis import Diagnosis
+from hta_widgets.analyses.diagnosis.budget import budget
+from hta_widgets.figures.diagnosis import budget_title, step_budget
+from hta_widgets.panels.bands.kernels import kernel_times
+from hta_widgets.panels.base.protocol import Bands, View
+from hta_widgets.panels.base.summary import (
+    ROWS,
+    SUMMARY_BYTES,
+    findings_table,
+    html_summary,
+    pictures,
+    table_of_texts,
+)
+from hta_widgets.quantities import duration
+
+
+def dashboard_summary(
+    title: str,
+    header: View,
+    bands: Bands,
+    *,
+    found: Diagnosis | None,
+    timeline: str = "",
+    limit: int = SUMMARY_BYTES,
+) -> str:
+    """Job, findings, budget, timeline and the kernels with the most time, as escaped HTML.
+
+    Parameters
+    ----------
+    title : str
+        Name of the job.
+    header : View
+        That of the panel of the job.
+    bands : Bands
+    found : Diagnosis, optional
+        None where it failed; `bands` says why.
+    timeline : str
+        Its summary; left out if it is too large.
+    limit : int
+        Maximum number of bytes.
+    """
+    said = " · ".join([header["finding"], *bands["facts"]])
+    parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, limit)]
+    parts += [_paragraph(bands["error"] or ""), _paragraph(bands["said"])]
+    parts.append(findings_table(bands["findings"]))
+    if found is not None and not found.steps.empty:
+        table = budget(found.steps)
+        parts += pictures({budget_title(table): step_budget(table)}, limit)
+    parts.append(timeline)
+    if found is not None:
+        parts.append(_kernels(kernel_times(found.job)))
+    return "".join(_fitting(parts, limit))
+
+
+def _fitting(parts: Iterable[str], limit: int) -> Iterable[str]:
+    left = limit
+    for part in parts:
+        size = len(part.encode(errors="replace"))
+        if size <= left:
+            left -= size
+            yield part
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>" if text else ""
+
+
+def _kernels(table: pd.DataFrame) -> str:
+    columns = (table.head(ROWS)[name].tolist() for name in ("name", "count", "total_ns"))
+    rows = [
+        (name, f"{count:,}", duration(total_ns), duration(total_ns / count))
+        for name, count, total_ns in zip(*columns, strict=True)
+    ]
+    if not rows:
+        return ""
+    return table_of_texts(("Kernel", "Count", "Time on all ranks", "Mean"), rows)

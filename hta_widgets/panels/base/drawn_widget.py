@@ -1,0 +1,107 @@
+"""Widgets that the loader of the front end draws: panels and dashboards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+import anywidget
+from traitlets import Unicode, default
+
+from hta_widgets.panels.base.assets import reload_assets, shared_assets
+from hta_widgets.panels.base.front_end import static_file
+from hta_widgets.panels.base.lock import locked
+from hta_widgets.panels.base.report.graph import completed, saved_models
+from hta_widgets.panels.base.report.page import page
+from hta_widgets.panels.base.report.write import report_target, write_report
+from hta_widgets.panels.base.widget import Widget
+from hta_widgets.trace.remote.urls import PathLike
+
+if TYPE_CHECKING:
+    from hta_widgets.trace.job import Job
+
+
+_PART_BYTES: Final = 20_000
+"""Of the summary of each panel in the report of a dashboard."""
+
+
+class _Loader(anywidget.AnyWidget):
+    """Never made: anywidget watches the file of the class, if ANYWIDGET_HMR=1.
+
+    A widget whose class has such a file would be kept in memory by it, even once it is closed.
+    """
+
+    _esm = static_file("loader.js")
+
+
+class DrawnWidget(Widget):
+    """A widget of a job that finds the front end in the kernel's assets."""
+
+    job: Job
+
+    _esm = Unicode().tag(sync=True)
+    _assets = anywidget.WidgetTrait().tag(sync=True)
+
+    _ipython_display_ = None
+    """That of ipywidgets 7 would be used instead of `_repr_mimebundle_`, and has no HTML."""
+
+    def __init__(self, **traits: Any) -> None:  # noqa: ANN401
+        super().__init__(_assets=shared_assets(), **traits)
+        _open.add(self)
+
+    @locked
+    def to_html(self, path: PathLike, *, progress: bool = False) -> Path:
+        """Save as one HTML file in which charts and tables are alive, without kernel or network.
+
+        It is made of the present values: its parameters are fixed. All panels are computed first,
+        also those that no page shows. Like a saved notebook, it holds names and numbers of the
+        trace and no folder of this machine.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.html`` and is in an existing folder. An earlier report is replaced.
+        progress : bool
+            Show a progress bar where it takes long.
+
+        Returns
+        -------
+        Path
+            The file written.
+
+        Raises
+        ------
+        ParameterError
+            If the path is not one for a report, or a file of that name is not a report.
+        WriteError
+            If the system refuses to write it.
+        """
+        target = report_target(path)
+        widgets = completed(self, progress=progress)
+        bundle: Any = self._repr_mimebundle_()
+        parts = [each.summary(_PART_BYTES) for each in widgets[1:] if isinstance(each, DrawnWidget)]
+        summaries = [bundle[0]["text/html"], *filter(None, parts)]
+        write_report(target, page(self.job.name, summaries, saved_models(widgets)))
+        return target
+
+    def summary(self, limit: int) -> str:  # noqa: ARG002
+        """Return what is shown as HTML without scripts, in at most so many bytes."""
+        return ""
+
+    @default("_esm")
+    def _loader(self) -> str:
+        return str(_Loader._esm)  # noqa: SLF001
+
+
+_open: WeakSet[DrawnWidget] = WeakSet()
+
+
+def _reload(loader: str) -> None:
+    """Send rebuilt modules, and then the loader that imports them into what is open."""
+    reload_assets()
+    for widget in list(_open):
+        widget._esm = loader  # noqa: SLF001
+
+
+_Loader._esm.changed.connect(_reload)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -1,0 +1,108 @@
+"""The HTML of a report: what it may do, a static summary, the saved widgets and their script."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from hta_widgets.panels.base.front_end import static_file
+from hta_widgets.version import __version__
+
+MARK: Final = '<meta name="generator" content="hta_widgets '
+"""What tells a report from other files: it may be written over."""
+
+MARKED_BYTES: Final = 4096
+"""Of the beginning of a report, in which the mark is."""
+
+_NOTE: Final = (
+    "Hover, zoom and select as you like. Parameters are fixed, and numbers stay as they were saved."
+)
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --page: #fff; --ink: #1a1a1a; --quiet: #595959; --line: #d0d0d0; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #161616; --ink: #e8e8e8; --quiet: #a8a8a8; --line: #444; }
+}
+body { margin: 0; padding: 8px 16px 24px; background: var(--page); color: var(--ink); }
+body, h1, h2 { font: 13px/1.45 system-ui, sans-serif; }
+header { display: flex; flex-wrap: wrap; gap: 2px 12px; color: var(--quiet); }
+h1 { margin: 0; font-weight: 600; color: var(--ink); overflow-wrap: anywhere; }
+h2 { display: inline; }
+h2::after { content: "."; }
+.live #summary, html:not(.live) #note, html:not(.live) #widget { display: none; }
+#summary table { display: block; overflow-x: auto; border-collapse: collapse; margin: 4px 0 16px; }
+#summary th, #summary td {
+  max-width: 60ch; padding: 1px 8px; border: 1px solid var(--line); text-align: left;
+  vertical-align: top; font-size: 11px; overflow-wrap: break-word;
+}
+#summary img { max-width: 100%; }
+#summary > div + div { margin-top: 24px; border-top: 1px solid var(--line); padding-top: 8px; }
+@media print {
+  :root { color-scheme: light; --page: #fff; --ink: #000; --quiet: #444; --line: #bbb; }
+  .live #summary { display: block; }
+  #note, #widget { display: none; }
+}
+"""
+
+
+def page(title: str, summaries: Sequence[str], models: str) -> str:
+    """HTML of a report.
+
+    Parameters
+    ----------
+    title : str
+        Any text.
+    summaries : sequence of str
+        HTML that needs no script, of one widget each.
+    models : str
+        The saved widgets as JSON, of which the first is shown.
+    """
+    script = static_file("report.js").read_text(encoding="utf-8").strip()
+    name = escape(title)
+    summary = "\n".join(f"<div>{each}</div>" for each in summaries)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy(script)}">
+{MARK}{escape(__version__)}">
+<meta name="referrer" content="no-referrer">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name}</title>
+<style>{_STYLE}</style>
+<script>{script}</script>
+</head>
+<body>
+<header><h1>{name}</h1><div id="note"><h2>Saved report</h2> {_NOTE}</div></header>
+<main><div id="widget"></div><div id="summary">{summary}</div></main>
+<script type="application/gzip" id="models">{_packed(models)}</script>
+</body>
+</html>
+"""
+
+
+def policy(script: str) -> str:
+    """What the page may do: run one script and what that unpacks, and use styles and images.
+
+    It can reach no address: nothing is loaded, connected to, sent or framed. plotly needs inline
+    styles; modules are imported, and pictures of charts saved, by way of ``blob:``.
+    """
+    sum_ = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{sum_}' blob:",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _packed(text: str) -> str:
+    """Text as letters and digits: no name of a trace stands in the page as it is."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), mtime=0)).decode()

@@ -1,0 +1,79 @@
+"""What one change outdates: all views are told first, then each computes once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from hta_widgets.panels.base.lock import PANEL_LOCK
+
+
+class Updated(Protocol):
+    """What waits for the end of a change."""
+
+    def _announce(self) -> None:
+        """Tell the browser that a newer view is on its way."""
+
+    def _update(self) -> None:
+        """Compute what is outdated and visible."""
+
+    def _tell_interrupted(self) -> None:
+        """Tell the browser that the view is outdated and stays so."""
+
+
+class Updates:
+    """The views that one change outdates, in the order in which they are told."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._waiting: dict[Updated, None] = {}
+
+    def ask(self, view: Updated) -> None:
+        """Update a view when the change is complete."""
+        with self.together():
+            self._waiting[view] = None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one change of all that happens in the block, and in blocks inside it.
+
+        After Ctrl-C nothing is computed: the views stay outdated, and the browser is told.
+        """
+        with PANEL_LOCK:
+            self._depth += 1
+            try:
+                yield
+            except Exception:
+                self._complete()
+                raise
+            except BaseException:
+                self._interrupt()
+                raise
+            else:
+                self._complete()
+            finally:
+                self._depth -= 1
+
+    def _complete(self) -> None:
+        if self._depth > 1:
+            return
+        try:
+            for view in self._waiting:
+                view._announce()  # noqa: SLF001
+            while self._waiting:
+                view = next(iter(self._waiting))
+                view._update()  # noqa: SLF001
+                self._waiting.pop(view, None)
+        except BaseException:
+            self._interrupt()
+            raise
+
+    def _interrupt(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for view in waiting:
+            view._tell_interrupted()  # noqa: SLF001
+
+
+UPDATES = Updates()
+"""Those of the kernel: panels set each other's parameters."""

@@ -1,0 +1,103 @@
+"""Base of every widget: what it leaves behind, and what it takes from a browser."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+import anywidget
+import ipywidgets
+from traitlets import Instance, TraitError
+
+_SHOWN, _LONGEST = 80, 300
+"""Characters of a value that is refused, and of the words about it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Widget(anywidget.AnyWidget):
+    """A widget of which ipywidgets keeps nothing once it is closed.
+
+    A message from a browser that makes no sense is refused as a whole, and said in words.
+    """
+
+    from_browser: ClassVar[frozenset[str]] = frozenset()
+    """Private traits that a browser sets; the others only Python does."""
+
+    _own_layout = Instance(ipywidgets.Layout, allow_none=True)
+
+    def __init__(self, **traits: Any) -> None:  # noqa: ANN401
+        is_given = isinstance(traits.get("layout"), ipywidgets.Layout)
+        super().__init__(**traits)
+        self._own_layout = None if is_given else self.layout
+
+    def close(self) -> None:
+        """Close the widget, and its layout unless it was given one."""
+        super().close()
+        if self._own_layout is not None:
+            self._own_layout.close()
+
+    def compute_all(self) -> None:
+        """Bring all that the widget may show up to date, also what no page shows now.
+
+        A report is made of it. Widgets that this one refers to are asked themselves.
+        """
+
+    def report_state(self) -> dict[str, Any]:
+        """Values that only a report has, beside the synced traits; bytes may be among them.
+
+        Such as answers to what a page would ask.
+        """
+        return {}
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Apply a message from the browser, or refuse it."""
+        problem = self._problem(sync_data)
+        if problem is None:
+            try:
+                super().set_state(sync_data)
+            except TraitError as error:  # traitlets has rolled back the whole message
+                problem = _cut(str(error), _LONGEST)
+        if problem is not None:
+            self._refuse(sync_data if isinstance(sync_data, dict) else {}, problem)
+
+    def _refuse(self, message: dict[str, Any], problem: str) -> None:  # noqa: ARG002
+        _log.warning("%s refuses a message: %s", type(self).__name__, problem)
+
+    def _problem(self, message: object) -> str | None:
+        """Say what is wrong with a message before any of it is applied."""
+        if not isinstance(message, dict):
+            return f"a message holds values by name, got {_shown(message)}"
+        for name, value in message.items():
+            if name in self._set_by_python():
+                return f"{name} is set by Python only"
+            if name == "layout" and not isinstance(value, str):
+                return f"layout is a reference to a widget, got {_shown(value)}"
+            try:
+                self.trait_metadata(name, "from_json", _unchanged)(value, self)
+            except Exception:  # noqa: BLE001  # whatever a value of a wrong kind leads to
+                return f"{name} cannot be {_shown(value)}"
+        return None
+
+    def _set_by_python(self) -> set[str]:
+        ours = set(self.keys) - set(anywidget.AnyWidget.class_trait_names())
+        return {name for name in ours if name.startswith("_")} - self.from_browser
+
+    def _handle_msg(self, msg: dict[str, Any]) -> None:
+        data = msg["content"]["data"]
+        if data.get("method") == "update" and data.get("buffer_paths"):
+            self._refuse({}, "no value is bytes")
+            return
+        super()._handle_msg(msg)
+
+
+def _unchanged(value: object, _: object) -> object:
+    return value
+
+
+def _shown(value: object) -> str:
+    return _cut(repr(value), _SHOWN)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

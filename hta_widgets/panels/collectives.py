@@ -1,0 +1,90 @@
+"""Panel of the collectives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.collectives import Collectives, collectives
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.collectives import bandwidth_by_size, late_ranks, time_by_kind
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Listed: TypeAlias = Literal["groups", "kernels", "matched"]
+
+
+class CollectivesParameters(PanelParameters, total=False):
+    """Parameters of `CollectivesPanel`."""
+
+    num_groups: int
+    listed: Listed
+
+
+class CollectivesPanel(Panel[Collectives]):
+    """Collectives: how long, how fast, who waits and who comes late.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    num_groups : int
+        Collectives (by kind, size and process group) with a bar of their own.
+    listed : {"groups", "kernels", "matched"}
+        Contents of the table: collectives by kind, size and group; communication kernels; or
+        collectives of several ranks with who came last.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Collectives"
+    wide = True
+    any_number_of_ranks = True
+    needs = (Recorded.KERNELS,)
+
+    num_groups = Int(10, min=1).tag(sync=True, control=Slider("Top collectives", max=40))
+    listed = LabelledEnum[Listed](
+        {"groups": "Kinds", "kernels": "Kernels", "matched": "Collectives"}
+    ).tag(sync=True, control=Choice("Table"))
+
+    def __init__(self, source: Source, **parameters: Unpack[CollectivesParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> Collectives:
+        """List the collectives of the ranks, matched over all ranks of the job."""
+        chosen = tuple(ranks)
+        key = "result" if chosen else "result of all ranks"
+        return self._memo.get(key, lambda: collectives(self.job, chosen or None), chosen)
+
+    def draw(self, result: Collectives) -> dict[str, Drawing]:
+        """Draw the time by kind, the bandwidths by size, and the lateness of each rank."""
+        figures = {
+            "Time by collective, size and group": time_by_kind(result, num_groups=self.num_groups)
+        }
+        if result.kernels["algbw_gb_per_s"].notna().any():
+            figures["Bandwidth by size"] = self._memo.get(
+                "bandwidths", lambda: bandwidth_by_size(result), result
+            )
+        shown = self.of_all_ranks(result)
+        if shown.matched["late_rank"].notna().any():
+            selected = self.ranks if self.linked else ()
+            name = "Time after the median arrival, of the rank that comes last"
+            figures[name] = late_ranks(shown, selected=selected)
+        return figures
+
+    def tabulate(self, result: Collectives) -> pd.DataFrame:
+        """List the collectives by kind, the kernels, or the collectives of several ranks."""
+        tables = {"kernels": result.kernels, "matched": result.matched}
+        return tables.get(self.listed, result.groups)
+
+    def nothing_to_show(self, result: Collectives) -> str | None:
+        """Explain an empty panel: no communication kernels."""
+        return result.finding if result.kernels.empty else None

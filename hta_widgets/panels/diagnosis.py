@@ -1,0 +1,99 @@
+"""Panel of the diagnosis: what costs time, and how much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
+from hta_widgets.analyses.diagnosis.budget import budget
+from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.errors import number_ranges
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
+from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.protocol import FindingRow
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
+
+
+class DiagnosisParameters(PanelParameters, total=False):
+    """Parameters of `DiagnosisPanel`."""
+
+
+class DiagnosisPanel(Panel[Diagnosis]):
+    """Why a job is slow: the causes with their cost, and where the time of a step goes.
+
+    A panel that is linked to others diagnoses all ranks, whatever is selected, so that the causes
+    stay while *Show* selects their ranks; the budget is that of the selected ranks.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Diagnosis"
+    wide = True
+    any_number_of_ranks = True
+    follows = ("steps",)
+    needs = (Recorded.KERNELS,)
+
+    def __init__(self, source: Source, **parameters: Unpack[DiagnosisParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> Diagnosis:
+        """Diagnose the job, or some ranks."""
+        self.job.select_ranks(ranks)
+        asked = () if self.linked else tuple(ranks)
+        return self._memo.get("result", lambda: diagnosis(self.job, asked or None), asked)
+
+    def draw(self, result: Diagnosis) -> dict[str, Drawing]:
+        """Draw the budget of the mean step, and the own time of all ranks in all steps."""
+        chosen = self._budget(result)
+        figures = {budget_title(chosen): step_budget(chosen, whose=self._in_words(chosen))}
+        own = own_time(result.steps)
+        if own.percent.size > 1:
+            ranks = self.ranks if self.linked else []
+            figures[OWN_TIME] = own_time_cells(own, selected=ranks, steps=self.selection.steps)
+        return figures
+
+    def tabulate(self, result: Diagnosis) -> pd.DataFrame:
+        """List the budget of each rank and step, in classes that occur."""
+        table = self._budget(result)
+        return table.loc[:, table.columns.isin(["rank", "step"]) | table.any()]
+
+    def nothing_to_show(self, result: Diagnosis) -> str | None:
+        """Explain an empty panel: no GPU work."""
+        return result.finding if self._budget(result).empty else None
+
+    def list_findings(self, result: Diagnosis) -> list[FindingRow]:
+        """The findings, with what *Show* selects."""
+        return finding_rows(result, self.selection if self.linked else None)
+
+    def _budget(self, result: Diagnosis) -> pd.DataFrame:
+        """Of the selected ranks and steps; of all steps if none of the selected is analysed."""
+        steps = result.steps
+        if self.ranks:
+            steps = steps[steps["rank"].isin(self.ranks)]
+        selected = steps["step"].isin(self.selection.steps)
+        return budget(steps[selected] if selected.any() else steps)
+
+    def _in_words(self, chosen: pd.DataFrame) -> str:
+        """Whose steps are shown."""
+        ranks, noun = "all ranks", "rank" if len(self.ranks) == 1 else "ranks"
+        if self.ranks:
+            ranks = f"{noun} {number_ranges(self.ranks)}"
+        shown = chosen["step"].unique().tolist()
+        if not {*self.selection.steps}.issuperset(shown):
+            return ranks
+        return f"{ranks}, {'step' if len(shown) == 1 else 'steps'} {number_ranges(shown)}"

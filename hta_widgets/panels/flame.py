@@ -1,0 +1,170 @@
+"""Panel of the flame graph."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from traitlets import Unicode
+
+from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
+from hta_widgets.analyses.flame.call_tree import Order
+from hta_widgets.analyses.flame.weights import Weight
+from hta_widgets.atomic_write import atomic_write
+from hta_widgets.errors import ParameterError
+from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.flame import flame as boxes
+from hta_widgets.figures.flame_picture import flame_picture
+from hta_widgets.panels.base.controls import Choice
+from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.protocol import View
+from hta_widgets.panels.base.rendered_view import RenderedView
+from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
+from hta_widgets.panels.base.traits import LabelledEnum, Texts
+from hta_widgets.panels.base.view import columns_as_text
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.remote.urls import PathLike
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_NOTHING: Final = {
+    "gpu": "No GPU work was recorded on this rank.",
+    "cpu": "No CPU calls were recorded on this rank.",
+    "idle": "No idle time was recorded on this rank.",
+    "bytes": "No allocations were recorded on this rank (profile_memory=True records them).",
+}
+
+
+class FlameParameters(PanelParameters, total=False):
+    """Parameters of `FlamePanel`."""
+
+    weight: Weight
+    order: Order
+    root: tuple[str, ...]
+    focus: str
+
+
+class FlamePanel(Panel[Flame]):
+    """Time of one rank by call path, as a flame graph.
+
+    It shows the first of the selected ranks. A click on a box selects its operator, module or
+    kernel; a double click makes it the root.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    weight : {"gpu", "cpu", "idle", "bytes"}
+        What the boxes are as wide as: time of the GPU work that calls launch, of the CPU, idle time
+        of the GPU that belongs to them, or memory that they allocate.
+    order : {"merged", "time"}
+        One box for all calls with the same calls around them, or for neighbours, in order of time.
+    root : tuple of str
+        Names from an outermost call to the one that fills the width; everything if empty. Where
+        there is no such call, the innermost that exists of those around it is the root.
+    focus : str
+        Name whose calls are shown as one box, with what they call below and what calls them above;
+        ignored where nothing of this name has a part.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Flame graph"
+    wide = True
+    follows = TIME_FIELDS
+    any_number_of_ranks = True
+    needs = (Recorded.OPERATORS,)
+
+    weight = LabelledEnum[Weight](
+        {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "bytes": "Memory"}
+    ).tag(sync=True, control=Choice("Show"))
+    order = LabelledEnum[Order]({"merged": "Merged", "time": "In time order"}).tag(
+        sync=True, control=Choice("Order")
+    )
+    root = Texts().tag(sync=True)
+    focus = Unicode().tag(sync=True)
+
+    _flame = Unicode().tag(sync=True)
+    """What the browser draws; see `hta_widgets.figures.flame`."""
+
+    def __init__(self, source: Source, **parameters: Unpack[FlameParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> Flame:
+        """Sum up the time of the first of the ranks by call path."""
+        rank = self.job.select_ranks(ranks or None)[0]
+        time = self.selection.time
+        analyse = partial(self._below_root, rank, **time)
+        shown = (self.weight, self.order, self.root, self.focus)
+        asked = (rank, *shown, tuple(time.values()))
+        return self._memo.get("result", analyse, *asked)
+
+    def _below_root(self, rank: int, **time: Any) -> Flame:  # noqa: ANN401
+        """The time below the innermost call on the path to the root that there is."""
+        make = partial(flame, self.job, rank, weight=self.weight, order=self.order, **time)
+        roots = [self.root[:length] for length in range(len(self.root), -1, -1)]
+        tried = [(self.focus, root) for root in roots] if self.focus else []
+        for focus, root in [*tried, *(("", root) for root in roots[:-1])]:
+            try:
+                return make(root=root, focus=focus)
+            except ParameterError:
+                continue
+        return make()
+
+    def draw(self, result: Flame) -> dict[str, Drawing]:  # noqa: ARG002
+        """Draw nothing with plotly: the browser has a canvas of its own."""
+        return {}
+
+    def tabulate(self, result: Flame) -> pd.DataFrame:
+        """List the names with most time of their own."""
+        whole = max(int(result.nodes[f"total_{result.unit}"].iloc[0]), 1)
+        own = result.names[f"own_{result.unit}"]
+        return result.names.assign(own_percent=100 * own / whole)
+
+    def nothing_to_show(self, result: Flame) -> str | None:
+        """Explain an empty panel."""
+        return None if result.total_ns or result.total_bytes else _NOTHING[self.weight]
+
+    @button("Export folded stacks")
+    def write_collapsed_stacks(self, output_dir: PathLike | None = None) -> Path:
+        """Write all paths as text that other flame graph tools read, such as speedscope.
+
+        The file is ``rank-0-gpu.collapsed``, with the rank and the weight shown. When not given,
+        `output_dir` is that of the panel, or else the working folder of the notebook; see
+        `hta_widgets.analyses.flame.collapsed_stacks`.
+        """
+        rank = self.job.select_ranks(self.ranks or None)[0]
+        text = collapsed_stacks(self.job, rank, weight=self.weight, **self.selection.time)
+        chosen = self.output_dir if output_dir is None else output_dir
+        folder = Path() if chosen is None else Path(chosen).expanduser()
+        target = folder / f"rank-{rank}-{self.weight}.collapsed"
+        with write_errors(target), atomic_write(target) as unfinished:
+            unfinished.write_bytes(text.encode(errors="replace"))
+        return target
+
+    def summary(self, limit: int = SUMMARY_BYTES) -> str:
+        """Return title, finding, boxes and rows as HTML; see `Panel.summary`."""
+        self._show()
+        outcome = self._computed.outcome if self._computed else None
+        picture = flame_picture(outcome.result) if isinstance(outcome, RenderedView) else ""
+        return with_picture(picture, self.title, limit, super().summary)
+
+    def _shown(self, outcome: RenderedView[Flame] | Exception) -> View:
+        if isinstance(outcome, RenderedView):
+            result = outcome.result
+            self._drawn = self._memo.get("boxes", lambda: columns_as_text(boxes(result)), result)
+        return super()._shown(outcome)
+
+    _drawn = ""
+
+    def _publish(self, view: View) -> None:
+        with self.hold_sync():
+            self._flame = self._drawn
+            super()._publish(view)

@@ -1,0 +1,77 @@
+"""Panel of the user annotations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.gpu_annotations import GpuAnnotations, gpu_annotations
+from hta_widgets.analyses.gpu_annotations.analysis import TIMES, On
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class AnnotationsParameters(PanelParameters, total=False):
+    """Parameters of `AnnotationsPanel`."""
+
+    on: On
+    num_annotations: int
+
+
+class AnnotationsPanel(Panel[GpuAnnotations]):
+    """What runs on the GPU, and on the CPU, for each user annotation.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    on : {"gpu", "cpu"}
+        Whose time the bars show, and orders the table.
+    num_annotations : int
+        Annotations with a bar.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "User annotations"
+    follows = TIME_FIELDS
+    any_number_of_ranks = True
+    needs = (Recorded.KERNELS,)
+
+    on = LabelledEnum[On]({"gpu": "GPU", "cpu": "CPU"}).tag(sync=True, control=Choice("Time on"))
+    num_annotations = Int(15, min=1).tag(sync=True, control=Slider("Top annotations", max=60))
+
+    def __init__(self, source: Source, **parameters: Unpack[AnnotationsParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> GpuAnnotations:
+        """Sum up the annotations of the ranks."""
+        return gpu_annotations(self.job, ranks, on=self.on, **self.selection.time)
+
+    def draw(self, result: GpuAnnotations) -> dict[str, Drawing]:
+        """Draw the annotations with most time."""
+        drawn = figure(result.annotations, on=self.on, num_annotations=self.num_annotations)
+        return {f"User annotations with most {self.on.upper()} time": drawn}
+
+    def tabulate(self, result: GpuAnnotations) -> pd.DataFrame:
+        """List the annotations, those with most time first."""
+        return result.annotations
+
+    def nothing_to_show(self, result: GpuAnnotations) -> str | None:
+        """Explain an empty panel: no annotations, or none that launched GPU work."""
+        if result.annotations.empty:
+            return result.finding
+        if result.annotations[TIMES[self.on]].any():
+            return None
+        return f"No {self.on.upper()} time belongs to a user annotation."

@@ -1,0 +1,131 @@
+"""Panel of the owners of idle time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Bool, Int
+
+from hta_widgets.analyses.idle_owners import (
+    IdleOwners,
+    causes_by_device,
+    idle_owners,
+    owners_by_line,
+    owners_by_name,
+    owners_by_path,
+    with_lines,
+)
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name
+from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+By: TypeAlias = Literal["line", "call"]
+Listed: TypeAlias = Literal["owners", "lines", "causes", "drains"]
+
+CAUSES = "Causes of the idle time of each GPU"
+LINES = "Lines of Python with the most idle time"
+CALLS = "Calls with the most idle time"
+
+
+class IdleOwnersParameters(PanelParameters, total=False):
+    """Parameters of `IdleOwnersPanel`."""
+
+    num_owners: int
+    by: By
+    as_percent: bool
+    listed: Listed
+
+
+class IdleOwnersPanel(Panel[IdleOwners]):
+    """Which code each GPU waits for, and what on the GPU.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    num_owners : int
+        Lines or calls with a bar of their own.
+    by : {"line", "call"}
+        What has a bar: the innermost line of Python that is neither of PyTorch nor of Python
+        itself, and calls that are in none; or the innermost call.
+    as_percent : bool
+        Show shares of the idle time instead of time.
+    listed : {"owners", "lines", "causes", "drains"}
+        Contents of the table: owners by path, lines of Python, causes by step and part, or blocking
+        calls that let the GPU run dry.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Idle owners"
+    wide = True
+    follows = TIME_FIELDS
+    any_number_of_ranks = True
+    needs = (Recorded.KERNELS,)
+
+    num_owners = Int(10, min=1).tag(sync=True, control=Slider("Top owners", max=40))
+    by = LabelledEnum[By]({"line": "Python line", "call": "Call"}).tag(
+        sync=True, control=Choice("Owners by")
+    )
+    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
+    listed = LabelledEnum[Listed](
+        {"owners": "Owners", "lines": "Python lines", "causes": "Causes", "drains": "Drains"}
+    ).tag(sync=True, control=Choice("Table"))
+
+    def __init__(self, source: Source, **parameters: Unpack[IdleOwnersParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> IdleOwners:
+        """Find the owners of the idle time of the ranks."""
+        chosen = tuple(ranks)
+        key = "result" if chosen else "result of all ranks"
+        time = self.selection.time
+        analyse = partial(idle_owners, self.job, chosen, **time)
+        return self._memo.get(key, analyse, chosen, tuple(time.values()))
+
+    def draw(self, result: IdleOwners) -> dict[str, Drawing]:
+        """Draw the lines or calls with the most idle time, and the causes on each GPU."""
+        shown, as_percent = self.of_all_ranks(result), self.as_percent
+        causes = self._memo.get(
+            "causes", lambda: causes_by_device(shown.devices, shown.causes), shown
+        )
+        by_cause = self._memo.get(
+            "drawn causes",
+            lambda: idle_causes(causes, selected=self.ranks, as_percent=as_percent),
+            *(causes, tuple(self.ranks), as_percent),
+        )
+        title, owners = self._memo.get("names", lambda: self._named(result), result, self.by)
+        by_name = idle_owners_by_name(owners, num_owners=self.num_owners, as_percent=as_percent)
+        return {title: by_name, CAUSES: by_cause}
+
+    def _named(self, result: IdleOwners) -> tuple[str, pd.DataFrame]:
+        """Title and times of the bars: of lines, or of calls where none is in a line."""
+        found = with_lines(result.owners, result.paths)
+        if self.by == "call" or not found["line"].any():
+            return CALLS, owners_by_name(result.owners)
+        names = found["line"].where(found["line"] != "", found["owner"])
+        return LINES, owners_by_name(result.owners.assign(owner=names))
+
+    def tabulate(self, result: IdleOwners) -> pd.DataFrame:
+        """List the owners by path or by line, the causes, or the calls that drained the GPU."""
+        if self.listed in {"causes", "drains"}:
+            return result.causes if self.listed == "causes" else result.drains
+        tables = {"owners": owners_by_path, "lines": owners_by_line}
+        make = partial(tables[self.listed], result.owners, result.paths)
+        return self._memo.get(self.listed, make, result)
+
+    def nothing_to_show(self, result: IdleOwners) -> str | None:
+        """Explain an empty panel: no GPU work, or none of the time idle."""
+        if result.devices.empty:
+            return result.finding
+        return "The GPUs are never idle." if result.owners.empty else None

@@ -1,0 +1,139 @@
+"""Panel of the memory use."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.memory_use import CPU, MemoryUse, may_record_memory, memory_use
+from hta_widgets.analyses.memory_use.finding import device_name
+from hta_widgets.analyses.shared.rows import records
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.memory_use import OwnerColumn, alive_at_peak, memory_curve, memory_lines
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.parameters import Source
+from hta_widgets.panels.base.time_series import TimeSeriesParameters, ZoomedPanel
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Memory: TypeAlias = Literal["gpu", "cpu"]
+Listed: TypeAlias = Literal["alive", "devices", "steps", "survivors"]
+
+
+class MemoryParameters(TimeSeriesParameters, total=False):
+    """Parameters of `MemoryPanel`."""
+
+    memory: Memory
+    by: OwnerColumn
+    num_owners: int
+    listed: Listed
+
+
+class MemoryPanel(ZoomedPanel[MemoryUse]):
+    """Memory that is allocated and reserved over time, and what fills it at its peak.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    memory : {"gpu", "cpu"}
+        Whose memory to show.
+    by : {"caller", "module"}
+        Show what is alive at the peak by the operator or by the module that allocated it.
+    num_owners : int
+        Owners with a bar of their own.
+    listed : {"alive", "devices", "steps", "survivors"}
+        Contents of the table: what is alive at the peak, the peaks, what each step leaves behind,
+        or the blocks that outlive the step after theirs.
+    window_us : list of float
+        Start and end of the time shown, in µs since the job's origin; an empty list means all.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Memory use"
+    wide = True
+    needs = (Recorded.MEMORY,)
+
+    memory = LabelledEnum[Memory]({"gpu": "GPU", "cpu": "CPU"}).tag(
+        sync=True, control=Choice("Memory")
+    )
+    by = LabelledEnum[OwnerColumn]({"caller": "Operators", "module": "Modules"}).tag(
+        sync=True, control=Choice("Owners")
+    )
+    num_owners = Int(10, min=1).tag(sync=True, control=Slider("Top owners", max=40))
+    listed = LabelledEnum[Listed](
+        {
+            "alive": "Alive at the peak",
+            "devices": "Peaks",
+            "steps": "Steps",
+            "survivors": "Survivors",
+        }
+    ).tag(sync=True, control=Choice("Table"))
+
+    def __init__(self, source: Source, **parameters: Unpack[MemoryParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether the job may have been recorded with memory events."""
+        return super().concerns(job) and may_record_memory(job)
+
+    def analyse(self, ranks: list[int]) -> MemoryUse:
+        """Follow the memory of the ranks."""
+        chosen = tuple(ranks)
+        return self._memo.get("result", partial(memory_use, self.job, chosen), chosen)
+
+    def draw(self, result: MemoryUse) -> dict[str, Drawing]:
+        """Draw the curve of each device, and what is alive at the highest peak."""
+        shown = self._of_memory(result)
+        lines = self._memo.get("lines", partial(memory_lines, shown, self.shift_ns), shown)
+        highest = shown.peak.loc[[shown.peak["bytes"].idxmax()]]
+        row = records(highest)[0]
+        alive = shown.alive_at_peak.merge(highest[["rank", "device_type", "device"]])
+        several = len(set(shown.peak["rank"])) > 1
+        name = f"Alive at the peak of {device_name(row, name_rank=several)}"
+        return {
+            "Allocated and reserved memory": memory_curve(lines, window_us=self.window_us),
+            name: alive_at_peak(alive, by=self.by, num_owners=self.num_owners),
+        }
+
+    def tabulate(self, result: MemoryUse) -> pd.DataFrame:
+        """List what is alive at the peak, the peaks, the steps, or what outlives them."""
+        shown = self._of_memory(result)
+        return {
+            "alive": shown.alive_at_peak,
+            "devices": shown.peak,
+            "steps": shown.steps,
+            "survivors": shown.survivors,
+        }[self.listed]
+
+    def nothing_to_show(self, result: MemoryUse) -> str | None:
+        """Explain an empty panel: no memory events, or none of this memory."""
+        if result.peak.empty:
+            return result.finding
+        if self._of_memory(result).peak.empty:
+            return f"No events of {self.memory.upper()} memory were recorded on the selected ranks."
+        return None
+
+    def _of_memory(self, result: MemoryUse) -> MemoryUse:
+        """The part of the result that is shown."""
+        is_cpu = self.memory == "cpu"
+        return self._memo.get("shown", lambda: _part(result, is_cpu=is_cpu), result, is_cpu)
+
+
+def _part(result: MemoryUse, *, is_cpu: bool) -> MemoryUse:
+    names = ("curve", "peak", "alive_at_peak", "steps", "survivors")
+    tables = {name: getattr(result, name) for name in names}
+    chosen = {
+        name: table[(table["device"] == CPU) == is_cpu].reset_index(drop=True)
+        for name, table in tables.items()
+    }
+    return MemoryUse(**chosen, finding=result.finding, notices=result.notices)

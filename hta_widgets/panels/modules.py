@@ -1,0 +1,154 @@
+"""Panel of the modules."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.modules import ModuleTree, module_totals, modules, time_by_phase
+from hta_widgets.analyses.modules.nodes import Merge
+from hta_widgets.analyses.modules.nodes import Source as ModuleSource
+from hta_widgets.analyses.modules.rank_sums import COSTS
+from hta_widgets.analyses.modules.tree import WEIGHTS
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.modules import modules as figure
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Weight: TypeAlias = Literal["gpu", "cpu", "idle", "exposed"]
+
+_SOURCES = {
+    "auto": "modules or annotations",
+    "modules": "modules",
+    "regions": "annotations",
+}
+_OUTSIDE = {
+    "gpu": "gpu_ns",
+    "cpu": "cpu_ns",
+    "idle": "idle_ns",
+    "exposed": "exposed_communication_ns",
+}
+_NOUNS = {
+    "gpu": "GPU time",
+    "cpu": "CPU time",
+    "idle": "idle time",
+    "exposed": "exposed communication",
+}
+
+
+class ModulesParameters(PanelParameters, total=False):
+    """Parameters of `ModulesPanel`."""
+
+    weight: Weight
+    merge: Merge
+    module_source: ModuleSource
+    levels: int
+
+
+class ModulesPanel(Panel[ModuleTree]):
+    """What each module takes, forward and backward, with the modules inside it.
+
+    A click on a module selects it, and shows what is inside.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    weight : {"gpu", "cpu", "idle", "exposed"}
+        Time that the bars show: on the GPU, on the CPU, idle time of the GPU, or communication that
+        is not hidden behind computation.
+    merge : {"class", "instance"}
+        One row for all modules of a class that are called side by side, or for each.
+    module_source : {"auto", "modules", "regions"}
+        Modules, or annotations in their place; by default where there are no modules.
+    levels : int
+        Levels of the tree that are open.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Modules"
+    wide = True
+    follows = ("modules", *TIME_FIELDS)
+    any_number_of_ranks = True
+    table_selects: ClassVar = {"path": "modules"}
+    needs = (Recorded.KERNELS, Recorded.OPERATORS)
+
+    weight = LabelledEnum[Weight](
+        {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "exposed": "Exposed comm."}
+    ).tag(sync=True, control=Choice("Show"))
+    merge = LabelledEnum[Merge]({"class": "Classes", "instance": "Instances"}).tag(
+        sync=True, control=Choice("Rows")
+    )
+    module_source = LabelledEnum[ModuleSource](
+        {"auto": "Automatic", "modules": "Modules", "regions": "Annotations"}
+    ).tag(sync=True, control=Choice("Of"))
+    levels = Int(3, min=1).tag(sync=True, control=Slider("Levels", max=10))
+
+    def __init__(self, source: Source, **parameters: Unpack[ModulesParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> ModuleTree:
+        """Sum up the modules of the ranks."""
+        chosen, time = tuple(ranks), self.selection.time
+        analyse = partial(
+            modules, self.job, chosen, source=self.module_source, merge=self.merge, **time
+        )
+        asked = (chosen, self.module_source, self.merge, tuple(time.values()))
+        return self._memo.get("result", analyse, *asked)
+
+    def draw(self, result: ModuleTree) -> dict[str, Drawing]:
+        """Draw the tree of modules."""
+        totals, weight = self._totals(result), self.weight
+        times = self._memo.get(
+            "times", lambda: time_by_phase(result.modules, totals, weight), result, weight
+        )
+        drawn = figure(
+            totals,
+            times,
+            self._whole_ns(result),
+            weight=weight,
+            levels=self.levels,
+            selected=self.selection.modules,
+        )
+        of = "regions" if result.source == "regions" else "modules"
+        return {f"{_NOUNS[weight][0].upper()}{_NOUNS[weight][1:]} of {of}": drawn}
+
+    def tabulate(self, result: ModuleTree) -> pd.DataFrame:
+        """List the modules in the order of the tree, summed over ranks and phases.
+
+        FLOP and memory are listed where they are recorded.
+        """
+        totals = self._totals(result)
+        empty = [name for name in COSTS if not totals[name].any()]
+        return totals.drop(columns=["parent", "name", *empty])
+
+    def nothing_to_show(self, result: ModuleTree) -> str | None:
+        """Explain an empty panel: no modules, or none of the time in them."""
+        if result.modules.empty:
+            return f"No {_SOURCES[self.module_source]} were recorded on the selected ranks."
+        if not result.modules[WEIGHTS[self.weight]].any():
+            return f"No {_NOUNS[self.weight]} belongs to a module."
+        return None
+
+    def _totals(self, result: ModuleTree) -> pd.DataFrame:
+        return self._memo.get("totals", lambda: module_totals(result.modules), result)
+
+    def _whole_ns(self, result: ModuleTree) -> int:
+        """All of the time that is shown, also outside of modules."""
+        outside_ns = int(result.outside[_OUTSIDE[self.weight]].sum())
+        column = WEIGHTS[self.weight]
+        rows = result.modules
+        if self.weight == "cpu":
+            rows = rows[rows["depth"] == 0]
+        return outside_ns + int(rows[column].sum())

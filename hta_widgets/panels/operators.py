@@ -1,0 +1,145 @@
+"""Panel of the operators."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.operators import OperatorTable, RowsBy, operators
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.operators import WEIGHTS
+from hta_widgets.figures.operators import operators as figure
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Weight: TypeAlias = Literal["gpu", "cpu", "idle"]
+Phase: TypeAlias = Literal["all", "forward", "backward", "optimizer", "other"]
+
+_TITLES = {
+    "gpu": "Operators with most GPU time of their own",
+    "cpu": "Operators with most CPU time of their own",
+    "idle": "Operators that let the GPU wait longest",
+}
+
+
+class OperatorsParameters(PanelParameters, total=False):
+    """Parameters of `OperatorsPanel`."""
+
+    by: RowsBy
+    phase: Phase
+    weight: Weight
+    num_operators: int
+
+
+class OperatorsPanel(Panel[OperatorTable]):
+    """What each operator takes, on the CPU and on the GPU.
+
+    It shows the operators of the selected modules and phase. A click on an operator selects it.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    by : {"name", "shape", "stack"}
+        What tells rows apart: the name of the operator, also the shapes and types of its inputs, or
+        also the Python frames around it.
+    phase : {"all", "forward", "backward", "optimizer", "other"}
+        Part of a step to show; if all, the selected one.
+    weight : {"gpu", "cpu", "idle"}
+        Time that the bars show, and that orders the table: on the GPU or on the CPU, without
+        operators inside, or idle time of the GPU.
+    num_operators : int
+        Operators with a bar.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Operators"
+    wide = True
+    follows = ("operators", "modules", "phase", *TIME_FIELDS)
+    any_number_of_ranks = True
+    needs = (Recorded.KERNELS,)
+
+    by = LabelledEnum[RowsBy]({"name": "Name", "shape": "Shape", "stack": "Stack"}).tag(
+        sync=True, control=Choice("By")
+    )
+    phase = LabelledEnum[Phase](
+        {
+            "all": "All",
+            "forward": "Forward",
+            "backward": "Backward",
+            "optimizer": "Optimizer",
+            "other": "Other",
+        }
+    ).tag(sync=True, control=Choice("Phase"))
+    weight = LabelledEnum[Weight]({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}).tag(
+        sync=True, control=Choice("Show")
+    )
+    num_operators = Int(15, min=1).tag(sync=True, control=Slider("Top operators", max=60))
+
+    def __init__(self, source: Source, **parameters: Unpack[OperatorsParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> OperatorTable:
+        """Sum up the operators of the ranks."""
+        chosen, time = tuple(ranks), self.selection.time
+        phase, modules = self._shown_phase(), self.selection.modules
+        analyse = partial(
+            operators, self.job, chosen, by=self.by, phase=phase, modules=modules, **time
+        )
+        asked = (chosen, self.by, phase, modules, tuple(time.values()))
+        return self._memo.get("result", analyse, *asked)
+
+    def _shown_phase(self) -> str | None:
+        """The phase of the panel, else the selected one; None for all."""
+        return (self.selection.phase or None) if self.phase == "all" else self.phase
+
+    def draw(self, result: OperatorTable) -> dict[str, Drawing]:
+        """Draw the operators with most of the time that is shown."""
+        column = "gpu_ns" if self.weight == "gpu" else "idle_ns"
+        whole_ns = int(
+            result.rows["cpu_self_ns"].sum() if self.weight == "cpu" else result.ranks[column].sum()
+        )
+        drawn = figure(
+            result.rows,
+            whole_ns,
+            weight=self.weight,
+            num_operators=self.num_operators,
+            selected=self.selection.operators,
+        )
+        return {_TITLES[self.weight]: drawn}
+
+    def tabulate(self, result: OperatorTable) -> pd.DataFrame:
+        """List the operators, those with most of the time that is shown first."""
+        column = WEIGHTS[self.weight].column
+        return self._memo.get(
+            "table",
+            lambda: result.rows.sort_values(
+                column, ascending=False, kind="stable", ignore_index=True
+            ),
+            *(result, column),
+        )
+
+    def nothing_to_show(self, result: OperatorTable) -> str | None:
+        """Explain an empty panel: no calls, none of the phase, or none of the time."""
+        if result.rows.empty:
+            phase = self._shown_phase()
+            if not result.ranks["gpu_ns"].sum() or not (phase or self.selection.modules):
+                return result.finding
+            of = f" in the phase {phase}" if phase else ""
+            return (
+                f"No operators run{of}{' in the selected modules' * bool(self.selection.modules)}."
+            )
+        if not result.rows[WEIGHTS[self.weight].column].any():
+            return f"No {WEIGHTS[self.weight].noun} belongs to an operator."
+        return None

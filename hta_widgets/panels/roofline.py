@@ -1,0 +1,103 @@
+"""Panel of the roofline."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.analyses.roofline import Peak, Roofline, over_ranks, roofline
+from hta_widgets.figures import roofline as figures
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.formats import Recorded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Listed: TypeAlias = Literal["operators", "uncounted", "devices"]
+
+
+class RooflineParameters(PanelParameters, total=False):
+    """Parameters of `RooflinePanel`."""
+
+    num_operators: int
+    listed: Listed
+
+
+class RooflinePanel(Panel[Roofline]):
+    """How close operators come to what their GPU can do.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to analyse.
+    num_operators : int
+        Operators by shape with a bar of their own.
+    listed : {"operators", "uncounted", "devices"}
+        Contents of the table: operators by shape, kernels that are not counted, or the GPUs with
+        their MFU.
+    **parameters
+        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
+    """
+
+    title = "Roofline"
+    wide = True
+    follows = ("operators",)
+    needs = (Recorded.KERNELS, Recorded.OPERATORS)
+    any_number_of_ranks = True
+
+    num_operators = Int(15, min=1).tag(sync=True, control=Slider("Top operators", max=60))
+    listed = LabelledEnum[Listed](
+        {"operators": "Operators", "uncounted": "Not counted", "devices": "GPUs"}
+    ).tag(sync=True, control=Choice("Table"))
+
+    def __init__(self, source: Source, **parameters: Unpack[RooflineParameters]) -> None:
+        super().__init__(source, **parameters)
+
+    def analyse(self, ranks: list[int]) -> Roofline:
+        """Compare the operators of the ranks with their GPUs."""
+        chosen = tuple(ranks)
+        return self._memo.get("result", partial(roofline, self.job, chosen), chosen)
+
+    def draw(self, result: Roofline) -> dict[str, Drawing]:
+        """Draw the operators under the roof if it is known, else their rates; and their times."""
+        table = self._memo.get("sums", lambda: over_ranks(result.operators), result)
+        selected = self.selection.operators
+        peak, drawn = result.peak, {}
+        if (table["flop"] > 0).any():
+            name, drawing = self._rates(table, peak)
+            drawn[name] = drawing
+        times = figures.operator_times(table, num_operators=self.num_operators, selected=selected)
+        return {**drawn, "GPU time of operators by shape": times}
+
+    def tabulate(self, result: Roofline) -> pd.DataFrame:
+        """List the operators by shape, what is not counted, or the GPUs."""
+        return {
+            "operators": result.operators,
+            "uncounted": result.uncounted,
+            "devices": result.devices,
+        }[self.listed]
+
+    def nothing_to_show(self, result: Roofline) -> str | None:
+        """Explain an empty panel: no operator with a known formula and shape."""
+        return result.finding if result.operators.empty else None
+
+    def _rates(self, table: pd.DataFrame, peak: Peak | None) -> tuple[str, Drawing]:
+        selected = self.selection.operators
+        if peak is None:
+            rates = figures.operator_rates(
+                table, num_operators=self.num_operators, selected=selected
+            )
+            return "Rates of operators by shape (the peak of the GPU is not known)", rates
+        drawn = self._memo.get(
+            "roofline",
+            lambda: figures.roofline(table, peak, selected=selected),
+            *(table, peak, selected),
+        )
+        return "Operators by shape under the roof of their GPU", drawn

@@ -1,0 +1,5 @@
+"""Panel of the timeline."""
+
+from hta_widgets.panels.timeline.panel import TimelinePanel
+
+__all__ = ["TimelinePanel"]

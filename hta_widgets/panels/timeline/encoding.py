@@ -1,0 +1,137 @@
+"""Lanes as bytes for the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.timeline.classes import CODE
+from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
+from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview, overview_edges
+from hta_widgets.analyses.timeline.window import LaneWindow
+from hta_widgets.intervals import Times
+from hta_widgets.panels.timeline.messages import RankRow, Step, WindowLane
+
+MOST_BYTES: Final = 48_000
+"""Of an overview; a saved notebook holds a third more."""
+
+_FULL: Final = 255
+
+
+def in_bytes(covered_ns: NDArray[Any], edges: Times) -> NDArray[np.uint8]:
+    """Coverage of pixels in 1/255 of each; nothing that is there becomes 0, nor a gap full.
+
+    Examples
+    --------
+    >>> edges = np.array([0, 1_000, 2_000])
+    >>> in_bytes(np.array([[1, 999], [0, 1_000]]), edges).tolist()
+    [[1, 254], [0, 255]]
+    """
+    width = np.maximum(np.diff(edges), 1)
+    scaled = np.rint(covered_ns * (_FULL / width))
+    scaled[(covered_ns > 0) & (scaled < 1)] = 1
+    scaled[(covered_ns < width) & (scaled > _FULL - 1)] = _FULL - 1
+    return scaled.astype(np.uint8)
+
+
+def overview_bytes(
+    lanes: JobLanes, overviews: dict[int, RankOverview], steps: dict[int, list[Step]]
+) -> tuple[list[RankRow], int, bytes]:
+    """The own lanes of all ranks, the number of bins, and their coverage.
+
+    With many ranks, bins are put together until they fit.
+    """
+    some = next(iter(overviews.values()), None)
+    bins = 0 if some is None else some.covered_ns.shape[1]
+    planes = sum(int(each.covered_ns.any(axis=1).sum()) for each in overviews.values())
+    together = max(1, -(-planes * bins // MOST_BYTES))
+    edges = overview_edges(lanes.analysed, max(bins, 1))[::together]
+    edges = edges[: bins // together + 1]
+    rows: list[RankRow] = []
+    parts: list[bytes] = []
+    count = edges.size - 1
+    for rank, each in overviews.items():
+        covered = _together(each.covered_ns, together, count)
+        occurs = np.flatnonzero(covered.any(axis=1))
+        first = len(parts)
+        parts += [row.tobytes() for row in in_bytes(covered[occurs], edges)]
+        codes = [OVERVIEW_CLASSES[place] for place in occurs.tolist()]
+        total = int(each.by_step_ns[:-1].sum())
+        waiting = int(each.by_step_ns[_WAITING].sum())
+        rows.append(
+            {
+                "rank": rank,
+                "steps": steps.get(rank, []),
+                "planes": [
+                    {"code": code, "at": (first + place) * count}
+                    for place, code in enumerate(codes)
+                ],
+                "waiting": waiting / total if total else 0.0,
+            }
+        )
+    return rows, count, b"".join(parts)
+
+
+def _together(covered: NDArray[np.int64], by: int, count: int) -> NDArray[np.int64]:
+    shape = covered.shape[0], count, by
+    return np.asarray(covered[:, : count * by].reshape(shape).sum(axis=2))
+
+
+def curve_bytes(found: Sequence[LaneWindow | None]) -> bytes:
+    """Extremes of all curves of a window, those of one lane after the other, as float32."""
+    parts = [each.extremes.ravel() for each in found if each and each.extremes is not None]
+    return np.concatenate([np.zeros(0), *parts]).astype(np.float32).tobytes()
+
+
+def window_bytes(
+    found: Sequence[LaneWindow | None], edges: Times
+) -> tuple[list[WindowLane], list[bytes]]:
+    """Lanes of a window, and buffers: coverage, then starts, durations, rows and classes.
+
+    Starts count from the window's.
+    """
+    told: list[WindowLane] = []
+    planes: list[bytes] = []
+    shown = [each for each in found if each is not None]
+    bins, first, curve = edges.size - 1, 0, 0
+    for place, each in enumerate(found):
+        if each is None:
+            continue
+        at = len(planes) * bins
+        planes += [row.tobytes() for row in in_bytes(each.covered_ns, edges)]
+        found_at = None if each.found_ns is None else len(planes) * bins
+        if each.found_ns is not None:
+            planes.append(in_bytes(each.found_ns, edges).tobytes())
+        told.append(
+            {
+                "lane": place,
+                "found": found_at,
+                "curve": None if each.extremes is None else curve,
+                "planes": [
+                    {"code": code, "at": at + row * bins} for row, code in enumerate(each.codes)
+                ],
+                "first": first,
+                "count": each.start_ns.size,
+                "complete": each.is_complete,
+            }
+        )
+        first += each.start_ns.size
+        curve += 0 if each.extremes is None else each.extremes.size
+    columns = [
+        _column([each.start_ns - edges[0] for each in shown], np.float64),
+        _column([each.duration_ns for each in shown], np.float64),
+        _column([each.row for each in shown], np.int32),
+        _column([each.code for each in shown], np.uint8),
+    ]
+    return told, [b"".join(planes), *columns]
+
+
+def _column(parts: list[NDArray[np.int64]], dtype: type[np.generic]) -> bytes:
+    joined: NDArray[Any] = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+    return joined.astype(dtype).tobytes()
+
+
+_WAITING: Final = OVERVIEW_CLASSES.index(CODE["waiting"])

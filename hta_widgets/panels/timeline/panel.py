@@ -1,0 +1,195 @@
+"""Panel of the timeline: lanes of all ranks, any window of them from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from traitlets import Bunch, Bytes, TraitError, validate
+
+from hta_widgets.analyses.timeline import Timeline, timeline
+from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
+from hta_widgets.errors import ParameterError
+from hta_widgets.export.excerpt import write_excerpt
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.timeline import class_looks
+from hta_widgets.figures.timeline_picture import timeline_picture
+from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.lock import locked
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.protocol import View
+from hta_widgets.panels.base.rendered_view import RenderedView
+from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
+from hta_widgets.panels.base.traits import Texts, typed_dict
+from hta_widgets.panels.timeline.bands import bands
+from hta_widgets.panels.timeline.encoding import overview_bytes
+from hta_widgets.panels.timeline.messages import TimelineLayout
+from hta_widgets.panels.timeline.recorded import recorded
+from hta_widgets.panels.timeline.requests import Answer, answer, known_kinds, packed
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.remote.urls import PathLike
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+NOTHING: Final[TimelineLayout] = {
+    "classes": [],
+    "ranks": [],
+    "span": (0, 1),
+    "home": (0, 1),
+    "bins": 0,
+    "held": True,
+    "bands": [],
+    "band_bins": 0,
+}
+_STEP: Final = ("step", "start_ns", "end_ns")
+
+
+class TimelineParameters(PanelParameters, total=False):
+    """Parameters of `TimelinePanel`."""
+
+    lanes: tuple[str, ...]
+
+
+class TimelinePanel(Panel[Timeline]):
+    """What every rank does at each instant: budget of the steps, streams, CPU calls.
+
+    It shows all ranks and follows the selection, which it also sets: a drag selects a window of
+    time, a click on a step, a rank or a kernel selects it.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+        What to draw.
+    lanes : tuple of str
+        Lanes to add below each rank: ``modules`` (which one the GPU works for), ``queue`` (queue
+        length), ``bandwidth`` (of copies), ``memory`` (allocated).
+    **parameters
+        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
+    """
+
+    title = "Timeline"
+    wide = True
+    any_number_of_ranks = True
+    needs = (Recorded.KERNELS,)
+
+    lanes = Texts().tag(sync=True)
+
+    _timeline = typed_dict(NOTHING).tag(sync=True)
+    _overview = Bytes(b"").tag(sync=True)
+
+    def __init__(self, source: Source, **parameters: Unpack[TimelineParameters]) -> None:
+        super().__init__(source, **parameters)
+        self.on_msg(self._answer_browser)
+
+    @validate("lanes")
+    def _known_lanes(self, proposal: Bunch) -> tuple[str, ...]:
+        try:
+            return known_kinds(proposal.value)
+        except ParameterError as error:
+            raise TraitError(str(error)) from None
+
+    def analyse(self, ranks: list[int]) -> Timeline:
+        """Lay out all ranks; those that are selected, if the panel is not linked to others."""
+        self.job.select_ranks(ranks)
+        asked = () if self.linked else tuple(ranks)
+        return self._memo.get("result", lambda: timeline(self.job, asked or None), asked)
+
+    def draw(self, result: Timeline) -> dict[str, Drawing]:  # noqa: ARG002
+        """No charts: the lanes are drawn in the browser."""
+        return {}
+
+    def tabulate(self, result: Timeline) -> pd.DataFrame:
+        """List the classes of the budget that occur, by rank."""
+        table = result.coverage
+        return table.loc[:, table.columns.isin(["rank", "period_ns"]) | table.any()]
+
+    def nothing_to_show(self, result: Timeline) -> str | None:
+        """Explain an empty panel: no GPU work."""
+        return None if result.coverage["period_ns"].any() else result.finding
+
+    @button("Perfetto: this window")
+    def write_excerpt(self, output_dir: PathLike | None = None) -> list[Path]:
+        """Write the selected window of the selected ranks as small traces, for trace viewers.
+
+        They open in `Perfetto <https://ui.perfetto.dev>`_ and ``chrome://tracing``. Without a
+        window, the selected steps are written, and without these all that is analysed. When not
+        given, `output_dir` is that of the panel, or else the working folder of the notebook; see
+        `hta_widgets.export.excerpt.write_excerpt`.
+
+        Returns
+        -------
+        list of Path
+            The files written, by rank.
+        """
+        chosen = self.output_dir if output_dir is None else output_dir
+        folder = Path() if chosen is None else chosen
+        return write_excerpt(self.job, self._window(), self.ranks, output_dir=folder)
+
+    def _window(self) -> tuple[int, int]:
+        """The selected window, else the selected steps, else all that is analysed."""
+        selected = self.selection.time["window_ns"]
+        if selected is not None:
+            return selected[0], selected[1]
+        steps = self.result.steps
+        shown = steps[steps["step"].isin(self.selection.steps)]
+        if shown.empty:
+            return self.result.lanes.analysed
+        return int(shown["start_ns"].min()), int(shown["end_ns"].max())
+
+    def summary(self, limit: int = SUMMARY_BYTES) -> str:
+        """Return title, finding, lanes and rows as HTML; see `Panel.summary`."""
+        self._show()
+        outcome = self._computed.outcome if self._computed else None
+        picture = timeline_picture(outcome.result) if isinstance(outcome, RenderedView) else ""
+        return with_picture(picture, self.title, limit, super().summary)
+
+    def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:
+        if isinstance(outcome, RenderedView):
+            self._lay_out(outcome.result)
+        return super()._shown(outcome)
+
+    def _lay_out(self, result: Timeline) -> None:
+        if self._laid_out is result:
+            return
+        steps = {
+            rank: [*zip(*(rows[name].tolist() for name in _STEP), strict=True)]
+            for rank in result.overviews
+            for rows in [result.steps[result.steps["rank"] == rank]]
+        }
+        ranks, bins, content = overview_bytes(result.lanes, result.overviews, steps)
+        spread, band_bins, planes = bands(result.overviews, result.lanes.analysed, len(content))
+        with self.hold_sync():
+            self._overview = content + planes
+            self._timeline = {
+                "classes": class_looks(),
+                "ranks": ranks,
+                "span": (*result.lanes.span,),
+                "home": (*result.lanes.analysed,),
+                "bins": bins,
+                "held": not self.job.too_many_to_hold(result.overviews),
+                "bands": spread,
+                "band_bins": band_bins,
+            }
+        self._laid_out = result
+
+    _laid_out: Timeline | None = None
+
+    def report_state(self) -> dict[str, Any]:
+        """Answers that a page without a kernel cannot ask for."""
+        return {"_recorded": recorded(self.result.lanes, self._timeline, self.lanes)}
+
+    def _lanes(self) -> JobLanes:
+        return self.result.lanes
+
+    @locked
+    def _answer_browser(self, _: object, request: Any, buffers: object) -> None:  # noqa: ANN401
+        answered = answer(self._lanes, request)
+        if answered is None:
+            return
+        content, buffers = answered
+        if "error" in content:
+            content["error"] = self._shortening()(content["error"])
+        self.send(*packed(Answer(content, buffers)))

@@ -1,0 +1,122 @@
+// Where a step goes: one bar that is its own legend, and behind it that of everything.
+import { keepKeys, make } from "../dom";
+import type { BudgetBand, BudgetPart } from "../types";
+import { Band } from "./band";
+import type { Board } from "./context";
+
+const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
+
+function segment(part: BudgetPart, share: number): HTMLElement {
+  const area = make("span", { className: `hta-area hta-${part.fill}` });
+  area.style.setProperty("--hta-class", part.color);
+  area.style.setProperty("--hta-ink", part.ink);
+  area.style.flexGrow = String(share);
+  return area;
+}
+
+export class Budget {
+  readonly band: Band;
+  #board: Board;
+  #bar = make("div", { className: "hta-budget" });
+  #ghost = make("div", { className: "hta-ghost" });
+  #legend = make("div", { className: "hta-legend-line" });
+  #active = 0;
+  #drawn = "";
+
+  constructor(board: Board) {
+    this.#board = board;
+    this.band = new Band("budget", "Where a step goes", board.prefix);
+    this.#bar.setAttribute("role", "toolbar");
+    this.#bar.setAttribute("aria-label", "Classes of time");
+    this.#ghost.setAttribute("aria-hidden", "true");
+    this.#bar.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
+    this.band.body.append(this.#bar, this.#ghost, this.#legend);
+    const observer = new ResizeObserver(() => this.#label());
+    observer.observe(this.#bar);
+    board.signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+  }
+
+  show(budget: BudgetBand | null): void {
+    this.band.element.hidden = budget === null;
+    const drawn = JSON.stringify(budget);
+    if (!budget || drawn === this.#drawn) return;
+    this.#drawn = drawn;
+    this.band.title.textContent = budget.title;
+    this.band.aside.textContent = budget.whose;
+    const focused = this.#bar.contains(this.#bar.ownerDocument.activeElement);
+    this.#bar.replaceChildren(...budget.parts.map((part) => this.#button(part)), filler(budget, "share"));
+    this.#ghost.hidden = !budget.compared;
+    const ghosts = budget.parts.map((part) => segment(part, part.all_share));
+    this.#ghost.replaceChildren(...ghosts, filler(budget, "all_share"));
+    this.#ghost.title = budget.behind;
+    this.#activate(Math.min(this.#active, budget.parts.length - 1), focused);
+    this.#label();
+  }
+
+  get #buttons(): HTMLButtonElement[] {
+    return [...this.#bar.querySelectorAll("button")];
+  }
+
+  #button(part: BudgetPart): HTMLButtonElement {
+    const button = keepKeys(make("button", { type: "button", title: part.said }));
+    button.className = `hta-area hta-${part.fill}`;
+    button.style.setProperty("--hta-class", part.color);
+    button.style.setProperty("--hta-ink", part.ink);
+    button.style.flexGrow = String(part.share);
+    button.hidden = part.share === 0;
+    button.dataset.label = part.label;
+    button.dataset.text = part.text;
+    button.setAttribute("aria-label", part.said);
+    const choose = () => {
+      if (part.show) this.#board.select(part.show);
+      this.#board.open(part.tab);
+    };
+    button.addEventListener("click", choose, { signal: this.#board.signal });
+    return button;
+  }
+
+  /** Write on each part what it has room for; what has none is listed below the bar. */
+  #label(): void {
+    const left = this.#buttons.filter((button) => !button.hidden && !label(button));
+    const entries = left.map((button) => {
+      const swatch = make("span", { className: `hta-area hta-key ${button.classList[1] ?? ""}` });
+      swatch.style.setProperty("--hta-class", button.style.getPropertyValue("--hta-class"));
+      return make("span", {}, swatch, `${button.dataset.label} ${button.dataset.text}`);
+    });
+    this.#legend.replaceChildren(...entries);
+  }
+
+  #activate(place: number, focus = false): void {
+    this.#active = place;
+    for (const [index, button] of this.#buttons.entries()) button.tabIndex = index === place ? 0 : -1;
+    if (focus) this.#buttons[place]?.focus();
+  }
+
+  #key(event: KeyboardEvent): void {
+    const step = STEPS[event.key];
+    const shown = this.#buttons.flatMap((button, index) => (button.hidden ? [] : [index]));
+    if (step === undefined || shown.length === 0) return;
+    event.preventDefault();
+    const here = Math.max(shown.indexOf(this.#active), 0);
+    this.#activate(shown[(here + step + shown.length) % shown.length] ?? 0, true);
+  }
+}
+
+function filler({ parts }: BudgetBand, key: "share" | "all_share"): HTMLElement {
+  const rest = make("span", { className: "hta-filler" });
+  rest.style.flexGrow = String(Math.max(1 - parts.reduce((sum, part) => sum + part[key], 0), 0));
+  return rest;
+}
+
+/** Write the longest text that fits; whether its class could be named. */
+function label(button: HTMLButtonElement): boolean {
+  const { label = "", text = "" } = button.dataset;
+  const words = make("span", { className: "hta-area-label" });
+  button.replaceChildren(words);
+  for (const said of [`${label} ${text}`, label, text]) {
+    words.textContent = said;
+    if (words.offsetWidth <= button.clientWidth) return said !== text;
+  }
+  words.remove();
+  return false;
+}

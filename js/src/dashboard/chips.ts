@@ -1,0 +1,57 @@
+// What is selected: a chip for each field, and the way back to everything.
+import { keepKeys, make } from "../dom";
+import { listen } from "../models";
+import type { Board } from "./context";
+import { describeField, EVERYTHING, FIELDS, isSet } from "./fields";
+
+/** Fields that are selected, in the order in which they were. */
+export class Chips {
+  readonly element = make("div", { className: "hta-chips" });
+  #board: Board;
+  #order: string[] = [];
+
+  constructor(board: Board) {
+    this.#board = board;
+    this.element.setAttribute("role", "group");
+    this.element.setAttribute("aria-label", "Selected");
+    for (const field of FIELDS) listen(board.selection, `change:${field}`, () => this.#show(), board.signal);
+    this.#show();
+  }
+
+  /** Drop what was selected last; whether there was something. */
+  dropLast(): boolean {
+    const last = this.#order.at(-1);
+    if (last === undefined) return false;
+    this.#board.select({ [last]: EVERYTHING[last] });
+    return true;
+  }
+
+  #show(): void {
+    const { selection } = this.#board;
+    const chosen = FIELDS.filter((field) => isSet(selection.get(field)));
+    this.#order = [...this.#order.filter((field) => chosen.includes(field))];
+    this.#order.push(...chosen.filter((field) => !this.#order.includes(field)));
+    const focused = this.element.contains(this.element.ownerDocument.activeElement);
+    const chips = this.#order.map((field) => this.#chip(field));
+    const rest =
+      chips.length > 0
+        ? [this.#button("clear", "Select everything", EVERYTHING, "hta-clear")]
+        : [make("span", { className: "hta-everything" }, "everything")];
+    this.element.replaceChildren(make("span", { className: "hta-label" }, "Selected:"), ...chips, ...rest);
+    if (focused) this.element.querySelector<HTMLElement>("button")?.focus();
+  }
+
+  #chip(field: string): HTMLElement {
+    const words = describeField(field, this.#board.selection.get(field));
+    const chip = this.#button(words, `Drop ${words}`, { [field]: EVERYTHING[field] }, "hta-chip");
+    chip.append(" ", make("span", { ariaHidden: "true" }, "×"));
+    return chip;
+  }
+
+  #button(text: string, said: string, fields: Record<string, unknown>, className: string): HTMLButtonElement {
+    const button = keepKeys(make("button", { type: "button", className, title: said }, text));
+    button.setAttribute("aria-label", said);
+    button.addEventListener("click", () => this.#board.select(fields), { signal: this.#board.signal });
+    return button;
+  }
+}

@@ -1,0 +1,18 @@
+// What the dashboard passes to each of its bands.
+import type { Model } from "../models";
+import type { DashboardState, SelectionState } from "../types";
+
+export type Fields = Record<string, unknown>;
+
+export interface Board {
+  model: Model<DashboardState>;
+  selection: Model<SelectionState>;
+  signal: AbortSignal;
+  prefix: string;
+  /** Set fields of the selection as one change. */
+  select: (fields: Fields) => void;
+  /** Have Python do something. */
+  act: (name: string) => void;
+  /** Open a tab, if there is one of that name. */
+  open: (tab: string) => void;
+}

@@ -1,0 +1,103 @@
+// One instrument: header, chips, verdict, budget, timeline, tabs and details, on one selection.
+import type { RenderProps } from "@anywidget/types";
+import { make, uniquePrefix } from "../dom";
+import { listen, resolve } from "../models";
+import { adoptStyles } from "../styles";
+import { followTheme, isDark } from "../theme";
+import type { Bands, DashboardState, PanelState, SelectionState } from "../types";
+import { Band } from "./band";
+import { Budget } from "./budget";
+import { Chips } from "./chips";
+import type { Board, Fields } from "./context";
+import { Drawer } from "./drawer";
+import { Footer } from "./footer";
+import { Header } from "./header";
+import { followKeys } from "./keys";
+import { Search } from "./search";
+import { show, Tabs } from "./tabs";
+import { Verdict } from "./verdict";
+
+type Props = RenderProps<DashboardState>;
+
+function render(props: Props): void {
+  const root = make("section", { className: "hta-panel hta-dashboard" });
+  props.el.append(root);
+  requestAnimationFrame(() => adoptStyles(root));
+  fill(root, props).catch((error) => {
+    if (!props.signal.aborted) root.append(`The dashboard cannot be shown: ${error}`);
+  });
+}
+
+async function fill(root: HTMLElement, props: Props): Promise<void> {
+  const { model, host, signal } = props;
+  const selection = await resolve<SelectionState>(model, host, model.get("_selection"));
+  if (signal.aborted) return;
+  const select = (fields: Fields) => {
+    for (const [name, value] of Object.entries(fields)) selection.set(name, value);
+    selection.save_changes();
+  };
+  const act = (name: string) => {
+    model.send({ act: name }); // of two changes of a trait in a row, the kernel may see only the second
+  };
+  const open = (tab: string) => {
+    if (!model.get("_spec").tabs.some(({ name }) => name === tab)) return;
+    model.set("tab", tab);
+    model.save_changes();
+  };
+  const board: Board = { model, selection, signal, prefix: uniquePrefix(), select, act, open };
+  const search = new Search(board);
+  const header = new Header(board, search.elements);
+  root.setAttribute("aria-labelledby", header.title.id);
+  const chips = new Chips(board);
+  const tabs = new Tabs(board, props);
+  const verdict = new Verdict(board, (panel) => tabs.tabOf(panel));
+  const budget = new Budget(board);
+  const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
+  const timeline = model.get("_spec").timeline;
+  if (timeline !== null) {
+    const band = new Band("timeline", "Timeline", board.prefix);
+    band.element.removeAttribute("aria-labelledby"); // what is in it is a region of that name
+    void show(model.get("_panels")[timeline] ?? "", band.body, props, signal);
+    parts.push(band.element);
+  }
+  const drawer = new Drawer(board);
+  const footer = new Footer(board);
+  root.append(make("div", { className: "hta-board" }, ...parts, tabs.element, drawer.element, footer.element));
+  followKeys(root, { search: () => search.focus(), drop: () => chips.dropLast(), undo: () => act("undo") }, signal);
+
+  const update = () => {
+    const bands: Bands = JSON.parse(model.get("_bands"));
+    header.show(bands.facts);
+    verdict.show(bands);
+    budget.show(bands.budget);
+    drawer.show(bands.detail);
+    footer.show(bands);
+  };
+  listen(model, "change:_bands", update, signal);
+  update();
+  followPage(root, signal);
+  followVisibility(model, signal);
+  const job = await resolve<PanelState>(model, host, model.get("_panels")[0] ?? "");
+  header.follow(job, signal);
+}
+
+function followPage(root: HTMLElement, signal: AbortSignal): void {
+  const apply = () => {
+    adoptStyles(root);
+    root.style.colorScheme = isDark(root) ? "dark" : "light";
+  };
+  followTheme(() => requestAnimationFrame(apply), signal);
+  requestAnimationFrame(apply);
+}
+
+/** Tell Python that a page shows the dashboard: only then are its bands computed. */
+function followVisibility(model: Board["model"], signal: AbortSignal): void {
+  const tell = (visible: boolean) => {
+    model.set("_visible", visible);
+    model.save_changes();
+  };
+  tell(true);
+  signal.addEventListener("abort", () => tell(false), { once: true });
+}
+
+export default { render };

@@ -1,0 +1,35 @@
+// What of the page is there in Python.
+import { keepKeys, make } from "../dom";
+import { isSaved } from "../saved";
+import type { Bands } from "../types";
+import type { Board } from "./context";
+
+export class Footer {
+  readonly element = make("footer", { className: "hta-footer" });
+  #events = make("span");
+  #code = make("code");
+
+  #isSaved: boolean;
+
+  constructor(board: Board) {
+    this.#isSaved = isSaved(board.model); // no Python is there
+    const undo = keepKeys(make("button", { type: "button", title: "Go back by one change (Ctrl-Z)" }, "undo"));
+    undo.addEventListener("click", () => board.act("undo"), { signal: board.signal });
+    const names = make(
+      "span",
+      {},
+      "python ▸ ",
+      make("code", {}, "dash.findings"),
+      " · ",
+      make("code", {}, "dash.events"),
+    );
+    this.element.append(names, this.#events, make("code", {}, "dash.table"), this.#code, undo);
+  }
+
+  show({ events, code, ready }: Bands): void {
+    this.element.hidden = !ready || this.#isSaved;
+    this.#events.textContent = events ? `(${events} selected) · ` : "· ";
+    this.#code.textContent = code.endsWith("set()") ? "" : `· ${code}`;
+    this.#code.title = code;
+  }
+}

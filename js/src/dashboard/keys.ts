@@ -1,0 +1,27 @@
+// Keys of the whole dashboard, where none of its parts takes them.
+
+interface Acts {
+  search: () => void;
+  /** Drop what was selected last; whether there was something. */
+  drop: () => boolean;
+  undo: () => void;
+}
+
+const TYPED = "input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable=true]";
+
+/** "/" searches, Escape drops the last chip, Ctrl-Z goes back by one change. */
+export function followKeys(root: HTMLElement, { search, drop, undo }: Acts, signal: AbortSignal): void {
+  root.tabIndex = -1; // a click on it gives it the focus, and so the keys
+  const press = (event: KeyboardEvent) => {
+    const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
+    const command = ctrlKey || metaKey;
+    if (event.defaultPrevented || altKey || (target as Element).matches(TYPED)) return;
+    if ((target as Element).closest("[popover]")) return;
+    if (key === "/" && !command) search();
+    else if (key.toLowerCase() === "z" && command && !shiftKey) undo();
+    else if (key !== "Escape" || !drop()) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  root.addEventListener("keydown", press, { signal });
+}

@@ -1,0 +1,31 @@
+// Why is it slow: the findings with their price, or one sentence where there is none.
+import { make } from "../dom";
+import { Findings } from "../findings";
+import type { Bands } from "../types";
+import { Band } from "./band";
+import type { Board } from "./context";
+
+export class Verdict {
+  readonly band: Band;
+  #said = make("p", { className: "hta-finding" });
+  #error = make("p", { className: "hta-error" });
+  #findings: Findings;
+
+  constructor(board: Board, tabOf: (panel: string) => string) {
+    this.band = new Band("verdict", "Why is it slow?", board.prefix);
+    this.#error.setAttribute("role", "alert");
+    const send = (fields: Record<string, unknown>) => board.select(fields);
+    this.#findings = new Findings(Promise.resolve(board.selection), send, board.prefix, board.signal, {
+      shown: (panel) => board.open(tabOf(panel)),
+    });
+    this.band.body.append(this.#error, this.#said, this.#findings.element);
+  }
+
+  show({ ready, verdict, said, findings, error }: Bands): void {
+    this.band.wait(!ready && error === null);
+    this.band.aside.textContent = verdict;
+    this.#said.textContent = said;
+    this.#error.textContent = error;
+    this.#findings.show(findings);
+  }
+}

@@ -1,0 +1,38 @@
+// What hta_widgets/panels/flame.py sends: the columns of hta_widgets/figures/flame.py as JSON text.
+import type { PanelState } from "../types";
+
+export interface FlameState extends PanelState {
+  _flame: string;
+  /** Names from the outermost call to the one that fills the width; empty for everything. */
+  root: string[];
+  /** Name whose calls are one box, with their callers above; empty for none. */
+  focus: string;
+}
+
+export interface Packed {
+  dtype: string;
+  bdata: string;
+}
+
+/** Of starts, totals and own parts. */
+export type Unit = "ns" | "bytes";
+
+export type Column = Packed | number[];
+
+export interface FlameMessage {
+  names: string[];
+  kinds: string[];
+  name: Column;
+  kind: Column;
+  parent: Column;
+  depth: Column;
+  start: Column;
+  total: Column;
+  own: Column;
+  folded: Column;
+  root: string[];
+  /** Name whose callers are above the root, at depths below 0; empty for none. */
+  focus: string;
+  all: number;
+  unit: Unit;
+}

@@ -1,0 +1,43 @@
+// The rows of a table to the clipboard and into a file: from Python, or those that are loaded where it does not answer.
+import { delimited, type Row } from "./cells";
+import { copyText, download } from "./share";
+import type { TableRows } from "./tablerows";
+import type { Table } from "./types";
+
+/** Copy the marked rows, or all if there are none; what to say about it. */
+export async function copyRows(
+  table: Table,
+  rows: TableRows,
+  marked: readonly Row[],
+  beside: HTMLElement,
+): Promise<string> {
+  const some = marked.length > 0 ? marked : rows.loaded;
+  const local = delimited(table, some, "tsv");
+  let count = some.length;
+  const all = async () => {
+    const text = await rows.text("tsv");
+    if (text !== null) count = rows.total;
+    return text ?? local;
+  };
+  const isWhole = marked.length > 0 || isComplete(rows);
+  const copied = await copyText(isWhole ? local : all(), beside);
+  const said = `Copied ${count.toLocaleString("en")} ${count === 1 ? "row" : "rows"}`;
+  return copied ? said : "The browser refuses to copy";
+}
+
+/** Save all rows in a file named after the title; what to say about it, if anything. */
+export async function saveRows(table: Table, rows: TableRows, title: string, beside: HTMLElement): Promise<string> {
+  const whole = await rows.text("csv");
+  const text = whole ?? delimited(table, rows.loaded, "csv");
+  const name = title
+    .toLowerCase()
+    .replace(/[^\p{L}\d]+/gu, "-")
+    .replace(/^-|-$/g, "");
+  download(text, `${name || "table"}.csv`, beside);
+  return whole === null && !isComplete(rows) ? `Only the ${rows.loaded.length} rows that are loaded` : "";
+}
+
+/** Whether all rows that pass the filter are here. */
+function isComplete(rows: TableRows): boolean {
+  return rows.loaded.length >= rows.total && rows.note === "";
+}

@@ -1,0 +1,101 @@
+// The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
+import { isOfAll, type Lane } from "./lanes";
+import { click } from "./select";
+import type { Stage } from "./stage";
+import { panned, type Span, zoomed } from "./view";
+
+const ZOOM = 1.5;
+const PAN = 0.25;
+
+function around({ scene: { view, hovered } }: Stage): number {
+  return hovered?.time ?? (view.start + view.end) / 2;
+}
+
+function focused({ scene }: Stage): Lane | undefined {
+  return scene.lanes.find(({ id }) => id === scene.focused);
+}
+
+/** The lane some places further down, the first one at the start. */
+function moveBy(stage: Stage, by: number): void {
+  const { lanes, focused: id } = stage.scene;
+  const now = lanes.findIndex((lane) => lane.id === id);
+  const next = lanes[now < 0 ? 0 : Math.min(Math.max(now + by, 0), lanes.length - 1)];
+  if (next) stage.focus(next);
+}
+
+/** Go to the next event of the same name; to the first one in view where there is none yet. */
+function step(stage: Stage, forward: boolean): void {
+  const { followed, view, tiles } = stage.scene;
+  const lane = focused(stage);
+  if (followed) {
+    const { row, key } = followed.event;
+    stage.follower.find({ kind: "next", rank: followed.rank, key, row, forward });
+    return;
+  }
+  const tile = lane && tiles.get(lane.id);
+  if (!lane || !tile || lane.kind === "rank") {
+    moveBy(stage, 1);
+    return;
+  }
+  const place = tile.firstAfter(forward ? view.start : view.end) - (forward ? 0 : 1);
+  if (place < 0 || place >= tile.events) return;
+  const { row } = tile.event(place);
+  if (row >= 0) stage.follower.find({ kind: "event", rank: lane.rank, row });
+}
+
+/** Go to the other end of the arrow: from work to its launch, from a call to its work. */
+function follow(stage: Stage): void {
+  const { followed } = stage.scene;
+  const other = followed?.launch ?? followed?.launched[0];
+  if (!followed || !other) {
+    stage.say("no launch is known");
+    return;
+  }
+  stage.openFor(followed.rank, other.key);
+  stage.follower.find({ kind: "event", rank: followed.rank, row: other.row });
+}
+
+function choose(stage: Stage, add: boolean): void {
+  const { followed } = stage.scene;
+  const lane = focused(stage);
+  if (followed && lane?.kind === "stream") void stage.calls.select({ kernel: followed.event.name });
+  else if (lane) click(stage, { at: "label", lane }, add);
+}
+
+const VIEWS: Record<string, (stage: Stage) => Span> = {
+  w: (stage) => zoomed(stage.scene.view, 1 / ZOOM, around(stage)),
+  s: (stage) => zoomed(stage.scene.view, ZOOM, around(stage)),
+  a: (stage) => panned(stage.scene.view, -PAN),
+  d: (stage) => panned(stage.scene.view, PAN),
+};
+
+const ACTIONS: Record<string, (stage: Stage, event: KeyboardEvent) => void> = {
+  m: (stage) => stage.mark(around(stage)),
+  f: follow,
+  o: (stage) => {
+    const lane = focused(stage);
+    if (lane && isOfAll(lane)) stage.fold();
+    else if (lane) stage.toggle(lane.rank);
+  },
+  home: (stage) => stage.fit(),
+  arrowup: (stage) => moveBy(stage, -1),
+  arrowdown: (stage) => moveBy(stage, 1),
+  arrowleft: (stage) => step(stage, false),
+  arrowright: (stage) => step(stage, true),
+  enter: (stage, event) => choose(stage, event.shiftKey),
+};
+
+export function followKeys(stage: Stage, signal: AbortSignal): void {
+  const down = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key.toLowerCase();
+    const view = VIEWS[key];
+    const act = ACTIONS[key];
+    if (!view && !act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (view) stage.show(view(stage));
+    else act?.(stage, event);
+  };
+  stage.canvas.addEventListener("keydown", down, { signal });
+}

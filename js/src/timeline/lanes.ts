@@ -1,0 +1,157 @@
+// Which lanes are shown, in which order, and where.
+import type { ClassLook, LaneName, RankRow, Step, TimelineLayout } from "./types";
+
+/** A band is of all ranks; a fold has them below. */
+type Drawn = LaneName["kind"] | "band" | "fold";
+
+/** The rank of lanes of all ranks. */
+const ALL = -1;
+
+export interface Lane {
+  id: string;
+  rank: number;
+  key: string;
+  kind: Drawn;
+  label: string;
+  /** How much later than the axis the lane's time is (ns): 0 but for aligned steps. */
+  shift: number;
+  /** The step that an aligned lane shows. */
+  step: Step | null;
+  y: number;
+  height: number;
+  unit: string;
+  most: number;
+}
+
+export const GUTTER = 84;
+const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, curve: 26, band: 26, fold: 18 };
+const MANY_HEIGHT = 4;
+const THIN = 8;
+const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, curve: 3, band: 3, fold: 4 };
+const ALIGNED_HEIGHT = 15;
+const MOST_ALIGNED = 96;
+
+/** Whether a lane is of all ranks together. */
+export function isOfAll({ rank }: Lane): boolean {
+  return rank === ALL;
+}
+
+/** Whether a lane is a row without a label. */
+export function isThin({ height }: Lane): boolean {
+  return height <= THIN;
+}
+
+/** Whether there are too many ranks for a row of their own with a label. */
+export function areMany(layout: TimelineLayout): boolean {
+  return layout.bands.length > 0;
+}
+
+/** Rank first; of many, those that wait least on top: the others wait for them. */
+export function inOrder(layout: TimelineLayout): RankRow[] {
+  if (!areMany(layout)) return layout.ranks;
+  return [...layout.ranks].sort((one, other) => one.waiting - other.waiting || one.rank - other.rank);
+}
+
+type Named = Omit<LaneName, "kind"> & { kind: Drawn };
+
+function lane(rank: number, { key, kind, unit, most }: Named, label: string, y: number, height: number): Lane {
+  return { id: `${rank}/${key}`, rank, key, kind, label, shift: 0, step: null, y, height, unit, most };
+}
+
+const OWN: Named = { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 };
+
+export interface Shown {
+  opened?: ReadonlyMap<number, LaneName[]>;
+  selected?: readonly number[];
+  added?: ReadonlyMap<number, LaneName[]>;
+  /** Whether each of many ranks has a row. */
+  unfolded?: boolean;
+}
+
+/** Stacks lanes. */
+class Stack {
+  readonly lanes: Lane[] = [];
+  y = 0;
+
+  add(rank: number, name: Named, label: string, height = HEIGHTS[name.kind], gap = GAPS[name.kind]): void {
+    this.lanes.push(lane(rank, name, label, this.y, height));
+    this.y += height + gap;
+  }
+
+  /** A rank with its added lanes. */
+  addRank(rank: number, added: readonly LaneName[]): void {
+    this.add(rank, OWN, `rank ${rank}`);
+    for (const name of added) this.add(rank, name, name.label);
+    if (added.length > 0) this.y += 6;
+  }
+
+  /** The streams and threads of a rank. */
+  addInner(rank: number, names: readonly LaneName[]): void {
+    let above = "";
+    let row = 0;
+    for (const name of names) {
+      if (name.kind === "rank") continue;
+      row = name.label === above ? row + 1 : 0;
+      if (row === 0 && name.kind === "thread") this.y += 3;
+      this.add(rank, name, labelOf(name, row));
+      above = name.label;
+    }
+    this.y += 6;
+  }
+
+  /** What many ranks do together, and the row that unfolds them. */
+  addBands({ bands, classes, ranks }: TimelineLayout): void {
+    for (const { code } of bands) {
+      const { name, label } = classes[code] as ClassLook;
+      this.add(ALL, { ...OWN, key: name, kind: "band" }, label);
+    }
+    this.add(ALL, { ...OWN, key: "fold", kind: "fold" }, `${ranks.length} ranks`);
+  }
+}
+
+/** The lanes of all ranks; those in `opened` with their streams and threads, and with those that are added.
+ *
+ * Of many ranks there are bands, and unfolded, thin rows; those that are selected or opened are shown in full. */
+export function clockLanes(layout: TimelineLayout, shown: Shown = {}): Lane[] {
+  const { opened = new Map(), selected = [], added = new Map(), unfolded = false } = shown;
+  const stack = new Stack();
+  const many = areMany(layout);
+  if (many) stack.addBands(layout);
+  for (const { rank } of inOrder(layout)) {
+    const inner = opened.get(rank);
+    if (!many || inner || selected.includes(rank)) stack.addRank(rank, added.get(rank) ?? []);
+    else if (unfolded) stack.add(rank, OWN, "", MANY_HEIGHT, 1);
+    if (inner) stack.addInner(rank, inner);
+  }
+  return stack.lanes;
+}
+
+/** The label of a lane; of a thread, "thread" stands above its number. */
+function labelOf({ kind, label }: LaneName, row: number): string {
+  if (kind !== "thread") return label;
+  const words = label.split(" ");
+  const number = words.pop() ?? "";
+  return [words.join(" "), number][row] ?? "";
+}
+
+/** A lane for each step of each rank, all from their starts. */
+export function alignedLanes(layout: TimelineLayout, only: readonly number[]): Lane[] {
+  const shown: Lane[] = [];
+  let y = 0;
+  for (const { rank, steps } of inOrder(layout)) {
+    if (only.length > 0 && !only.includes(rank)) continue;
+    for (const step of steps) {
+      if (shown.length >= MOST_ALIGNED) return shown;
+      const label = step === steps[0] ? `rank ${rank} · ${step[0]}` : `step ${step[0]}`;
+      const one = lane(rank, OWN, label, y, ALIGNED_HEIGHT);
+      shown.push({ ...one, id: `${one.id}@${step[1]}`, shift: step[1], step });
+      y += ALIGNED_HEIGHT + 2;
+    }
+    y += 4;
+  }
+  return shown;
+}
+
+export function longestStep(layout: TimelineLayout): number {
+  return Math.max(1, ...layout.ranks.flatMap(({ steps }) => steps.map(([, start, end]) => end - start)));
+}

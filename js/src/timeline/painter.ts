@@ -1,0 +1,97 @@
+// A canvas with a scene on it: where moments and lanes are, and what all parts draw with.
+import { make } from "../dom";
+import { GUTTER, type Lane } from "./lanes";
+import type { Scene } from "./scene";
+
+export const HEAD = 20;
+export const FOOT = 18;
+
+export interface Look {
+  font: string;
+  ink: string;
+  quiet: string;
+  line: string;
+  faint: string;
+  page: string;
+  accent: string;
+  scale: number;
+}
+
+/** Pixels of a CSS pixel. */
+export function pixelScale(): number {
+  return Math.max(1, globalThis.devicePixelRatio || 1);
+}
+
+/** The font and the colours of the page around an element. */
+export function lookOf(element: HTMLElement): Look {
+  const probe = element.appendChild(make("span"));
+  const color = (name: string) => {
+    probe.style.color = `var(--hta-${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const [ink, quiet, line, faint, page, accent] = ["fg", "quiet", "line", "faint", "page", "accent"].map(color);
+  const font = `11.5px ${getComputedStyle(element).fontFamily}`;
+  probe.remove();
+  return { font, ink, quiet, line, faint, page, accent, scale: pixelScale() } as Look;
+}
+
+export class Painter {
+  readonly context: CanvasRenderingContext2D;
+  readonly scene: Scene;
+  readonly look: Look;
+  readonly width: number;
+  readonly height: number;
+
+  constructor(context: CanvasRenderingContext2D, scene: Scene, look: Look, width: number, height: number) {
+    this.context = context;
+    this.scene = scene;
+    this.look = look;
+    this.width = width;
+    this.height = height;
+  }
+
+  /** Position of a moment on the axis. */
+  x(time: number): number {
+    const { start, end } = this.scene.view;
+    return GUTTER + ((time - start) / (end - start)) * (this.width - GUTTER);
+  }
+
+  top(lane: Lane): number {
+    return HEAD + 3 + lane.y - this.scene.scroll;
+  }
+
+  clipped(x: number, y: number, width: number, height: number, paint: () => void): void {
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(x, y, Math.max(0, width), Math.max(0, height));
+    context.clip();
+    paint();
+    context.restore();
+  }
+
+  text(text: string, x: number, y: number, color: string, room?: number): void {
+    const { context } = this;
+    context.fillStyle = color;
+    const fits = room === undefined || context.measureText(text).width <= room;
+    context.fillText(fits ? text : cut(context, text, room), x, y);
+  }
+
+  ring(x: number, y: number, width: number, height: number): void {
+    const { context, look } = this;
+    context.strokeStyle = look.accent;
+    context.lineWidth = 2;
+    context.strokeRect(x, y, width, height);
+  }
+}
+
+/** As much of a text as there is room for. */
+function cut(context: CanvasRenderingContext2D, text: string, room: number): string {
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low === 0 ? "" : `${text.slice(0, low)}…`;
+}

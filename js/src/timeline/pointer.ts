@@ -1,0 +1,72 @@
+// Mouse, pen and touch: hover, brush, pan, zoom.
+import { timeAt } from "./hits";
+import { brushed, click } from "./select";
+import type { Stage } from "./stage";
+import { panned, zoomed } from "./view";
+
+const CLICK_PX = 4;
+const ZOOM_PER_PX = 1.002;
+
+export function followPointer(stage: Stage, signal: AbortSignal): void {
+  const { canvas } = stage;
+  let from: { x: number; y: number; time: number; pans: boolean; moved: boolean } | null = null;
+
+  const place = (event: MouseEvent) => {
+    const box = canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  };
+  const time = (x: number) => {
+    const painter = stage.painter();
+    return painter ? timeAt(painter, x) : 0;
+  };
+
+  const down = (event: PointerEvent) => {
+    if (event.button !== 0) return;
+    canvas.focus({ preventScroll: true, focusVisible: false } as FocusOptions);
+    const { x, y } = place(event);
+    const { at } = stage.hit(x, y);
+    const starts = at === "lane" || at === "axis" || at === "nothing";
+    from = { x, y, time: time(x), pans: event.shiftKey || at === "axis" || stage.scene.aligned, moved: false };
+    if (starts) canvas.setPointerCapture?.(event.pointerId);
+  };
+  const move = (event: PointerEvent) => {
+    const { x, y } = place(event);
+    if (!from) return stage.follower.point(stage.hit(x, y), x, y);
+    if (!from.moved && Math.abs(x - from.x) < CLICK_PX) return;
+    from.moved = true;
+    stage.follower.leave();
+    if (from.pans) {
+      const { view } = stage.scene;
+      stage.show(panned(view, (from.time - time(x)) / (view.end - view.start)));
+    } else {
+      stage.scene.brush = { start: from.time, end: time(x) };
+      stage.redraw();
+    }
+  };
+  const up = (event: PointerEvent) => {
+    if (!from) return;
+    const { moved } = from;
+    const start = from;
+    from = null;
+    if (moved) return brushed(stage);
+    click(stage, stage.hit(start.x, start.y), event.shiftKey || event.ctrlKey || event.metaKey);
+  };
+  const wheel = (event: WheelEvent) => {
+    if (!event.ctrlKey && !event.metaKey) return; // the plain wheel scrolls the notebook
+    event.preventDefault();
+    const { x } = place(event);
+    stage.show(zoomed(stage.scene.view, ZOOM_PER_PX ** event.deltaY, time(x)));
+  };
+  const cancel = () => {
+    from = null;
+    stage.scene.brush = null;
+    stage.redraw();
+  };
+  canvas.addEventListener("pointerdown", down, { signal });
+  canvas.addEventListener("pointermove", move, { signal });
+  canvas.addEventListener("pointerup", up, { signal });
+  canvas.addEventListener("pointercancel", cancel, { signal });
+  canvas.addEventListener("pointerleave", () => !from && stage.follower.leave(), { signal });
+  canvas.addEventListener("dblclick", () => stage.fit(), { signal });
+  canvas.addEventListener("wheel", wheel, { signal, passive: false });
+}

@@ -1,0 +1,87 @@
+// Asks Python for the lanes in sight that are blurred, or about to be left.
+import type { Kernel } from "./kernel";
+import { GUTTER, isOfAll, isThin, type Lane } from "./lanes";
+import { HEAD } from "./painter";
+import { type Scene, sought } from "./scene";
+import { tilesOf } from "./tiles";
+import type { Answer } from "./types";
+import type { Span } from "./view";
+
+const MOST_LANES = 200;
+const MOST_PIXELS = 200_000; // of all lanes of an answer
+const PREFETCH = 1; // windows on both sides
+const SHARPNESS = 1.3;
+
+/** What is asked for: of the stage. */
+interface Stage {
+  readonly scene: Scene;
+  readonly canvas: HTMLCanvasElement;
+  readonly width: number;
+  redraw(): void;
+  refine(): void;
+}
+
+interface Wanted extends Span {
+  lanes: Lane[];
+  pixels: number;
+}
+
+/** Lanes in the visible part of the page. */
+function inSight({ scene, canvas }: Stage): Lane[] {
+  const height = canvas.clientHeight;
+  const top = scene.scroll - HEAD;
+  return scene.lanes
+    .filter((lane) => lane.y + lane.height > top && lane.y < top + height + HEAD)
+    .filter((lane) => !isOfAll(lane))
+    .filter((lane) => scene.layout.held || !isThin(lane))
+    .slice(0, MOST_LANES);
+}
+
+/** The window around the view that is to be asked for; null where what is known is sharp. */
+function wanted(stage: Stage, scale: number): Wanted | null {
+  const { view, tiles, layout } = stage.scene;
+  const lanes = inSight(stage);
+  const length = view.end - view.start;
+  const most = Math.floor(MOST_PIXELS / (1 + 2 * PREFETCH) / Math.max(1, lanes.length));
+  const pixels = Math.max(1, Math.min(most, Math.round((stage.width - GUTTER) * scale)));
+  const { find } = sought(stage.scene);
+  // Nothing is recorded beyond the span, unless lanes are moved over each other.
+  const [first, last] = lanes.some(({ shift }) => shift !== 0) ? [-Infinity, Infinity] : layout.span;
+  const clipped = (time: number) => Math.min(Math.max(time, first), last);
+  const fits = (lane: Lane) => {
+    const tile = tiles.get(lane.id);
+    if (!tile || tile.sought !== find) return false;
+    if (tile.start > clipped(view.start) || tile.end < clipped(view.end)) return false;
+    const sharp = (tile.end - tile.start) / tile.bins / (length / pixels);
+    return (sharp < SHARPNESS && sharp > 1 / SHARPNESS) || tile.end - tile.start <= tile.bins;
+  };
+  if (lanes.every(fits)) return null;
+  const start = clipped(Math.round(view.start - PREFETCH * length));
+  const end = clipped(Math.round(view.end + PREFETCH * length));
+  if (end <= start) return null;
+  return { lanes, start, end, pixels: Math.max(1, Math.round((pixels * (end - start)) / length)) };
+}
+
+/** Ask for what is wanted, `scale` pixels for a CSS pixel, and once more when its turn comes. */
+export function refine(stage: Stage, kernel: Kernel, scale: number): void {
+  const asked = wanted(stage, scale);
+  if (!asked) return;
+  const { scene } = stage;
+  const { lanes, start, end, pixels } = asked;
+  const looked = sought(scene);
+  const question = {
+    kind: "window",
+    lanes: lanes.map(({ rank, key, shift }) => [rank, key, shift]),
+    start,
+    end,
+    pixels,
+    ...looked,
+  };
+  const show = (answer: Answer, buffers: ArrayBufferView[]) => {
+    if (answer.kind !== "window") return;
+    for (const [place, tile] of tilesOf(answer, buffers, scene.layout.classes, looked.find))
+      scene.tiles.set((lanes[place] as Lane).id, tile);
+    stage.redraw();
+  };
+  kernel.ask(question, show, question.kind, () => stage.refine());
+}

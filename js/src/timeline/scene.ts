@@ -1,0 +1,63 @@
+// Everything that is drawn, as one object: the parts below change it, `draw` reads it.
+import type { Hovered } from "../hover";
+import type { SelectionState } from "../types";
+import type { BandTile } from "./bands";
+import { isOfAll, type Lane, longestStep } from "./lanes";
+import type { Event, LaneTile } from "./tiles";
+import type { EventAnswer, TimelineLayout } from "./types";
+import type { Span } from "./view";
+
+export interface Scene {
+  layout: TimelineLayout;
+  lanes: Lane[];
+  view: Span;
+  aligned: boolean;
+  /** Newest tile of each lane. */
+  tiles: Map<string, LaneTile>;
+  overview: Map<number, LaneTile>;
+  /** What many ranks do together, by name of the class. */
+  bands: Map<string, BandTile>;
+  unfolded: boolean;
+  opened: ReadonlyMap<number, unknown>;
+  selection: Pick<SelectionState, "ranks" | "steps" | "kernel" | "window_ns" | "streams">;
+  hovered: { lane: Lane; event: Event | null; time: number } | null;
+  /** What others point at. */
+  elsewhere: Hovered | null;
+  /** The event whose launch is followed. */
+  followed: EventAnswer | null;
+  brush: Span | null;
+  focused: string;
+  marks: number[];
+  search: string;
+  scroll: number;
+}
+
+/** All of the recording, or the longest of aligned steps. */
+export function wholeOf({ layout, aligned }: Scene): Span {
+  const [start, end] = aligned ? [0, longestStep(layout)] : layout.span;
+  return { start, end };
+}
+
+/** The analysed time, or the longest of aligned steps. */
+export function homeOf({ layout, aligned }: Scene): Span {
+  const [start, end] = aligned ? [0, longestStep(layout)] : layout.home;
+  return { start, end };
+}
+
+/** Whether a lane is of what is selected; everything is if nothing is. */
+export function isSelected({ selection }: Scene, lane: Lane): boolean {
+  const { ranks } = selection;
+  return ranks.length === 0 || isOfAll(lane) || ranks.includes(lane.rank);
+}
+
+/** What is looked for in all lanes: the search, else the selected kernel, else the one that others point at. */
+export function sought({ selection, search, elsewhere }: Scene): { find: string; whole: boolean } {
+  if (search !== "") return { find: search, whole: false };
+  return { find: selection.kernel || (elsewhere?.kernel ?? ""), whole: true };
+}
+
+/** Whether another part of the page, or the keyboard, is on an event. */
+export function isPointed({ elsewhere, followed }: Scene, lane: Lane, { name, row }: Event): boolean {
+  if (row < 0) return false;
+  return elsewhere?.kernel === name || (followed?.event.row === row && followed.rank === lane.rank);
+}

@@ -1,0 +1,294 @@
+// The canvas with its scene: loads lanes, redraws, and turns pointer and keys into views and selections.
+import { make } from "../dom";
+import type { Model } from "../models";
+import type { SelectionState } from "../types";
+import { AddedLanes } from "./added";
+import { bandTiles } from "./bands";
+import { draw } from "./draw";
+import { Follower } from "./follow";
+import { duration } from "./format";
+import { type Hit, hit } from "./hits";
+import { Kernel } from "./kernel";
+import { alignedLanes, areMany, clockLanes, isOfAll, isThin, type Lane } from "./lanes";
+import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
+import { recorded } from "./recorded";
+import { refine } from "./refine";
+import { homeOf, type Scene, wholeOf } from "./scene";
+import { overviewTiles } from "./tiles";
+import { inWords, Tip } from "./tip";
+import type { LaneName, TimelineState } from "./types";
+import { clamped, type Span } from "./view";
+
+export interface Calls {
+  select: (values: Partial<SelectionState>) => Promise<void>;
+  say: (text: string) => void;
+}
+
+export class Stage {
+  readonly canvas = make("canvas", { tabIndex: 0 });
+  readonly element: HTMLElement;
+  readonly scene: Scene;
+  readonly calls: Calls;
+  readonly tip = new Tip();
+  readonly follower: Follower;
+  readonly added: AddedLanes;
+  #spacer = make("div");
+  #scroller: HTMLElement;
+  #spoken = make("div", { className: "hta-spoken" });
+  #model: Model<TimelineState>;
+  #kernel: Kernel;
+  #look: Look | null = null;
+  #width = 0;
+  #frame = 0;
+  #opened = new Map<number, LaneName[]>();
+  #known = new Map<number, LaneName[]>();
+  #total = 0;
+
+  constructor(model: Model<TimelineState>, calls: Calls, signal: AbortSignal) {
+    this.#model = model;
+    this.calls = calls;
+    this.#kernel = new Kernel(model, signal, calls.say);
+    this.#scroller = make("div", { className: "hta-lanes" }, this.canvas, this.#spacer);
+    this.element = make("div", { className: "hta-stage" }, this.#scroller, this.tip.element, this.#spoken);
+    this.element.style.position = "relative";
+    this.#spoken.setAttribute("aria-live", "polite");
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-roledescription", "timeline");
+    this.scene = this.#emptyScene();
+    this.follower = new Follower(this, this.#kernel, signal);
+    const say = (text: string) => calls.say(text);
+    this.added = new AddedLanes(this.#kernel, () => this.#lay(), say);
+    this.load();
+    this.#scroller.addEventListener("scroll", () => this.#scrolled(), { signal });
+    const observer = new ResizeObserver(() => this.resize());
+    observer.observe(this.element);
+    signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    signal.addEventListener("abort", () => cancelAnimationFrame(this.#frame), { once: true });
+  }
+
+  get width(): number {
+    return this.#width;
+  }
+
+  #emptyScene(): Scene {
+    return {
+      layout: { classes: [], ranks: [], span: [0, 1], home: [0, 1], bins: 0, held: true, bands: [], band_bins: 0 },
+      lanes: [],
+      view: { start: 0, end: 1 },
+      aligned: false,
+      tiles: new Map(),
+      overview: new Map(),
+      bands: new Map(),
+      unfolded: false,
+      opened: this.#opened,
+      selection: { ranks: [], steps: [], kernel: "", window_ns: null, streams: [] },
+      hovered: null,
+      elsewhere: null,
+      followed: null,
+      brush: null,
+      focused: "",
+      marks: [],
+      search: "",
+      scroll: 0,
+    };
+  }
+
+  /** Take over what the model carries. */
+  load(): void {
+    const layout = this.#model.get("_timeline");
+    if (!layout.ranks) return;
+    this.scene.layout = layout;
+    this.scene.overview = overviewTiles(layout, this.#model.get("_overview"));
+    this.scene.bands = bandTiles(layout, this.#model.get("_overview"));
+    const { lanes, added, tiles } = recorded(this.#model.get("_recorded"), layout.classes);
+    for (const [rank, names] of lanes) this.#known.set(rank, names);
+    this.added.choose(this.#model.get("lanes") ?? []);
+    for (const [rank, names] of added) this.added.know(rank, names);
+    this.scene.tiles = tiles;
+    this.element.hidden = layout.ranks.length === 0;
+    this.fit();
+    this.#lay();
+  }
+
+  /** Show the steps; all of the recording where these are shown already. */
+  fit(): void {
+    const { view } = this.scene;
+    const isHome = view.start === homeOf(this.scene).start && view.end === homeOf(this.scene).end;
+    this.show(isHome ? wholeOf(this.scene) : homeOf(this.scene));
+  }
+
+  show(view: Span): void {
+    this.scene.view = clamped(view, wholeOf(this.scene));
+    this.redraw();
+    this.refine();
+  }
+
+  follow(selection: Partial<SelectionState>): void {
+    Object.assign(this.scene.selection, selection);
+    if (this.scene.aligned || areMany(this.scene.layout)) this.#lay();
+    this.redraw();
+    this.refine();
+  }
+
+  align(aligned: boolean): void {
+    this.scene.aligned = aligned;
+    this.scene.hovered = null;
+    this.#lay();
+    this.show(homeOf(this.scene));
+  }
+
+  /** Add lanes of these kinds to the ranks that are shown in full. */
+  add(kinds: readonly string[]): void {
+    this.added.choose(kinds);
+    this.#lay();
+  }
+
+  search(text: string): void {
+    this.scene.search = text;
+    this.redraw();
+    this.refine();
+  }
+
+  /** Show a row of each of many ranks, or none. */
+  fold(): void {
+    this.scene.unfolded = !this.scene.unfolded;
+    this.#lay();
+  }
+
+  /** Open a rank into its streams and threads, or close it. */
+  toggle(rank: number): void {
+    const known = this.#known.get(rank);
+    if (this.#opened.delete(rank)) this.#lay();
+    else if (known) this.#open(rank, known);
+    else
+      this.#kernel.ask(
+        { kind: "lanes", rank },
+        (answer) => {
+          if (answer.kind !== "lanes") return;
+          this.#known.set(rank, answer.lanes);
+          this.#open(rank, answer.lanes);
+        },
+        `lanes ${rank}`,
+      );
+  }
+
+  /** Open a rank if that shows a lane. */
+  openFor(rank: number, key: string): void {
+    if (key !== "rank" && !this.#opened.has(rank) && !this.scene.aligned) this.toggle(rank);
+  }
+
+  /** Mark a moment; between two marks, their distance is said. */
+  mark(time: number): void {
+    this.scene.marks = [...this.scene.marks, time].slice(-2);
+    const [first, second] = this.scene.marks;
+    if (first !== undefined && second !== undefined)
+      this.calls.say(`${duration(Math.abs(second - first))} between marks`);
+    this.redraw();
+  }
+
+  #open(rank: number, lanes: LaneName[]): void {
+    this.#opened.set(rank, lanes);
+    this.#lay();
+    this.refine();
+  }
+
+  #lay(): void {
+    const { scene } = this;
+    const { layout, selection, aligned } = scene;
+    scene.lanes = aligned
+      ? alignedLanes(layout, selection.ranks)
+      : clockLanes(layout, {
+          opened: this.#opened,
+          selected: selection.ranks,
+          added: this.added.byRank,
+          unfolded: scene.unfolded,
+        });
+    const inFull = scene.lanes.filter((lane) => lane.kind === "rank" && !isThin(lane));
+    if (!aligned) this.added.want(inFull.map(({ rank }) => rank));
+    const last = scene.lanes.at(-1);
+    this.#total = HEAD + FOOT + 8 + (last ? last.y + last.height : 0);
+    this.canvas.setAttribute(
+      "aria-label",
+      `Timeline of ${layout.ranks.length} ranks. Up and down choose a lane, W and S zoom, A and D pan, ` +
+        "left and right go to the next event of the same name, Enter selects, O opens a rank.",
+    );
+    this.resize();
+  }
+
+  resize(): void {
+    const width = this.element.clientWidth;
+    if (width === 0) return;
+    this.#width = width;
+    const most = Number.parseFloat(getComputedStyle(this.#scroller).maxHeight) || 640;
+    const height = Math.min(this.#total, most);
+    const scale = pixelScale();
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.height = `${height}px`;
+    this.#spacer.style.height = `${Math.max(0, this.#total - height)}px`;
+    if (this.#look) this.#look.scale = scale;
+    this.redraw();
+    this.refine();
+  }
+
+  #scrolled(): void {
+    this.scene.scroll = this.#scroller.scrollTop;
+    this.redraw();
+    this.refine();
+  }
+
+  /** Read fonts and colours of the page. */
+  restyle(): void {
+    this.#look = lookOf(this.element);
+    this.resize();
+  }
+
+  painter(): Painter | null {
+    const context = this.canvas.getContext("2d");
+    if (!context || !this.#look || this.#width === 0) return null;
+    return new Painter(context, this.scene, this.#look, this.#width, this.canvas.height / this.#look.scale);
+  }
+
+  redraw(): void {
+    if (this.#frame) return;
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = 0;
+      const painter = this.painter();
+      if (painter) draw(painter);
+    });
+  }
+
+  hit(x: number, y: number): Hit {
+    const painter = this.painter();
+    return painter ? hit(painter, x, y) : { at: "nothing" };
+  }
+
+  /** Ask for what is blurred. */
+  refine(): void {
+    if (this.#width > 0 && this.#look) refine(this, this.#kernel, this.#look.scale);
+  }
+
+  /** Put the keyboard on a lane. */
+  focus(lane: Lane): void {
+    const { scene } = this;
+    scene.focused = lane.id;
+    this.into(lane);
+    const isRank = lane.kind === "rank";
+    const name = isRank ? "" : isOfAll(lane) || lane.kind === "curve" ? lane.label : lane.key;
+    const rank = isOfAll(lane) ? "" : `rank ${lane.rank}`;
+    this.say([rank, name, ...inWords(scene, lane)].filter(Boolean).join(", "));
+    this.redraw();
+  }
+
+  /** Scroll until a lane is in sight. */
+  into(lane: Lane): void {
+    const top = this.#scroller.scrollTop;
+    const room = this.canvas.clientHeight - HEAD - FOOT - lane.height - 6;
+    if (lane.y < top) this.#scroller.scrollTop = lane.y;
+    else if (lane.y > top + room) this.#scroller.scrollTop = lane.y - room;
+  }
+
+  say(text: string): void {
+    this.#spoken.textContent = text;
+  }
+}

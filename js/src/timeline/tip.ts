@@ -1,0 +1,131 @@
+// The note beside the pointer: what the event is, exactly, and what it is tied to. Names are text.
+import { make } from "../dom";
+import { amount, duration, moment } from "./format";
+import { isOfAll, type Lane } from "./lanes";
+import type { Scene } from "./scene";
+import type { ClassLook, EventAnswer, Step } from "./types";
+
+export function swatch({ color, fill }: ClassLook): HTMLElement {
+  const square = make("span", { className: `hta-swatch hta-${fill}` });
+  square.style.color = color;
+  return square;
+}
+
+function line(...parts: (Node | string)[]): HTMLElement {
+  return make("p", {}, ...parts);
+}
+
+const percent = (share: number) => `${Math.round(share * 100)}\u00a0%`;
+
+/** What many ranks do together. */
+function ofAll({ bands, layout, view }: Scene, lane: Lane, time: number): (Node | string)[] {
+  const when = line(moment(time, view.end - view.start));
+  if (lane.kind === "fold") return [line("a row for each rank, those that wait least on top"), when];
+  const shares = bands.get(lane.key)?.at(time);
+  if (!shares) return [line("nothing recorded"), when];
+  const [least, median, most] = shares.map(percent);
+  const ranks = `of ${layout.ranks.length} ranks`;
+  return [make("b", {}, lane.label), line(`least ${least}, median ${median}, most ${most} ${ranks}`), when];
+}
+
+/** What a curve is in a pixel, or ranges over. */
+function between([low, high]: [low: number, high: number], unit: string): string {
+  return low === high ? amount(low, unit) : `${amount(low, unit)} to ${amount(high, unit)}`;
+}
+
+/** What launched an event, or what it launched. */
+function tied({ event, launch, launched }: EventAnswer): string {
+  if (launch) {
+    const after = duration(event.start - launch.start - launch.duration);
+    return event.start < launch.start + launch.duration
+      ? `launched by ${launch.name}, and started while that ran`
+      : `launched by ${launch.name}, started ${after} after it returned`;
+  }
+  const [first, ...others] = launched;
+  if (!first) return "";
+  const also = others.length > 0 ? ` and ${others.length}${others.length > 62 ? " or more" : ""} others` : "";
+  return `launched ${first.name.slice(0, 80)}${also}`;
+}
+
+function stepAt(scene: Scene, rank: number, time: number): Step | undefined {
+  const row = scene.layout.ranks.find((each) => each.rank === rank);
+  return row?.steps.find(([, start, end]) => start <= time && time < end);
+}
+
+export function describe(scene: Scene, followed: EventAnswer | null): (Node | string)[] {
+  const { hovered, view } = scene;
+  if (!hovered) return [];
+  const { lane, event, time } = hovered;
+  const real = time + lane.shift;
+  const step = stepAt(scene, lane.rank, real);
+  const where = [
+    `rank ${lane.rank}`,
+    ...(step && step[0] >= 0 ? [`step ${step[0]}`] : []),
+    moment(real, view.end - view.start),
+  ];
+  const place = line(where.join(" · "));
+  if (isOfAll(lane)) return ofAll(scene, lane, time);
+  const curve = scene.tiles.get(lane.id)?.curve;
+  if (lane.kind === "curve") {
+    const extremes = curve?.at(time);
+    const what = lane.label;
+    if (!extremes) return [line("nothing recorded"), place];
+    return [make("b", {}, what), line(between(extremes, lane.unit)), place];
+  }
+  if (event) {
+    const isThis = followed?.event.row === event.row && followed.rank === lane.rank;
+    const exact = isThis && lane.kind !== "rank" && lane.kind !== "range" ? followed.event : event;
+    const title = lane.kind === "rank" ? event.look.label : event.name || event.look.label;
+    const parts: (Node | string)[] = [make("b", {}, title)];
+    const kind = lane.kind === "rank" ? "" : ` · ${event.look.label}`;
+    parts.push(line(swatch(event.look), `${duration(exact.duration)}${kind}`));
+    if (lane.kind === "rank" && event.name) parts.push(line(`the CPU was in ${event.name}`));
+    if (lane.kind === "range") parts.push(line("from the first to the last kernel of this run"));
+    else if (isThis && lane.kind !== "rank") parts.push(line(tied(followed)));
+    return [...parts, place];
+  }
+  const tile = scene.tiles.get(lane.id) ?? scene.overview.get(lane.rank);
+  const shares = tile?.shares(scene.tiles.has(lane.id) ? time : real) ?? [];
+  if (!tile || shares.length === 0) return [line("nothing recorded"), place];
+  const width = (tile.end - tile.start) / tile.bins;
+  const parts = shares
+    .sort((one, other) => other.share - one.share)
+    .map(({ look, share }) => line(swatch(look), `${look.label} ${Math.round(share * 100)}\u00a0%`));
+  return [...parts, line(`of ${duration(width)}`), place];
+}
+
+/** What a lane shows in the view, for screen readers. */
+export function inWords(scene: Scene, lane: Lane): string[] {
+  const { start, end } = scene.view;
+  const band = scene.bands.get(lane.key);
+  if (isOfAll(lane)) return band ? [`median ${percent(band.mean(start, end))} of the time`] : [];
+  const tile = scene.tiles.get(lane.id) ?? scene.overview.get(lane.rank);
+  if (lane.kind === "curve") {
+    const extremes = tile?.curve?.within(start, end);
+    return [extremes ? between(extremes, lane.unit) : "nothing recorded"];
+  }
+  const parts = tile?.means(start, end).slice(0, 4) ?? [];
+  return parts.map(({ look, share }) => `${look.label} ${Math.round(share * 100)} %`);
+}
+
+/** A note that follows the pointer inside its parent. */
+export class Tip {
+  readonly element = make("div", { className: "hta-tip", hidden: true });
+
+  constructor() {
+    this.element.setAttribute("role", "tooltip");
+  }
+
+  show(parts: (Node | string)[], x: number, y: number, room: number): void {
+    this.element.hidden = parts.length === 0;
+    this.element.replaceChildren(...parts);
+    const isRight = x > room / 2;
+    this.element.style.left = isRight ? "" : `${x + 14}px`;
+    this.element.style.right = isRight ? `${room - x + 14}px` : "";
+    this.element.style.top = `${y + 16}px`;
+  }
+
+  hide(): void {
+    this.element.hidden = true;
+  }
+}

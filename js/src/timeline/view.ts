@@ -1,0 +1,28 @@
+// The stretch of time that is shown, and how it is panned and zoomed.
+
+export interface Span {
+  start: number;
+  end: number;
+}
+
+const LEAST_NS = 50;
+const ROOM = 0.5; // of the recording on both sides
+
+export function clamped({ start, end }: Span, whole: Span): Span {
+  const room = (whole.end - whole.start) * ROOM;
+  const length = Math.min(Math.max(end - start, LEAST_NS), whole.end - whole.start + 2 * room);
+  const middle = (start + end) / 2;
+  const first = Math.min(Math.max(middle - length / 2, whole.start - room), whole.end + room - length);
+  return { start: Math.round(first), end: Math.round(first + length) };
+}
+
+/** Zoom by a factor around a moment that stays where it is. */
+export function zoomed({ start, end }: Span, factor: number, around: number): Span {
+  return { start: around - (around - start) * factor, end: around + (end - around) * factor };
+}
+
+/** Move by a share of what is shown. */
+export function panned({ start, end }: Span, share: number): Span {
+  const by = (end - start) * share;
+  return { start: start + by, end: end + by };
+}

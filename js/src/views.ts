@@ -1,0 +1,22 @@
+// Draws any widget but a dashboard: what stands in a cell of its own, and in a dashboard.
+import type { RenderProps } from "@anywidget/types";
+import flame from "./flame/flame";
+import type { FlameState } from "./flame/types";
+import panel from "./panel";
+import timeline from "./timeline/timeline";
+import type { TimelineState } from "./timeline/types";
+import type { PanelState, WidgetState } from "./types";
+
+function isTimeline(props: RenderProps<WidgetState>): props is RenderProps<TimelineState> {
+  return props.model.get("_timeline") !== undefined;
+}
+
+function isFlame(props: RenderProps<WidgetState>): props is RenderProps<FlameState> {
+  return props.model.get("_flame") !== undefined;
+}
+
+export function renderView(props: RenderProps<WidgetState>): void {
+  if (isTimeline(props)) timeline.render(props);
+  else if (isFlame(props)) flame.render(props);
+  else panel.render(props as RenderProps<PanelState>);
+}

@@ -1,0 +1,145 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { Findings } from "../src/findings";
+import type { FindingRow } from "../src/types";
+import { EMPTY_SELECTION, FakeModel, settle, table } from "./fakes";
+
+const EVIL = "<img src=x onerror=alert(1)>";
+
+const ROW: FindingRow = {
+  price: "3 ms",
+  share: 0.5,
+  color: "#D55E00",
+  fill: "hatched",
+  sentence: "Rank 3 is slow.",
+  doubt: "",
+  action: "Exchange it.",
+  numbers: [{ label: "slower", text: "25 %", table: null }],
+  show: { ranks: [3], steps: [], finding: 0 },
+  panel: "rank_overlap",
+  folded: false,
+};
+
+beforeEach(() => document.body.replaceChildren());
+
+async function shown(...rows: FindingRow[]) {
+  const selection = new FakeModel({ ...EMPTY_SELECTION });
+  const send = vi.fn((values: Record<string, unknown>) => {
+    for (const [name, value] of Object.entries(values)) selection.receive(name, value);
+  });
+  const stop = new AbortController();
+  const findings = new Findings(Promise.resolve(selection.model), send, "p", stop.signal);
+  document.body.append(findings.element);
+  findings.show(rows);
+  await settle();
+  const buttons = () => [...findings.element.querySelectorAll("button")];
+  return { findings, element: findings.element, selection, send, stop, buttons };
+}
+
+test("a row has its price, its sentence, and what is behind it", async () => {
+  const { element } = await shown(ROW);
+  expect(element.querySelector(".hta-price")?.textContent).toBe("3 ms");
+  expect(element.querySelector("p")?.textContent).toBe("Rank 3 is slow.");
+  expect([...element.querySelectorAll("summary")].map(({ textContent }) => textContent)).toEqual([
+    "What to try",
+    "The numbers behind it",
+    "0 more",
+  ]);
+  expect(element.textContent).toContain("slower: 25 %");
+  expect(element.querySelector<HTMLElement>(".hta-swatch")?.style.width).toBe("50%");
+});
+
+test("Show selects, and selects nothing when pressed again", async () => {
+  const { send, selection, buttons, element } = await shown(ROW);
+  const [button] = buttons();
+  expect(button?.getAttribute("aria-pressed")).toBe("false");
+  button?.click();
+  await settle();
+  expect(send).toHaveBeenLastCalledWith({ ranks: [3], steps: [], finding: 0 }, selection.model);
+  expect(button?.getAttribute("aria-pressed")).toBe("true");
+  expect(element.querySelector("li")?.classList.contains("hta-selected")).toBe(true);
+  button?.click();
+  await settle();
+  expect(send).toHaveBeenLastCalledWith({ ranks: [], steps: [], finding: null }, selection.model);
+  expect(button?.getAttribute("aria-pressed")).toBe("false");
+});
+
+test("a selection from elsewhere unmarks the row", async () => {
+  const { selection, buttons } = await shown(ROW);
+  buttons()[0]?.click();
+  await settle();
+  selection.receive("ranks", [1]);
+  expect(buttons()[0]?.getAttribute("aria-pressed")).toBe("false");
+});
+
+test("the button is described by the sentence", async () => {
+  const { buttons } = await shown(ROW, { ...ROW, sentence: "Another." });
+  const described = buttons().map((button) => button.getAttribute("aria-describedby") ?? "");
+  expect(described.map((id) => document.getElementById(id)?.textContent)).toEqual(["Rank 3 is slow.", "Another."]);
+});
+
+test("rows beyond the first are folded", async () => {
+  const folded = { ...ROW, folded: true };
+  const { element } = await shown(ROW, folded, folded);
+  const more = element.querySelector(":scope > details > summary");
+  expect(more?.textContent).toBe("2 more");
+  expect(more?.parentElement?.hidden).toBe(false);
+  expect(more?.parentElement?.querySelectorAll("li")).toHaveLength(2);
+  expect(element.querySelectorAll(":scope > ol > li")).toHaveLength(1);
+});
+
+test("without findings nothing is shown", async () => {
+  const { element, findings } = await shown(ROW);
+  findings.show([]);
+  expect(element.hidden).toBe(true);
+});
+
+test("what is opened stays open while the rows stay", async () => {
+  const { element, findings } = await shown(ROW);
+  const details = element.querySelector("details");
+  if (details) details.open = true;
+  findings.show(structuredClone([ROW]));
+  expect(element.querySelector("details")).toBe(details);
+  findings.show([{ ...ROW, price: "2 ms" }]);
+  expect(element.querySelector("details")).not.toBe(details);
+});
+
+test("a finding without a place has no button, and a doubt is said", async () => {
+  const { buttons, element } = await shown({ ...ROW, show: null, doubt: "Cannot tell." });
+  expect(buttons()).toHaveLength(0);
+  expect(element.querySelector("em")?.textContent).toBe("Cannot tell.");
+});
+
+test("text from a trace stays text", async () => {
+  const evil = table([EVIL], [[EVIL]]);
+  const numbers = [
+    { label: EVIL, text: EVIL, table: null },
+    { label: EVIL, text: "", table: evil },
+  ];
+  const { element } = await shown({ ...ROW, sentence: EVIL, action: EVIL, doubt: EVIL, price: EVIL, numbers });
+  expect(element.querySelector("img")).toBeNull();
+  expect(element.querySelector("td")?.textContent).toBe(EVIL);
+});
+
+test("keys reach the page's commands from nothing that has the focus", async () => {
+  const { element, buttons } = await shown(ROW);
+  for (const each of [...buttons(), ...element.querySelectorAll("summary")]) {
+    expect((each as HTMLElement).dataset.lmSuppressShortcuts).toBe("true");
+  }
+});
+
+test("numbers and their units stay on one line", async () => {
+  const { element } = await shown({
+    ...ROW,
+    sentence: "Rank 3 sends 15.7 MB at 12 GB/s: 3 ms of each 23.5 ms step (13 %).",
+  });
+  expect(element.querySelector("p")?.textContent).toBe(
+    "Rank 3 sends 15.7\u00a0MB at 12\u00a0GB/s: 3\u00a0ms of each 23.5\u00a0ms step (13\u00a0%).",
+  );
+});
+
+test("when the panel is gone, nothing follows the selection", async () => {
+  const { selection, stop } = await shown(ROW);
+  expect(selection.listeners()).toBeGreaterThan(0);
+  stop.abort();
+  expect(selection.listeners()).toBe(0);
+});

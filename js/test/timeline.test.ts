@@ -1,0 +1,520 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import * as hover from "../src/hover";
+import { bandTiles } from "../src/timeline/bands";
+import { amount, duration, moment, ticks } from "../src/timeline/format";
+import { alignedLanes, areMany, clockLanes, GUTTER, longestStep } from "../src/timeline/lanes";
+import { inkOn, pixels } from "../src/timeline/raster";
+import { tilesOf } from "../src/timeline/tiles";
+import type { ClassLook, TimelineLayout } from "../src/timeline/types";
+import { clamped, panned, zoomed } from "../src/timeline/view";
+import { renderView } from "../src/views";
+import { EMPTY_SELECTION, FakeModel, giveWidth, panelModel, settle } from "./fakes";
+
+const look = (name: string, group: ClassLook["group"], fill: ClassLook["fill"] = "solid"): ClassLook => ({
+  name,
+  label: name,
+  color: "#0072B2",
+  fill,
+  group,
+});
+
+const CLASSES = [
+  look("compute", "busy"),
+  look("waiting", "busy", "hatched"),
+  look("late", "idle"),
+  look("hidden", "rail"),
+];
+
+const layout = (ranks = 2): TimelineLayout => ({
+  classes: CLASSES,
+  ranks: Array.from({ length: ranks }, (_, rank) => ({
+    rank,
+    steps: [
+      [10, 0, 400],
+      [11, 400, 1000],
+    ],
+    planes: [{ code: 0, at: 0 }],
+    waiting: (ranks - rank) / 100,
+  })),
+  span: [0, 2000],
+  home: [0, 1000],
+  bins: 4,
+  held: true,
+  bands: ranks > 32 ? [{ code: 0, at: 4 }] : [],
+  band_bins: 2,
+});
+
+// Words
+
+/** Units follow after a space that does not break. */
+const narrow = (text: string) => text.replace(" ", "\u00a0");
+
+test("durations and moments have three digits and their unit", () => {
+  expect([12, 1234, 12_340_000, 2e9, 0].map(duration)).toEqual(
+    ["12 ns", "1.23 µs", "12.3 ms", "2.00 s", "0 ns"].map(narrow),
+  );
+  expect(moment(12_345_678, 100_000_000)).toBe(narrow("12.3 ms"));
+  expect(moment(12_345_678, 1_000)).toBe(narrow("12.345678 ms"));
+});
+
+test("ticks are round, inside, and the first one names the unit", () => {
+  const found = ticks(0, 94e6, 10);
+  expect(found.map(({ ns }) => ns / 1e6)).toEqual([0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
+  expect(found.map(({ label }) => label).slice(0, 2)).toEqual([narrow("0 ms"), "10"]);
+  expect(ticks(5, 9, 8).map(({ ns }) => ns)).toEqual([5, 6, 7, 8, 9]);
+});
+
+// View
+
+test("a zoom keeps the moment under the pointer, and a view stays near the recording", () => {
+  expect(zoomed({ start: 0, end: 100 }, 0.5, 20)).toEqual({ start: 10, end: 60 });
+  expect(panned({ start: 0, end: 100 }, 0.25)).toEqual({ start: 25, end: 125 });
+  const whole = { start: 0, end: 1000 };
+  expect(clamped({ start: -5000, end: -4000 }, whole)).toEqual({ start: -500, end: 500 });
+  expect(clamped({ start: 0, end: 1e9 }, whole)).toEqual({ start: -500, end: 1500 });
+  const least = clamped({ start: 10, end: 11 }, whole);
+  expect(least.end - least.start).toBe(50);
+});
+
+// Lanes
+
+test("ranks stand below each other, an opened one with its lanes", () => {
+  const closed = clockLanes(layout());
+  expect(closed.map(({ id }) => id)).toEqual(["0/rank", "1/rank"]);
+  const inner = [
+    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 },
+    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 },
+    { key: "thread 0 0", kind: "thread", label: "thread 1", level: 0, unit: "", most: 0 },
+    { key: "thread 0 1", kind: "thread", label: "thread 1", level: 1, unit: "", most: 0 },
+  ] as const;
+  const opened = clockLanes(layout(), { opened: new Map([[0, [...inner]]]) });
+  expect(opened.map(({ label }) => label)).toEqual(["rank 0", "stream 7", "thread", "1", "rank 1"]);
+  for (const [place, lane] of opened.entries()) {
+    const next = opened[place + 1];
+    if (next) expect(next.y).toBeGreaterThanOrEqual(lane.y + lane.height);
+  }
+});
+
+test("many ranks are bands, and unfolded, thin rows, those that wait least on top", () => {
+  const many = layout(40);
+  expect(areMany(many)).toBe(true);
+  const folded = clockLanes(many, { selected: [7] });
+  expect(folded.map(({ kind, label }) => [kind, label])).toEqual([
+    ["band", "compute"],
+    ["fold", "40 ranks"],
+    ["rank", "rank 7"],
+  ]);
+  const lanes = clockLanes(many, { selected: [7], unfolded: true });
+  expect(lanes.slice(2).map(({ rank }) => rank)).toEqual(Array.from({ length: 40 }, (_, place) => 39 - place));
+  const tall = lanes.slice(2).filter(({ height }) => height > 4);
+  expect(tall.map(({ label }) => label)).toEqual(["rank 7"]);
+  expect(new Set(lanes.map(({ id }) => id)).size).toBe(lanes.length);
+  expect(Math.max(...lanes.map(({ y, height }) => y + height))).toBeLessThan(40 * 5 + 3 * 30);
+});
+
+test("bands are known by their pixels, a click on one unfolds the ranks", async () => {
+  const state = { _timeline: layout(40), _overview: bytes(255, 0, 0, 0, 0, 51, 51, 102, 255, 204) };
+  const { at, el, key, model } = await show(state);
+  const tile = bandTiles(layout(40), state._overview).get("compute");
+  expect([tile?.at(10), tile?.at(900), tile?.at(-1)]).toEqual([[0, 0.2, 1], [0.2, 0.4, 0.8], null]);
+  at("pointermove", GUTTER + 10, 30);
+  expect(el.querySelector(".hta-tip")?.textContent).toContain(
+    "least 0\u00a0%, median 20\u00a0%, most 100\u00a0% of 40 ranks",
+  );
+  key("ArrowDown");
+  expect([...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent).toContain("compute, median 30\u00a0%");
+  expect(model.sent).toHaveLength(0);
+  at("pointerdown", GUTTER + 10, 30);
+  at("pointerup", GUTTER + 10, 30);
+  await settle();
+  const [asked] = model.sent as [Sent & { lanes: unknown[][] }];
+  expect(asked.lanes).toHaveLength(40);
+  expect(asked.lanes[0]).toEqual([39, "rank", 0]);
+});
+
+test("aligned steps begin at 0, each with a lane of its own", () => {
+  const lanes = alignedLanes(layout(), []);
+  expect(lanes.map(({ shift }) => shift)).toEqual([0, 400, 0, 400]);
+  expect(alignedLanes(layout(), [1]).map(({ rank }) => rank)).toEqual([1, 1]);
+  expect(longestStep(layout())).toBe(600);
+});
+
+// Pixels
+
+const alpha = (image: Uint8ClampedArray, bins: number, x: number, y: number) => image[(y * bins + x) * 4 + 3] ?? 0;
+
+function rows(image: Uint8ClampedArray, bins: number, height: number, x: number): number[] {
+  return Array.from({ length: height }, (_, y) => alpha(image, bins, x, y));
+}
+
+test("a column is as full as its time is covered: nothing has a least height that lies", () => {
+  const of = Uint8Array.from([255, 56, 1, 0]);
+  const image = pixels([{ look: CLASSES[0] as ClassLook, of }], 4, 20, 1);
+  const filled = [0, 1, 2, 3].map((x) => rows(image, 4, 20, x).filter(Boolean).length);
+  expect(filled).toEqual([20, 4, 0, 0]);
+  expect(rows(image, 4, 20, 1).slice(-4).every(Boolean)).toBe(true);
+});
+
+test("what the GPU does lies below what it waits for, which is paler", () => {
+  const half = Uint8Array.from([128]);
+  const rest = Uint8Array.from([127]);
+  const [compute, , late] = CLASSES as [ClassLook, ClassLook, ClassLook];
+  const image = pixels(
+    [
+      { look: late, of: rest },
+      { look: compute, of: half },
+    ],
+    1,
+    10,
+    1,
+  );
+  const column = rows(image, 1, 10, 0);
+  expect(column.slice(5)).toEqual([255, 255, 255, 255, 255]);
+  expect(column.slice(0, 5).every((each) => each > 60 && each < 160)).toBe(true);
+});
+
+test("names are legible on every colour", () => {
+  const colors = ["#0072B2", "#7A5195", "#5F6B76", "#D55E00", "#009E73", "#8A929A", "#A9B0B6"];
+  expect(colors.map(inkOn).map((ink) => ink === "#ffffff")).toEqual([true, true, true, false, false, false, false]);
+});
+
+test("hatched classes are hatched, and the rail shows where it covers", () => {
+  const full = Uint8Array.from({ length: 12 }, () => 255);
+  const hatched = pixels([{ look: CLASSES[1] as ClassLook, of: full }], 12, 12, 1);
+  expect(new Set(rows(hatched, 12, 12, 0)).size).toBe(2);
+  const rail = pixels([{ look: CLASSES[3] as ClassLook, of: Uint8Array.from([255, 0]) }], 2, 10, 1);
+  expect(rows(rail, 2, 10, 0).filter(Boolean)).toHaveLength(3);
+  expect(rows(rail, 2, 10, 1).filter(Boolean)).toHaveLength(0);
+});
+
+// Answers
+
+const bytes = (...values: number[]) => new DataView(Uint8Array.from(values).buffer);
+const numbers = (kind: "f8" | "i4", ...values: number[]) => {
+  const shifted = new Uint8Array(values.length * 8 + 1);
+  const content = kind === "f8" ? new Float64Array(values) : new Int32Array(values);
+  shifted.set(new Uint8Array(content.buffer), 1);
+  return new DataView(shifted.buffer, 1, content.byteLength);
+};
+
+const ANSWER = {
+  kind: "window" as const,
+  id: 1,
+  start: 100,
+  end: 500,
+  bins: 4,
+  lanes: [{ lane: 0, found: 4, curve: null, planes: [{ code: 0, at: 0 }], first: 1, count: 2, complete: true }],
+  names: ["gemm<float>"],
+  labels: ["gemm"],
+};
+
+const BUFFERS = [
+  bytes(0, 255, 128, 0, 0, 255, 255, 0),
+  numbers("f8", 7, 10, 200),
+  numbers("f8", 7, 50, 100),
+  numbers("i4", 7, 41, 42),
+  bytes(0, 0, 1),
+  numbers("i4", -1, 0, -1),
+];
+
+test("an answer is read at any offset, and its events are found by time", () => {
+  const tile = tilesOf(ANSWER, BUFFERS, CLASSES, "gemm").get(0);
+  expect(tile?.events).toBe(2);
+  expect(tile?.event(0)).toMatchObject({ start: 110, duration: 50, row: 41, name: "gemm<float>", label: "gemm" });
+  expect(tile?.event(1)).toMatchObject({ start: 300, row: 42, name: "", look: CLASSES[1] });
+  expect([100, 159, 160, 399, 400].map((time) => tile?.firstAfter(time))).toEqual([0, 0, 1, 1, 2]);
+  expect([...(tile?.runs(0, 4) ?? [])]).toEqual([[1, 3]]);
+  expect(tile?.shares(250)).toEqual([{ look: CLASSES[0], share: 1 }]);
+  expect(tile?.means(100, 500)[0]?.share).toBeCloseTo(383 / 4 / 255);
+});
+
+// The widget
+
+const drawn: string[] = [];
+
+function fakeContext(): CanvasRenderingContext2D {
+  const known: Record<string, unknown> = {
+    measureText: (text: string) => ({ width: text.length * 6 }),
+    fillText: (text: string) => drawn.push(text),
+    canvas: null,
+  };
+  return new Proxy(known, {
+    get: (target, name: string) => target[name] ?? (() => undefined),
+    set: () => true,
+  }) as unknown as CanvasRenderingContext2D;
+}
+
+beforeEach(() => {
+  drawn.length = 0;
+  document.body.replaceChildren();
+  giveWidth(GUTTER + 1000);
+  Object.defineProperty(HTMLElement.prototype, "clientHeight", { configurable: true, get: () => 400 });
+  vi.stubGlobal("ImageData", class {});
+  HTMLCanvasElement.prototype.getContext = fakeContext as never;
+  vi.spyOn(globalThis, "requestAnimationFrame").mockImplementation((callback) => {
+    void Promise.resolve().then(() => callback(0));
+    return 1;
+  });
+});
+
+afterEach(() => vi.restoreAllMocks());
+
+type Sent = Record<string, unknown> & { id: number; kind: string };
+
+class TimelineModel extends FakeModel {
+  override sent: Sent[] = [];
+  #told = new Set<(content: unknown, buffers: unknown[]) => void>();
+
+  override on(event: string, callback: never): void {
+    if (event === "msg:custom") this.#told.add(callback);
+    else super.on(event, callback);
+  }
+
+  override off(event: string, callback: never): void {
+    if (event === "msg:custom") this.#told.delete(callback);
+    else super.off(event, callback);
+  }
+
+  override send(content: Sent): void {
+    this.sent.push(content);
+  }
+
+  reply(content: Record<string, unknown>, buffers: unknown[] = []): void {
+    for (const callback of [...this.#told]) callback(content, buffers);
+  }
+}
+
+async function show(state: Record<string, unknown> = {}) {
+  const model = new TimelineModel({
+    ...panelModel({ _spec: { title: "Timeline", wide: true, open: false, controls: [] } }).state,
+    _timeline: layout(),
+    _overview: bytes(255, 0, 0, 0),
+    ...state,
+  });
+  const selection = new FakeModel(EMPTY_SELECTION);
+  const stop = new AbortController();
+  const el = document.body.appendChild(document.createElement("div"));
+  renderView({
+    model: model.model,
+    el,
+    signal: stop.signal,
+    host: { getModel: async () => selection.model },
+  } as never);
+  for (let turn = 0; turn < 4; turn += 1) await settle();
+  const canvas = el.querySelector("canvas") as HTMLCanvasElement;
+  vi.spyOn(canvas, "getBoundingClientRect").mockReturnValue({ left: 0, top: 0 } as DOMRect);
+  const at = (type: string, x: number, y: number, more: object = {}) =>
+    canvas.dispatchEvent(
+      Object.assign(new MouseEvent(type, { clientX: x, clientY: y, button: 0, ...more }), { pointerId: 1 }),
+    );
+  const key = (name: string) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  return { model, selection, el, canvas, stop, at, key };
+}
+
+test("ranks, steps and axis are drawn from what the model carries, without a kernel", async () => {
+  const { el } = await show();
+  expect(drawn).toContain("rank 0");
+  expect(drawn).toContain("step 10  400\u00a0ns");
+  expect(el.querySelector(".hta-legend")?.textContent).toBe("compute");
+  expect(el.querySelector("canvas")?.getAttribute("aria-label")).toContain("2 ranks");
+});
+
+test("a sharper window is asked for, of no more than is recorded", async () => {
+  const { model } = await show();
+  const [asked] = model.sent;
+  expect(asked).toMatchObject({ kind: "window", start: 0, end: 2000, pixels: 2000, find: "" });
+  expect(asked?.lanes).toEqual([
+    [0, "rank", 0],
+    [1, "rank", 0],
+  ]);
+});
+
+test("of several zooms, the last is asked for when the first is answered", async () => {
+  const { model, key } = await show();
+  for (const name of ["w", "w", "w"]) key(name);
+  expect(model.sent).toHaveLength(1);
+  const [first] = model.sent as [Sent];
+  model.reply({ ...ANSWER, id: first.id, lanes: [] }, BUFFERS);
+  expect(model.sent).toHaveLength(2);
+  const last = model.sent[1] as Sent & { start: number; end: number };
+  const shown = 1000 / 1.5 ** 3;
+  expect(last.start).toBeCloseTo(500 - 1.5 * shown, -1);
+  expect(last.end).toBeCloseTo(500 + 1.5 * shown, -1);
+});
+
+test("buffers that come compressed together are taken apart", async () => {
+  const { model } = await show();
+  const [asked] = model.sent as [Sent];
+  const whole = new Uint8Array(
+    BUFFERS.flatMap((each) => [...new Uint8Array(each.buffer, each.byteOffset, each.byteLength)]),
+  );
+  const packed = await new Response(
+    new Blob([whole]).stream().pipeThrough(new CompressionStream("gzip")),
+  ).arrayBuffer();
+  const sizes = BUFFERS.map(({ byteLength }) => byteLength);
+  drawn.length = 0;
+  model.reply({ ...ANSWER, id: asked.id, sizes }, [new DataView(packed)]);
+  await vi.waitFor(() => expect(drawn).toContain("gemm"));
+});
+
+test("a drag selects a window of time", async () => {
+  const { selection, at } = await show();
+  at("pointerdown", GUTTER + 100, 30);
+  at("pointermove", GUTTER + 250, 30);
+  at("pointerup", GUTTER + 250, 30);
+  await settle();
+  expect(selection.get("window_ns")).toEqual([100, 250]);
+});
+
+test("a click selects a step or a rank, and a second one all again", async () => {
+  const { model, selection, at } = await show();
+  const click = async (x: number, y: number) => {
+    at("pointerdown", x, y);
+    at("pointerup", x, y);
+    await settle();
+    model.answer({ rev: model.get("_req") as number });
+  };
+  await click(GUTTER + 500, 5);
+  expect(selection.get("steps")).toEqual([11]);
+  await click(GUTTER + 500, 5);
+  expect(selection.get("steps")).toEqual([]);
+  await click(40, 30);
+  expect(selection.get("ranks")).toEqual([0]);
+});
+
+test("the plain wheel is left to the notebook, with Ctrl it zooms", async () => {
+  const { canvas, model } = await show();
+  const wheel = (ctrlKey: boolean) => {
+    const event = Object.assign(new Event("wheel", { cancelable: true }), { deltaY: -100, ctrlKey, clientX: 500 });
+    canvas.dispatchEvent(event);
+    return event.defaultPrevented;
+  };
+  expect(wheel(false)).toBe(false);
+  expect(wheel(true)).toBe(true);
+  expect(model.sent).toHaveLength(1);
+});
+
+test("an arrow opens a rank into the lanes that Python names", async () => {
+  const { model, at } = await show();
+  at("pointerdown", 5, 30);
+  at("pointerup", 5, 30);
+  const asked = model.sent.find(({ kind }) => kind === "lanes") as Sent;
+  expect(asked.rank).toBe(0);
+  const lanes = [
+    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 },
+    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 },
+  ];
+  model.reply({ kind: "lanes", id: asked.id, rank: 0, lanes });
+  await settle();
+  expect(drawn).toContain("stream 7");
+  expect(drawn).toContain("▾");
+});
+
+test("the keyboard goes through lanes, and says what they show", async () => {
+  const { el, key, selection } = await show();
+  key("ArrowDown");
+  key("ArrowDown");
+  const spoken = [...el.querySelectorAll("[aria-live=polite]")].at(-1);
+  expect(spoken?.textContent).toContain("rank 1, compute 25 %");
+  key("Enter");
+  await settle();
+  expect(selection.get("ranks")).toEqual([1]);
+});
+
+test("ranks that Python does not hold are not asked for while they are thin", async () => {
+  const { model, selection, key } = await show({ _timeline: { ...layout(40), held: false } });
+  key("ArrowDown");
+  key("o");
+  await settle();
+  expect(model.sent).toHaveLength(0);
+  selection.receive("ranks", [38]);
+  expect(((model.sent[0] as Sent).lanes as unknown[][]).map(([rank]) => rank)).toEqual([38]);
+});
+
+test("what Python refuses is said", async () => {
+  const { el, model } = await show();
+  const [asked] = model.sent as [Sent];
+  model.reply({ kind: "refused", id: asked.id, error: "no such rank" });
+  expect(el.querySelector(".hta-status")?.textContent).toBe("no such rank");
+});
+
+test("names are text in the note beside the pointer", async () => {
+  const { el, model, at } = await show();
+  const [asked] = model.sent as [Sent];
+  const evil = "<img src=x onerror=alert(1)>";
+  const answer = { ...ANSWER, start: 0, id: asked.id, names: [evil], labels: [evil] };
+  model.reply(answer, BUFFERS);
+  at("pointermove", GUTTER + 30, 30);
+  const tip = el.querySelector(".hta-tip");
+  expect(tip?.textContent).toContain(evil);
+  expect(tip?.querySelector("img")).toBeNull();
+});
+
+test("what is pointed at is told to the rest of the page, and theirs is shown", async () => {
+  const { at } = await show();
+  const told: (hover.Hovered | null)[] = [];
+  const stop = new AbortController();
+  hover.listen((hovered) => told.push(hovered), stop.signal);
+  at("pointermove", GUTTER + 500, 60);
+  expect(told.at(-1)).toEqual({ time_ns: 500, rank: 1 });
+  at("pointerleave", 0, 0);
+  expect(told.at(-1)).toBeNull();
+  stop.abort();
+});
+
+test("nothing listens once the view is gone", async () => {
+  const { model, selection, stop } = await show();
+  stop.abort();
+  expect(model.listeners()).toBe(0);
+  expect(selection.listeners()).toBe(0);
+  const before = model.sent.length;
+  model.reply({ ...ANSWER, id: 1 }, BUFFERS);
+  expect(model.sent).toHaveLength(before);
+});
+
+// Added lanes
+
+const CURVE = { key: "queue 0 7", kind: "curve", label: "queue 7", level: 0, unit: "operations", most: 8 } as const;
+
+test("amounts have three digits and their unit", () => {
+  const found = [amount(6_629_508_096, "bytes"), amount(1234, "operations"), amount(1, "operations")];
+  expect(found).toEqual(["6.63 GB", "1,234 operations", "1 operation"].map(narrow));
+  expect([0.4222, 0.002_864].map((speed) => amount(speed, "GB/s"))).toEqual(["0.422 GB/s", "2.86 MB/s"].map(narrow));
+});
+
+test("a menu adds lanes to each rank, and says why there are none of a kind", async () => {
+  const { el, model } = await show({ lanes: [] });
+  const menu = el.querySelector(".hta-kinds") as HTMLElement;
+  menu.dispatchEvent(Object.assign(new Event("beforetoggle"), { newState: "open" }));
+  const kinds = [
+    { name: "queue", label: "queue length", why_none: "" },
+    { name: "memory", label: "allocated memory", why_none: "no memory events were recorded" },
+  ];
+  model.reply({ kind: "kinds", id: (model.sent.at(-1) as Sent).id, kinds });
+  await settle();
+  const [queue, memory] = [...menu.querySelectorAll("input")] as [HTMLInputElement, HTMLInputElement];
+  expect([queue.disabled, memory.disabled]).toEqual([false, true]);
+  expect(menu.textContent).toContain("no memory events were recorded");
+  queue.checked = true;
+  queue.dispatchEvent(new Event("change"));
+  expect(model.get("lanes")).toEqual(["queue"]);
+  const asked = model.sent.filter(({ kind }) => kind === "added");
+  expect(asked.map(({ rank, lanes }) => [rank, lanes])).toEqual([
+    [0, ["queue"]],
+    [1, ["queue"]],
+  ]);
+  model.reply({ kind: "added", id: (asked[0] as Sent).id, rank: 0, lanes: [CURVE], none: [] });
+  await settle();
+  expect(drawn).toContain("queue 7");
+  expect(drawn).toContain("max 8\u00a0ops");
+});
+
+test("a curve is known by its pixels, and nowhere else", () => {
+  const extremes = new Float32Array([0, 2, Number.NaN, Number.NaN, 3, 8, Number.NaN, Number.NaN]);
+  const answer = { ...ANSWER, lanes: [{ ...ANSWER.lanes[0], found: null, planes: [], count: 0, curve: 0 }] };
+  const buffers = [...BUFFERS, new DataView(extremes.buffer)];
+  const curve = tilesOf(answer as never, buffers, CLASSES, "").get(0)?.curve;
+  expect([150, 250, 350, 99].map((time) => curve?.at(time))).toEqual([[0, 3], [2, 8], null, null]);
+  expect(curve?.within(100, 500)).toEqual([0, 8]);
+  expect(curve?.within(310, 500)).toBeNull();
+});

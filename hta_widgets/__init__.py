@@ -6,20 +6,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hta_widgets.analyses.diagnosis.diagnose import diagnose
+    from hta_widgets.analyses.diagnosis.finding import Finding
+    from hta_widgets.analyses.diagnosis.limits import Limits
     from hta_widgets.cli.doctor import doctor
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
     from hta_widgets.trace_analysis import TraceAnalysis
+    from hta_widgets.trace_diff import LabeledTrace, TraceDiff
     from hta_widgets.version import __version__
 
-__all__ = ["Dashboard", "RankSample", "TraceAnalysis", "__version__", "doctor", "open_trace"]
+__all__ = [
+    "Dashboard",
+    "Finding",
+    "LabeledTrace",
+    "Limits",
+    "RankSample",
+    "TraceAnalysis",
+    "TraceDiff",
+    "__version__",
+    "diagnose",
+    "doctor",
+    "open_trace",
+]
 
 _WHERE = {
     "Dashboard": "hta_widgets.panels.dashboard",
+    "Finding": "hta_widgets.analyses.diagnosis.finding",
+    "LabeledTrace": "hta_widgets.trace_diff",
+    "Limits": "hta_widgets.analyses.diagnosis.limits",
     "RankSample": "hta_widgets.trace.opening.rank_sample",
     "TraceAnalysis": "hta_widgets.trace_analysis",
+    "TraceDiff": "hta_widgets.trace_diff",
     "__version__": "hta_widgets.version",
+    "diagnose": "hta_widgets.analyses.diagnosis.diagnose",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",
 }

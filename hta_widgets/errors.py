@@ -39,6 +39,10 @@ class RankError(HtaWidgetsError):
     """The rank of a trace is unknown, or two traces have the same rank."""
 
 
+class NotAvailableError(HtaWidgetsError, NotImplementedError):
+    """Something that HTA has and hta_widgets has not."""
+
+
 class UnknownRankError(HtaWidgetsError):
     """A requested rank is not in the job."""
 
@@ -52,6 +56,26 @@ class UnknownRankError(HtaWidgetsError):
             f"{noun} {number_ranges(missing)} {verb} not in this job; "
             f"its ranks are {number_ranges(available)}"
         )
+        return cls(msg)
+
+
+class UnknownStepError(HtaWidgetsError):
+    """A requested ProfilerStep is not analysed on any of the ranks."""
+
+    @classmethod
+    def from_steps(cls, asked: Iterable[int], analysed: Iterable[int]) -> UnknownStepError:
+        """Build the message from the requested steps and those that are analysed."""
+        steps = set(analysed)
+        missing = sorted(set(asked) - steps)
+        what = (
+            f"step {missing[0]} is" if len(missing) == 1 else f"steps {number_ranges(missing)} are"
+        )
+        msg = f"{what} not analysed on the selected ranks; "
+        if not steps:
+            return cls(f"{msg}they have no ProfilerSteps, leave steps empty for all of the time")
+        msg += f"their analysed steps are {number_ranges(steps)}"
+        if missing[-1] > max(steps):
+            msg += " (the last is left out; include_last_profiler_step=True keeps it)"
         return cls(msg)
 
 

@@ -72,6 +72,13 @@ class Intervals:
         edges, covering = sweep([self, other])
         return _where(edges, covering == _BOTH)
 
+    def __or__(self, other: Intervals) -> Intervals:
+        """Time covered by either."""
+        if not (self.starts.size and other.starts.size):
+            return self if self.starts.size else other
+        starts = np.concatenate((self.starts, other.starts))
+        return Intervals.union(starts, np.concatenate((self.ends, other.ends)))
+
     def __sub__(self, other: Intervals) -> Intervals:
         """Time covered by this set but not by the other."""
         edges, covering = sweep([self, other])
@@ -96,6 +103,8 @@ class Intervals:
 
     def covers(self, times: Times) -> NDArray[np.bool_]:
         """Mask of the times (ns) that are covered."""
+        if len(self) == 1:
+            return np.asarray((self.starts[0] <= times) & (times < self.ends[0]))
         opened = np.searchsorted(self.starts, times, side="right")
         closed = np.searchsorted(self.ends, times, side="right")
         return np.asarray(opened > closed)
@@ -104,6 +113,8 @@ class Intervals:
         """Covered time (ns) before each of the given times."""
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
+        if len(self) == 1:  # a window of many calls: 1 ms of 400 k instead of 8
+            return np.asarray(np.clip(times, self.starts[0], self.ends[0]) - self.starts[0])
         # All intervals opened so far, minus the part of the last one after the time:
         #   |----|   |------|    |---|
         #                t···             unfinished: the end of the second minus t
@@ -122,6 +133,18 @@ class Intervals:
     def length_in_bins(self, edges: Times) -> Times:
         """Covered time (ns) in each of the ``len(edges) - 1`` bins; edges ascend."""
         return np.diff(self.covered_until(edges))
+
+
+def time_of_both(one: Intervals, other: Intervals) -> int:
+    """Time (ns) that both cover: how much of one lies in each interval of the shorter other.
+
+    Examples
+    --------
+    >>> time_of_both(Intervals.union([0, 8], [5, 9]), Intervals.union([3], [20]))
+    3
+    """
+    few, many = sorted((one, other), key=len)
+    return int((many.covered_until(few.ends) - many.covered_until(few.starts)).sum())
 
 
 def time_by_combination(sets: Sequence[Intervals]) -> Times:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 NS_PER_US = 1000
 UNDEFINED = "n/a"
 _SIGNIFICANT_DIGITS = 3
+_LEAST_PERCENT = 0.01
 
 
 class TimeUnit(NamedTuple):
@@ -20,6 +21,7 @@ class TimeUnit(NamedTuple):
 TIME_UNITS = (TimeUnit("s", 10**9), TimeUnit("ms", 10**6), TimeUnit("µs", 10**3), TimeUnit("ns", 1))
 
 
+_FLOP_UNITS = ((10**15, "PFLOP"), (10**12, "TFLOP"), (10**9, "GFLOP"), (10**6, "MFLOP"))
 _DATA_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -48,6 +50,22 @@ def duration(ns: float) -> str:
     return f"{number(ns / unit.ns)} {unit.symbol}"
 
 
+def stretch(start_ns: int, end_ns: int) -> str:
+    """Write two times in one unit, with the digits that tell their distance.
+
+    Examples
+    --------
+    >>> stretch(12_400_000, 18_000_000), stretch(0, 950)
+    ('12.40–18.00 ms', '0–950 ns')
+    """
+    unit = time_unit(max(abs(start_ns), abs(end_ns)))
+    length = (end_ns - start_ns) / unit.ns
+    most = len(str(unit.ns)) - 1
+    digits = min(max(_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(length)), 0), most)
+    start, end = (f"{edge_ns / unit.ns:,.{digits}f}" for edge_ns in (start_ns, end_ns))
+    return f"{start}–{end} {unit.symbol}"
+
+
 def exact_microseconds(ns: int) -> str:
     """Write a time in µs with all its digits.
 
@@ -65,9 +83,11 @@ def percent(value: float) -> str:
 
     Examples
     --------
-    >>> percent(53.559)
-    '53.6 %'
+    >>> percent(53.559), percent(0.000084)
+    ('53.6 %', 'under 0.01 %')
     """
+    if 0 < value < _LEAST_PERCENT:
+        return f"under {_LEAST_PERCENT} %"
     return UNDEFINED if math.isnan(value) else f"{number(value)} %"
 
 
@@ -79,8 +99,30 @@ def data_size(size: float) -> str:
     >>> data_size(1_895_000_000), data_size(12)
     ('1.9 GB', '12 B')
     """
-    unit, symbol = next((each for each in _DATA_UNITS if size >= each[0]), (1, "B"))
+    unit, symbol = data_unit(size)
     return f"{number(size / unit)} {symbol}"
+
+
+def data_unit(size: float) -> tuple[int, str]:
+    """Choose the unit in which an amount of data reads best: its bytes and its symbol.
+
+    Examples
+    --------
+    >>> data_unit(1_895_000_000)
+    (1000000000, 'GB')
+    """
+    return next((each for each in _DATA_UNITS if size >= each[0]), (1, "B"))
+
+
+def flop_unit(flop: float) -> tuple[int, str]:
+    """Choose the unit in which an amount of FLOP reads best: its FLOP and its symbol.
+
+    Examples
+    --------
+    >>> flop_unit(235_838_453_760)
+    (1000000000, 'GFLOP')
+    """
+    return next((each for each in _FLOP_UNITS if flop >= each[0]), (1, "FLOP"))
 
 
 def counted(count: float, noun: str, plural: str = "") -> str:

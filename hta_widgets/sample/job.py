@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from tqdm import tqdm
 
 from hta_widgets.errors import HtaWidgetsError, ParameterError
+from hta_widgets.sample.causes import CAUSES, cause_named
+from hta_widgets.sample.cluster import run_programs
+from hta_widgets.sample.communication import Meetings
 from hta_widgets.sample.kineto_file import (
     EntryCounter,
     EventSink,
     KinetoFile,
-    footer,
     header,
     is_sample_file,
 )
+from hta_widgets.sample.noise import UniformNoise
+from hta_widgets.sample.plan import Layout, Plan
 from hta_widgets.sample.process import Process
+from hta_widgets.sample.recorder import Recorder
+from hta_widgets.sample.simulation import FIRST_MOMENT_NS, recording_footer, write_plan
 from hta_widgets.sample.training import SampleJob, Training
 
-FIRST_MOMENT_NS = 1_365_627_862_757_064
 FEWEST_LAYERS = 2
+FEWEST_RANKS_WITH_CAUSE = 2
 
 
 def write_sample(
@@ -32,6 +38,9 @@ def write_sample(
     steps: int = 5,
     events: int | None = None,
     seed: int = 0,
+    cause: str | None = None,
+    layout: Layout | None = None,
+    healthy: bool = False,
     progress: bool = True,
 ) -> list[Path]:
     """Write the traces of a simulated training job with known bottlenecks.
@@ -49,21 +58,28 @@ def write_sample(
         Number of training steps (``ProfilerStep#N``).
     events
         Approximate number of entries of ``traceEvents`` per rank, which sets the number of layers
-        of the network; at least two, the default.
+        of the network; at least two, the default. Not with a cause.
     seed
-        Seed of the random variation of all durations.
+        Seed of the random variation of all durations; with a cause, also of its place and size.
+    cause
+        Plant only this one (a key of `CAUSES`), in another job than the usual one.
+    layout
+        ``data_parallel``, ``sharded``, ``pipeline``, ``experts`` or ``decode``: how the work of a
+        job with a cause is laid out over the ranks; by default, as suits the cause.
+    healthy
+        Leave the cause out of the job that it would be planted in.
     progress
         Show a progress bar.
 
     Returns
     -------
     list of Path
-        The file of each rank.
+        The file of each rank that is recorded: with ``cause="missing_rank"``, all but one.
 
     Raises
     ------
     ParameterError
-        If an argument is outside its range.
+        If an argument is outside its range, or does not go with the others.
     HtaWidgetsError
         If a file of that name exists that `write_sample` did not write.
     """
@@ -72,50 +88,65 @@ def write_sample(
             msg = f"{name} must be 1 or more, got {value}"
             raise ParameterError(msg)
     folder = Path(folder)
+    if cause is not None:
+        plan = _plan(cause, layout, ranks=ranks, steps=steps, events=events, seed=seed)
+        if not healthy:
+            plan = CAUSES[cause].plant(plan)
+        _make_room(folder, ranks)
+        paths = {rank: folder / _file_name(rank) for rank in plan.files}
+        write_plan(plan, paths)
+        return list(paths.values())
+    if layout is not None or healthy:
+        msg = "layout and healthy go with a cause; give cause="
+        raise ParameterError(msg)
     _make_room(folder, ranks)
     job = SampleJob(ranks, steps, _layers(events, steps), seed)
-    paths = [folder / _file_name(rank) for rank in range(ranks)]
+    paths = {rank: folder / _file_name(rank) for rank in range(ranks)}
     with ExitStack() as stack:
+        groups = [job.group.as_recorded()]
         files = [
-            stack.enter_context(KinetoFile.writing(path, header(rank, ranks, asdict(job))))
-            for rank, path in enumerate(paths)
+            stack.enter_context(KinetoFile.writing(path, header(rank, groups, ranks, asdict(job))))
+            for rank, path in paths.items()
         ]
         processes = simulate(job, files, progress=progress)
         for file, process in zip(files, processes, strict=True):
-            file.finish(_footer(process))
-    return paths
+            file.finish(recording_footer(process))
+    return list(paths.values())
+
+
+def _plan(
+    name: str, layout: Layout | None, *, ranks: int, steps: int, events: int | None, seed: int
+) -> Plan:
+    """Return the healthy job for a cause."""
+    cause = cause_named(name)
+    if ranks < FEWEST_RANKS_WITH_CAUSE:
+        msg = f"ranks must be {FEWEST_RANKS_WITH_CAUSE} or more with a cause, got {ranks}"
+        raise ParameterError(msg)
+    if events is not None:
+        msg = f"events sets the size of the sample job without a cause, got cause={name!r} too"
+        raise ParameterError(msg)
+    return cause.healthy_plan(layout, ranks=ranks, steps=steps, seed=seed)
 
 
 def simulate(
     job: SampleJob, sinks: Sequence[EventSink], *, progress: bool = False
 ) -> list[Process]:
     """Run all ranks side by side, letting each all-reduce wait for its last rank."""
+    meetings = Meetings()
     processes = [
         Process(
-            rank,
-            seed=job.seed,
+            Recorder(rank, sink),
             start_ns=FIRST_MOMENT_NS,
-            slowdown=job.slowdown(rank),
-            sink=sink,
+            noise=UniformNoise(job.seed, rank),
+            hardware=job,
+            meetings=meetings,
         )
         for rank, sink in enumerate(sinks)
     ]
-    runs = [Training(job, rank, process).run() for rank, process in enumerate(processes)]
-    arrivals = [next(run) for run in runs]
-    for _ in tqdm(
-        range(job.steps * job.layers), desc="sample job", unit="all-reduce", disable=not progress
-    ):
-        arrivals = _resume(runs, max(arrivals))
+    all_reduces = job.steps * job.layers
+    with tqdm(total=all_reduces, desc="sample job", unit="all-reduce", disable=not progress) as bar:
+        run_programs([Training(job, process).run() for process in processes], bar.update)
     return processes
-
-
-def _resume(runs: Sequence[Generator[int, int, None]], last_arrival_ns: int) -> list[int]:
-    """Finish a collective on all ranks and run them to the next one, or to their end."""
-    arrivals = []
-    for run in runs:
-        with suppress(StopIteration):
-            arrivals.append(run.send(last_arrival_ns))
-    return arrivals
 
 
 def _layers(events: int | None, steps: int) -> int:
@@ -130,12 +161,6 @@ def _entries_per_step(layers: int) -> int:
     counter = EntryCounter()
     simulate(SampleJob(ranks=1, steps=1, layers=layers, seed=0), [counter])
     return counter.entries
-
-
-def _footer(process: Process) -> str:
-    threads = {process.pid: "python", process.autograd_tid: "pt_autograd_0"}
-    span_ns = (FIRST_MOMENT_NS, process.now_ns)
-    return footer(process.pid, process.device, process.stream_end_ns, threads, span_ns)
 
 
 def _make_room(folder: Path, ranks: int) -> None:

@@ -199,10 +199,10 @@ def nll_loss_backward() -> GpuWork:
     return kernel(name, 600, blocks=1, threads=32)
 
 
-def nccl_all_reduce() -> GpuWork:
-    """Sum gradients over the ranks; the job decides how long that takes."""
+def nccl_kernel(operation: str) -> GpuWork:
+    """Communicate; the network decides how long that takes."""
     return kernel(
-        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        f"ncclDevKernel_{operation}(ncclDevKernelArgsStorage<4096ul>)",
         0,
         call="cudaLaunchKernelExC",
         blocks=16,

@@ -6,7 +6,7 @@ import gzip
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
@@ -134,6 +134,16 @@ def complete_event(category: str, name: str, row: Row, span_ns: Span, args: str)
     )
 
 
+def instant_event(category: str, name: str, row: Row, time_ns: int, args: str) -> str:
+    """Write an event without a duration."""
+    pid, tid = row
+    return (
+        f'\n  {{\n    "ph": "i", "cat": "{category}", "s": "t", "name": "{name}", '
+        f'"pid": {pid}, "tid": {tid},\n    "ts": {exact_microseconds(time_ns)},\n'
+        f'    "args": {{\n      {args}\n    }}\n  }},'
+    )
+
+
 def flow_event(phase: str, name: str, number: int, row: Row, time_ns: int) -> str:
     """Write one end of an arrow: phase ``s`` where it starts, ``f`` where it ends."""
     binding = ', "bp": "e"' if phase == "f" else ""
@@ -145,33 +155,44 @@ def flow_event(phase: str, name: str, number: int, row: Row, time_ns: int) -> st
     )
 
 
-def header(rank: int, ranks: int, parameters: dict[str, int]) -> str:
-    """Write everything up to the first event."""
-    group = list(range(ranks))
-    process_group = {
-        "pg_name": "0",
-        "pg_desc": "default_pg",
-        "backend_config": "cuda:nccl",
-        "pg_size": ranks,
-        "ranks": group,
-    }
-    distributed = {
-        "backend": "nccl",
-        "rank": rank,
-        "world_size": ranks,
-        "pg_count": 1,
-        "pg_config": [process_group],
-        "nccl_version": "2.27.3",
-    }
+def header(
+    rank: int,
+    groups: Sequence[Mapping[str, object]],
+    ranks: int,
+    parameters: Mapping[str, object],
+    *,
+    stacks: bool = False,
+    memory: bool = False,
+) -> str:
+    """Write everything up to the first event.
+
+    Parameters
+    ----------
+    groups
+        The process groups of this rank as PyTorch describes them; older ones do not.
+    parameters
+        What the job was made of, for whoever reads the file.
+    stacks, memory
+        Whether the profiler recorded Python functions, and the caching allocator.
+    """
+    distributed: dict[str, object] = {"backend": "nccl", "rank": rank, "world_size": ranks}
+    if groups:
+        distributed |= {
+            "pg_count": len(groups),
+            "pg_config": list(groups),
+            "nccl_version": "2.27.3",
+        }
     devices = ",".join(_DEVICE.format(device=device) for device in range(_DEVICES_PER_HOST))
     sample = f"{{{MARKER}, {json.dumps(parameters)[1:]}"
+    flags = '"record_shapes": 1,'
+    flags += ' "with_stack": 1,' * stacks + ' "profile_memory": 1,' * memory
     return (
         f'\n{{\n  "schemaVersion": 1,\n  "deviceProperties": [{devices}\n  ],'
         '\n  "cupti_version": 26,'
         '\n  "cuda_runtime_version": 12080,'
         '\n  "cuda_driver_version": 12080,'
         f'\n  "distributedInfo": {json.dumps(distributed)},'
-        f'\n  "sample": {sample},\n  "record_shapes": 1,'
+        f'\n  "sample": {sample},\n  {flags}'
         f'\n  "displayTimeUnit": "ms",\n  "baseTimeNanoseconds": {BASE_TIME_NS},'
         '\n  "traceEvents": ['
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hta_widgets.sample.kernels import (
     GpuWork,
@@ -261,3 +263,12 @@ def _nested(
     for name in reversed(names[:-1]):
         op = Op(name, (op,), input_dims=input_dims)
     return op
+
+
+@lru_cache(maxsize=256)
+def input_types(dims: str) -> str:
+    """JSON text of the types of inputs of some shapes, BF16 all; empty where they are given."""
+    if '"Input type"' in dims:
+        return ""
+    types = ['"c10::BFloat16"' if shape else '""' for shape in json.loads(dims)]
+    return f'"Input type": [{", ".join(types)}], '

@@ -1,15 +1,20 @@
-"""One simulated process: its CPU threads, its CUDA calls, its GPU streams, its profiler."""
+"""One simulated process: its CPU threads, its CUDA calls, its GPU streams."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import Protocol
 
+from hta_widgets.sample.calls import CALLS
+from hta_widgets.sample.cluster import Program
+from hta_widgets.sample.communication import Communication, Meetings
+from hta_widgets.sample.execution import Execution, Stream
 from hta_widgets.sample.kernels import GpuWork
-from hta_widgets.sample.kineto_file import EventSink, Span, complete_event, flow_event
-from hta_widgets.sample.model import Op
+from hta_widgets.sample.model import Op, input_types
+from hta_widgets.sample.noise import Noise
+from hta_widgets.sample.recorder import Recorder
+from hta_widgets.sample.recording import STEP_PREFIX, Wait
 
 COMPUTE_STREAM = 7
 COPY_STREAM = 13
@@ -19,79 +24,84 @@ OP_ENTRY_NS = 1_100
 OP_EXIT_NS = 600
 KERNEL_LATENCY_NS = 1_900
 STREAM_GAP_NS = 900
-SLOW_CALL_EVERY = 400
-SLOW_CALL_FACTOR = 12
-
-_CALLS = {
-    "cudaLaunchKernel": ("cuda_runtime", 211, 4_700),
-    "cudaLaunchKernelExC": ("cuda_runtime", 430, 8_500),
-    "cuLaunchKernelEx": ("cuda_driver", 652, 5_200),
-    "cudaMemcpyAsync": ("cuda_runtime", 41, 9_500),
-    "cudaMemsetAsync": ("cuda_runtime", 51, 5_000),
-    "cudaEventRecord": ("cuda_runtime", 135, 1_000),
-    "cudaStreamWaitEvent": ("cuda_runtime", 147, 900),
-    "cudaStreamSynchronize": ("cuda_runtime", 131, 1_500),
-    "cudaDeviceSynchronize": ("cuda_runtime", 165, 1_500),
-}
+GRAPH_GAP_NS = 350
 
 
-@dataclass
-class _OpenEvent:
-    category: str
-    name: str
-    tid: int
-    start_ns: int
-    external_id: int
-    details: str
-    flow: tuple[str, int] | None
-    slot: int | None
-    gpu_spans: dict[int, Span] = field(default_factory=dict)
+class Hardware(Protocol):
+    """How fast GPUs and links are."""
+
+    def kernel_factor(self, rank: int, step: int, work: GpuWork) -> float:
+        """Return how many times longer than on a healthy GPU a kernel takes."""
+
+    def transfer_ns(self, rank: int, step: int, part: Communication) -> int:
+        """Return how long a communication takes once all ranks have come, in ns."""
 
 
 class Process:
     """The clock of one rank and everything that happens on it.
 
     Only one CPU thread of a training process works at any moment, so one clock, ``now_ns``, is
-    enough for all of them; each stream has the time at which its last work ends.
+    enough for all of them. What the GPU does is known later: see `Execution`.
 
     Parameters
     ----------
-    rank, seed
-        Which process of the job, and what its random variation starts from.
     start_ns
         First moment on the clock, in ns.
-    slowdown
-        Factor on the duration of every kernel, NCCL's excepted.
-    sink
-        Takes the text of the events.
+    noise
+        How durations vary.
+    hardware
+        How fast its GPU and its links are.
+    meetings
+        Where it meets the other ranks.
+    recorder
+        Writes the events.
     """
 
     def __init__(
-        self, rank: int, *, seed: int, start_ns: int, slowdown: float, sink: EventSink
+        self,
+        recorder: Recorder,
+        *,
+        start_ns: int,
+        noise: Noise,
+        hardware: Hardware,
+        meetings: Meetings,
     ) -> None:
-        self.pid = 4_100 + rank
-        self.device = rank % 8
-        self.tid = self.pid
+        self.rank = recorder.rank
         self.now_ns = start_ns
-        self.stream_end_ns = dict.fromkeys((COMPUTE_STREAM, COPY_STREAM, NCCL_STREAM), start_ns)
-        self._slowdown = slowdown
-        self._sink = sink
-        self._random = random.Random(f"{seed}/{rank}")  # noqa: S311
-        self._external_id = 0
-        self._correlation = 100_000 * (rank + 1)
-        self._open: list[_OpenEvent] = []
-        self._open_ops = 0
-        self._pending: list[str] = []
-        self._pending_entries = 0
+        self.step = -1
+        """The step that runs, counted from 0."""
+        self.step_spans_ns: list[tuple[int, int]] = []
+        """Start and end of the steps that have ended, in ns."""
+        self.python_factor = 1.0
+        """What the profiler makes the CPU take longer."""
+        self.recorder = recorder
+        self._start_ns = start_ns
+        self._noise = noise
+        self._hardware = hardware
+        self._meetings = meetings
+        self._streams: dict[int, Stream] = {}
+        self.tid = recorder.pid
+        self._correlation = 100_000 * (self.rank + 1)
 
     @property
     def autograd_tid(self) -> int:
         """The thread that runs backward."""
-        return self.pid + 600
+        return self.recorder.pid + 600
 
-    def spend(self, duration_ns: int) -> None:
-        """Let CPU time pass, varied by up to 10 %."""
-        self.now_ns += self._varied(duration_ns)
+    @property
+    def streams(self) -> list[int]:
+        """The streams in use, in order."""
+        return sorted(self._streams)
+
+    def stream(self, number: int) -> Stream:
+        """Return a stream, making it if need be."""
+        if number not in self._streams:
+            self._streams[number] = Stream(self._start_ns)
+        return self._streams[number]
+
+    def spend(self, duration_ns: float) -> None:
+        """Let CPU time pass, more or less this much."""
+        self.now_ns += self._noise.on_cpu(int(duration_ns * self.python_factor))
 
     def wait(self, duration_ns: int) -> None:
         """Let exactly this much time pass."""
@@ -105,15 +115,21 @@ class Process:
         self.tid = waiting
 
     @contextmanager
+    def profiler_step(self, number: int, step: int) -> Iterator[None]:
+        """Record a step; ``step`` counts from 0."""
+        self.step = step
+        self._noise.begin_step(step)
+        start_ns = self.now_ns
+        with self.annotation(f"{STEP_PREFIX}{number}"):
+            yield
+        self.step_spans_ns.append((start_ns, self.now_ns))
+
+    @contextmanager
     def annotation(self, name: str) -> Iterator[None]:
         """Record a ``record_function`` block, and its shadow on the GPU streams."""
-        event = self._begin("user_annotation", name)
+        self._begin("user_annotation", name)
         yield
         self._end()
-        for stream, (start_ns, end_ns) in event.gpu_spans.items():
-            args = f'"External id": {event.external_id}'
-            row, span_ns = (self.device, stream), (start_ns - 1, end_ns + 1)
-            self._sink.gpu(complete_event("gpu_user_annotation", name, row, span_ns, args), 1)
 
     @contextmanager
     def op(
@@ -127,7 +143,7 @@ class Process:
     def run(self, op: Op, details: str = "", flow: tuple[str, int] | None = None) -> None:
         """Run an operator with all that it calls and issues."""
         if op.input_dims:
-            details += f'"Input Dims": {op.input_dims}, '
+            details += f'"Input Dims": {op.input_dims}, {input_types(op.input_dims)}'
         self._begin("cpu_op", op.name, details, flow)
         for called in op.calls:
             self.run(called)
@@ -135,71 +151,124 @@ class Process:
             self.issue(work)
         self._end()
 
-    def issue(self, work: GpuWork, stream: int = COMPUTE_STREAM) -> None:
+    def issue(self, work: GpuWork, stream: int = COMPUTE_STREAM) -> Execution:
         """Issue GPU work that starts as soon as its stream is free."""
-        correlation = self.call(work.call, starts_work=True)
-        start_ns = self.earliest_start_ns(stream)
+        correlation = self.call(work.call)
+        issued_ns, gap_ns = self._launch_delays()
         duration_ns = work.duration_ns
         if work.category == "kernel":
-            duration_ns = int(self._varied(duration_ns) * self._slowdown)
-        self.place(work, stream, correlation, (start_ns, start_ns + duration_ns))
+            duration_ns = self._kernel_ns(work)
+        execution = Execution(issued_ns, duration_ns)
+        self.stream(stream).append(execution, gap_ns)
+        self.recorder.work(work, stream, correlation, execution)
+        return execution
 
-    def call(self, name: str, *, starts_work: bool = False, until_ns: int = 0) -> int:
+    def communicate(self, part: Communication, stream: int = NCCL_STREAM) -> Execution:
+        """Issue this rank's part of a communication; it waits for what is computed so far."""
+        fields = self.recorder.recording.collective_fields
+        with (
+            self.op(part.kind.op),
+            self.op("record_param_comms", part.record(self.rank) if fields else ""),
+            self.annotation(part.annotation(self.rank)),
+        ):
+            self.order_streams(COMPUTE_STREAM, stream)
+            work = part.kernel(old=not fields)
+            correlation = self.call(work.call)
+            issued_ns, gap_ns = self._launch_delays()
+            execution = self._member(part, issued_ns)
+            self.stream(stream).append(execution, gap_ns)
+            details = part.fields(self.rank) if fields else ""
+            self.recorder.work(work, stream, correlation, execution, details)
+        return execution
+
+    def call(self, name: str, *, until_ns: int = 0) -> int:
         """Make a CUDA call that lasts at least ``until_ns``, and return its correlation."""
-        category, number, duration_ns = _CALLS[name]
+        call = CALLS[name]
         self._correlation += 1
         start_ns = self.now_ns
-        slow = starts_work and self._random.random() * SLOW_CALL_EVERY < 1
-        self.spend(duration_ns * SLOW_CALL_FACTOR if slow else duration_ns)
+        factor = self._noise.launch_factor() if call.issues_work else 1
+        self.spend(call.duration_ns * factor)
         self.now_ns = max(self.now_ns, until_ns)
-        args = f'{self._external_id_arg()}"cbid": {number}, "correlation": {self._correlation}'
-        row = (self.pid, self.tid)
-        text = complete_event(category, name, row, (start_ns, self.now_ns), args)
-        if starts_work:
-            text += flow_event("s", "ac2g", self._correlation, row, start_ns)
-        self._sink.gpu(text, 1 + starts_work)
+        self.recorder.call(call, self.tid, (start_ns, self.now_ns), self._correlation)
         return self._correlation
-
-    def earliest_start_ns(self, stream: int) -> int:
-        """Return when work that was issued just now can start, in ns."""
-        gap_ns = self._varied(STREAM_GAP_NS)
-        latency_ns = self._varied(KERNEL_LATENCY_NS)
-        return max(self.now_ns + latency_ns, self.stream_end_ns[stream] + gap_ns)
-
-    def place(
-        self,
-        work: GpuWork,
-        stream: int,
-        correlation: int,
-        span_ns: Span,
-        details: str = "",
-    ) -> None:
-        """Record GPU work from its start to its end on a stream."""
-        start_ns, end_ns = span_ns
-        self.stream_end_ns[stream] = end_ns
-        if work.bytes:
-            rate = work.bytes / (end_ns - start_ns)
-            details = f'"bytes": {work.bytes}, "memory bandwidth (GB/s)": {rate!r}'
-        queued = '"queued": 0, ' if work.category == "kernel" else ""
-        args = (
-            f'{self._external_id_arg()}{queued}"device": {self.device}, "context": 1,      '
-            f'"stream": {stream}, "correlation": {correlation},      {work.details}{details}'
-        )
-        row = (self.device, stream)
-        text = complete_event(work.category, work.name, row, span_ns, args)
-        self._sink.gpu(text + flow_event("f", "ac2g", correlation, row, start_ns), 2)
-        self._cover(stream, span_ns)
 
     def order_streams(self, first: int, then: int) -> None:
         """Make a stream wait for the work now on another one (record and wait for an event)."""
-        self.call("cudaEventRecord")
-        self.call("cudaStreamWaitEvent")
-        self.stream_end_ns[then] = max(self.stream_end_ns[then], self.stream_end_ns[first])
+        record = self.call("cudaEventRecord")
+        start_ns = self.now_ns
+        correlation = self.call("cudaStreamWaitEvent")
+        self._record_wait(Wait("Stream Wait Event", then, first, record), start_ns, correlation)
+        self.stream(then).wait_for(self.stream(first))
 
-    def synchronize(self, name: str, streams: Iterable[int]) -> None:
+    def wait_on_stream(self, execution: Execution, stream: int = COMPUTE_STREAM) -> None:
+        """Make a stream wait for one execution, after which an event was recorded."""
+        self.call("cudaStreamWaitEvent")
+        self.stream(stream).follow(execution)
+
+    def copy_blocking(self, copy: GpuWork, stream: int = COMPUTE_STREAM) -> Program:
+        """Copy from or to pageable memory: the call returns when the copy has ended."""
+        start_ns = self.now_ns
+        self._correlation += 1
+        correlation = self._correlation
+        call = CALLS[copy.call]
+        self.spend(call.duration_ns)
+        issued_ns, gap_ns = self._launch_delays()
+        execution = Execution(issued_ns, copy.duration_ns)
+        self.stream(stream).append(execution, gap_ns)
+        yield execution
+        self.now_ns = max(self.now_ns, execution.end_ns + self._noise.on_cpu(KERNEL_LATENCY_NS))
+        self.recorder.call(call, self.tid, (start_ns, self.now_ns), correlation)
+        self.recorder.work(copy, stream, correlation, execution)
+
+    def launch_graph(self, work: Iterable[GpuWork | Communication]) -> None:
+        """Replay a captured graph: one call issues everything, and nothing says what NCCL does."""
+        correlation = self.call("cudaGraphLaunch")
+        issued_ns, _ = self._launch_delays()
+        for each in work:
+            gap_ns = self._noise.on_cpu(GRAPH_GAP_NS)
+            if isinstance(each, Communication):
+                execution, kernel = self._member(each, issued_ns), each.kernel(old=False)
+            else:
+                execution, kernel = Execution(issued_ns, self._kernel_ns(each)), each
+            self.stream(COMPUTE_STREAM).append(execution, gap_ns)
+            self.recorder.work(kernel, COMPUTE_STREAM, correlation, execution)
+
+    def synchronize(self, name: str, streams: Sequence[int]) -> Program:
         """Block the CPU until streams are empty."""
-        last_ns = max(self.stream_end_ns[stream] for stream in streams)
-        self.call(name, until_ns=last_ns + self._varied(KERNEL_LATENCY_NS))
+        latency_ns = self._noise.on_cpu(KERNEL_LATENCY_NS)
+        awaited = [self.stream(number) for number in streams]
+        for stream in awaited:
+            yield from stream.unsettled
+        last_ns = max(stream.end_ns for stream in awaited)
+        start_ns = self.now_ns
+        correlation = self.call(name, until_ns=last_ns + latency_ns)
+        self._record_wait(_cpu_wait(name, streams[0]), start_ns, correlation)
+
+    def wait_for(self, name: str, execution: Execution) -> Program:
+        """Block the CPU until one execution has ended."""
+        latency_ns = self._noise.on_cpu(KERNEL_LATENCY_NS)
+        yield execution
+        start_ns = self.now_ns
+        correlation = self.call(name, until_ns=execution.end_ns + latency_ns)
+        self._record_wait(_cpu_wait(name, COMPUTE_STREAM), start_ns, correlation)
+
+    def _record_wait(self, wait: Wait | None, start_ns: int, correlation: int) -> None:
+        if wait:
+            self.recorder.sync(wait, self.tid, (start_ns + 1, self.now_ns), correlation)
+
+    def _member(self, part: Communication, issued_ns: int) -> Execution:
+        transfer_ns = self._hardware.transfer_ns(self.rank, self.step, part)
+        meeting = self._meetings.join(self.rank, part)
+        return Execution(issued_ns, transfer_ns + self._noise.after_transfer(), meeting)
+
+    def _kernel_ns(self, work: GpuWork) -> int:
+        factor = self._hardware.kernel_factor(self.rank, self.step, work)
+        return int(self._noise.on_gpu(work.duration_ns) * factor)
+
+    def _launch_delays(self) -> tuple[int, int]:
+        """Return when work that was issued just now reaches the GPU, and the gap before it."""
+        gap_ns = self._noise.on_cpu(STREAM_GAP_NS)
+        return self.now_ns + self._noise.on_cpu(KERNEL_LATENCY_NS), gap_ns
 
     def _begin(
         self,
@@ -207,57 +276,19 @@ class Process:
         name: str,
         details: str = "",
         flow: tuple[str, int] | None = None,
-    ) -> _OpenEvent:
-        self._external_id += 1
-        self._open_ops += category == "cpu_op"
-        slot = len(self._pending) if self._open_ops else None
-        if slot is not None:
-            self._pending.append("")
-        event = _OpenEvent(
-            category, name, self.tid, self.now_ns, self._external_id, details, flow, slot
-        )
-        self._open.append(event)
+    ) -> None:
+        self.recorder.begin(category, name, (self.tid, self.now_ns), details, flow)
         self.spend(OP_ENTRY_NS)
-        return event
 
     def _end(self) -> None:
-        """Close the innermost event; parents come before children in the file."""
         self.spend(OP_EXIT_NS)
-        event = self._open.pop()
-        text = self._text(event)
-        entries = 1 + (event.flow is not None)
-        if event.slot is None:
-            self._sink.cpu(text, entries)
-            return
-        self._pending[event.slot] = text
-        self._pending_entries += entries
-        self._open_ops -= event.category == "cpu_op"
-        if not self._open_ops:
-            self._sink.cpu("".join(self._pending), self._pending_entries)
-            self._pending.clear()
-            self._pending_entries = 0
+        self.recorder.end(self.now_ns)
 
-    def _text(self, event: _OpenEvent) -> str:
-        args = (
-            f'"External id": {event.external_id},"Record function id": 0, '
-            f'{event.details}"Ev Idx": {event.external_id - 1}'
-        )
-        row = (self.pid, event.tid)
-        text = complete_event(event.category, event.name, row, (event.start_ns, self.now_ns), args)
-        if event.flow:
-            phase, number = event.flow
-            text += flow_event(phase, "fwdbwd", number, row, event.start_ns)
-        return text
 
-    def _external_id_arg(self) -> str:
-        innermost = next((e for e in reversed(self._open) if e.category == "cpu_op"), None)
-        return f'"External id": {innermost.external_id},      ' if innermost else ""
-
-    def _cover(self, stream: int, span_ns: Span) -> None:
-        for event in self._open:
-            if event.category == "user_annotation" and event.tid == self.tid:
-                first_ns, _ = event.gpu_spans.get(stream, span_ns)
-                event.gpu_spans[stream] = (first_ns, span_ns[1])
-
-    def _varied(self, duration_ns: int) -> int:
-        return int(duration_ns * (0.9 + 0.2 * self._random.random()))
+def _cpu_wait(call: str, stream: int) -> Wait | None:
+    """Return what CUPTI calls the wait of a call; it does not know that of `cudaFree`."""
+    if call == "cudaStreamSynchronize":
+        return Wait("Stream Sync", stream)
+    if call == "cudaDeviceSynchronize":
+        return Wait("Context Sync")
+    return Wait("Event Sync", record=-1) if call == "cudaEventSynchronize" else None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 
+from hta_widgets.sample.cluster import Program
+from hta_widgets.sample.communication import Communication, Group, Network, all_reduce
 from hta_widgets.sample.kernels import (
-    BFLOAT16_BYTES,
+    GpuWork,
     copy_to_device,
     copy_to_host,
-    nccl_all_reduce,
 )
 from hta_widgets.sample.model import (
     BATCH,
@@ -29,7 +30,6 @@ LOADER_NS = 150_000
 STARVED_LOADER_NS = 6_000_000
 STARVED_EVERY = 2
 NETWORK_BYTES_PER_NS = 12
-COLLECTIVE_LATENCY_NS = 20_000
 
 _LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 _PYTHON_NODE_NS = 3_500
@@ -38,6 +38,7 @@ _PYTHON_STEP_NS = 20_000
 _AUTOGRAD_NODE_NS = 1_200
 _CLEAR_GRADIENT_NS = 500
 
+_NETWORK = Network(NETWORK_BYTES_PER_NS)
 _adamw = cache(adamw)
 
 
@@ -50,9 +51,18 @@ class SampleJob:
     layers: int
     seed: int
 
-    def slowdown(self, rank: int) -> float:
+    @property
+    def group(self) -> Group:
+        """All ranks."""
+        return Group("0", "default_pg", tuple(range(self.ranks)))
+
+    def kernel_factor(self, rank: int, step: int, work: GpuWork) -> float:  # noqa: ARG002
         """Return the factor on the kernel durations of a rank: the last one is the straggler."""
         return STRAGGLER_SLOWDOWN if rank == self.ranks - 1 > 0 else 1.0
+
+    def transfer_ns(self, rank: int, step: int, part: Communication) -> int:  # noqa: ARG002
+        """Return how long a collective takes once all ranks have come, in ns."""
+        return _NETWORK.transfer_ns(rank, part)
 
 
 def is_starved(step: int) -> bool:
@@ -62,39 +72,31 @@ def is_starved(step: int) -> bool:
 
 def transfer_ns(elements: int, ranks: int) -> int:
     """Return the time (ns) of a ring all-reduce of gradients once all ranks have arrived."""
-    moved_bytes = 2 * (ranks - 1) * elements * BFLOAT16_BYTES // ranks
-    return COLLECTIVE_LATENCY_NS + moved_bytes // NETWORK_BYTES_PER_NS
+    group = Group("0", "default_pg", tuple(range(ranks)))
+    return _NETWORK.transfer_ns(0, all_reduce(group, elements))
 
 
 class Training:
     """The training loop of one rank."""
 
-    def __init__(self, job: SampleJob, rank: int, process: Process) -> None:
+    def __init__(self, job: SampleJob, process: Process) -> None:
         self._job = job
-        self._rank = rank
         self._process = process
         self._buckets = vision_transformer(job.layers)
         self._nodes = [node for bucket in self._buckets for node in bucket.nodes]
-        self._all_reduce_work = nccl_all_reduce()
 
-    def run(self) -> Generator[int, int, None]:
-        """Train.
-
-        Yields
-        ------
-        int
-            At each all-reduce, when this rank arrives, in ns; to be sent when the last one does.
-        """
+    def run(self) -> Program:
+        """Train."""
         process = self._process
         for step in range(self._job.steps):
-            with process.annotation(f"ProfilerStep#{FIRST_STEP + step}"):
+            with process.profiler_step(FIRST_STEP + step, step):
                 self._load_batch(step)
                 self._forward(step)
                 yield from self._backward(step)
-                self._read_loss()
+                yield from self._read_loss()
                 self._optimize()
             process.spend(_PYTHON_STEP_NS)
-        process.synchronize("cudaDeviceSynchronize", process.stream_end_ns)
+        yield from process.synchronize("cudaDeviceSynchronize", process.streams)
 
     def _load_batch(self, step: int) -> None:
         process = self._process
@@ -115,7 +117,7 @@ class Training:
                 process.run(node.forward, _autograd(sequence, 0), ("s", sequence + 1))
                 process.spend(_PYTHON_NODE_NS)
 
-    def _backward(self, step: int) -> Generator[int, int, None]:
+    def _backward(self, step: int) -> Program:
         process = self._process
         sequences = count((step + 1) * len(self._nodes) - 1, -1)
         with process.annotation("## backward ##"), process.on_thread(process.autograd_tid):
@@ -133,7 +135,7 @@ class Training:
                 process.run(node.backward, details, ("f", sequence + 1))
             process.spend(_AUTOGRAD_NODE_NS)
 
-    def _accumulate(self, parameters: Sequence[int]) -> Generator[int, int, None]:
+    def _accumulate(self, parameters: Sequence[int]) -> Program:
         process = self._process
         accumulate = "torch::autograd::AccumulateGrad"
         for waiting in reversed(range(len(parameters))):
@@ -141,28 +143,14 @@ class Training:
                 with process.op(accumulate):
                     pass
                 if not waiting:
-                    yield from self._all_reduce(sum(parameters))
+                    process.communicate(all_reduce(self._job.group, sum(parameters)))
+                    yield None
 
-    def _all_reduce(self, elements: int) -> Generator[int, int, None]:
-        process, work = self._process, self._all_reduce_work
-        record, details = _collective(elements, self._rank, self._job.ranks)
-        with (
-            process.op("c10d::allreduce_"),
-            process.op("record_param_comms", record),
-            process.annotation("nccl:all_reduce"),
-        ):
-            process.order_streams(COMPUTE_STREAM, NCCL_STREAM)
-            correlation = process.call(work.call, starts_work=True)
-            arrival_ns = process.earliest_start_ns(NCCL_STREAM)
-            last_arrival_ns = yield arrival_ns
-            end_ns = last_arrival_ns + transfer_ns(elements, self._job.ranks)
-            process.place(work, NCCL_STREAM, correlation, (arrival_ns, end_ns), details)
-
-    def _read_loss(self) -> None:
+    def _read_loss(self) -> Program:
         process = self._process
         with process.op("aten::item"), process.op("aten::_local_scalar_dense"):
             process.issue(copy_to_host(4))
-            process.synchronize("cudaStreamSynchronize", [COMPUTE_STREAM])
+            yield from process.synchronize("cudaStreamSynchronize", [COMPUTE_STREAM])
 
     def _optimize(self) -> None:
         process = self._process
@@ -176,16 +164,3 @@ class Training:
 
 def _autograd(sequence: int, forward_thread: int) -> str:
     return f'"Sequence number": {sequence}, "Fwd thread id": {forward_thread}, '
-
-
-def _collective(elements: int, rank: int, ranks: int) -> tuple[str, str]:
-    """Write the fields of a collective for its CPU record, and for its kernel."""
-    kernel = (
-        f', "Collective name": "allreduce", "In msg nelems": {elements}, '
-        f'"Out msg nelems": {elements}, "Group size": {ranks}, "dtype": "BFloat16", '
-        '"In split size": "[]", "Out split size": "[]", "Process Group Name": "0", '
-        f'"Process Group Description": "default_pg", "Process Group Ranks": '
-        f'"{list(range(ranks))}"'
-    )
-    record = f'"Rank": {rank}{kernel}, "Global rank start": 0, "Global rank stride": 1, '
-    return record, kernel

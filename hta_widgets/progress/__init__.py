@@ -1,0 +1,82 @@
+"""Progress bars over bytes, and over a count of things."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hta_widgets.lazy_modules import LazyModule
+
+if TYPE_CHECKING:
+    import tqdm.auto as bars
+    from tqdm import std
+else:
+    bars = LazyModule("tqdm.auto")
+
+OnRead = Callable[[int], object]
+"""Called with the number of bytes read since the last call."""
+
+DELAY_S = 0.5
+"""Seconds before a progress bar appears."""
+
+
+@contextmanager
+def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnRead]:
+    """Show a progress bar; yields the function to call with each number of bytes read.
+
+    Parameters
+    ----------
+    words : str
+        Text before the bar.
+    total_bytes : int or None
+        None for an open-ended bar.
+    show : bool
+        False for no bar.
+    """
+    in_bytes = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
+    with _bar(words, total_bytes, show=show, **in_bytes) as advance:
+        yield advance
+
+
+@contextmanager
+def counted_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar; yields the function to call with how many are done since the last call.
+
+    Parameters
+    ----------
+    words : str
+        Text before the bar.
+    total : int
+    show : bool
+        False for no bar.
+    """
+    with _bar(words, total, show=show) as advance:
+        yield advance
+
+
+@contextmanager
+def _bar(
+    words: str,
+    total: int | None,
+    *,
+    show: bool,
+    **options: Any,  # noqa: ANN401
+) -> Iterator[Callable[[int], object]]:
+    if not show:
+        yield lambda _: None
+        return
+    with _bar_type()(total=total, desc=words, leave=False, delay=DELAY_S, **options) as bar:
+        yield bar.update
+
+
+def _bar_type() -> Callable[..., AbstractContextManager[std.tqdm[Any]]]:
+    """Bar of a terminal, or of a notebook."""
+    bar = bars.tqdm
+    of_notebooks = sys.modules.get("tqdm.notebook")
+    if of_notebooks is None or not issubclass(bar, of_notebooks.tqdm):
+        return bar
+    from hta_widgets.progress.notebook_bar import NotebookBar  # noqa: PLC0415  # needs ipywidgets
+
+    return NotebookBar

@@ -1,0 +1,58 @@
+"""Progress bar of a notebook that leaves nothing behind: no widgets, no output that shows one.
+
+An output that shows a closed widget is an error message once the page is loaded again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+from IPython.display import DisplayHandle, display
+from tqdm.notebook import tqdm
+
+if TYPE_CHECKING:
+    _Bar = tqdm[Any]
+else:
+    _Bar = tqdm
+
+
+class NotebookBar(_Bar):
+    """tqdm's bar, shown in an output that is emptied in the end."""
+
+    _output: DisplayHandle | None = None
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(display=False, **options)
+
+    def display(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        """Show the state of the bar; the first time after the delay, the bar itself."""
+        if options.get("check_delay", True) and not self.displayed:
+            self.displayed = True
+            self._output = _show(self.container)
+        super().display(*arguments, **options)
+
+    def close(self) -> None:
+        """Close the bar and its widgets, and empty its output."""
+        super().close()
+        if self._output is not None:
+            self._output.update({"text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
+            self._output = None
+        _close(self.container)
+
+
+def _show(widget: ipywidgets.Widget) -> DisplayHandle:
+    """Show a widget in an output that can be emptied: ipywidgets 7 makes one that cannot."""
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    bundle = {"text/plain": "", "application/vnd.jupyter.widget-view+json": view}
+    return display(bundle, raw=True, display_id=True)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _close(widget: ipywidgets.Widget) -> None:
+    """Close a widget with all that it consists of."""
+    for inner in getattr(widget, "children", ()):
+        _close(inner)
+    for part in (widget.layout, getattr(widget, "style", None)):
+        if part is not None:
+            part.close()
+    widget.close()

@@ -1,0 +1,278 @@
+"""A decoder-only transformer as PyTorch's operators: what the jobs with one cause train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from hta_widgets.sample.decoder_kernels import gemm, memory_kernel, tiles, with_blocks
+from hta_widgets.sample.kernels import (
+    elementwise,
+    flash_attention,
+    flash_attention_backward,
+    lambda_functor,
+    layer_norm,
+    layer_norm_backward,
+    log_softmax,
+    log_softmax_backward,
+    nll_loss,
+    nll_loss_backward,
+)
+from hta_widgets.sample.model import Node, Op
+
+SEQUENCE = 2_048
+_ANONYMOUS = "void at::native::(anonymous namespace)::"
+_ADD = "at::native::CUDAFunctor_add<c10::BFloat16>"
+_GELU = "GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)"
+_GELU_BACKWARD = "GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)"
+_TANH_GELU = ("pow", "mul", "add", "mul", "tanh", "add", "mul", "mul")
+_TANH_GELU_BACKWARD = (
+    "mul",
+    "mul",
+    "mul",
+    "tanh_backward",
+    "mul",
+    "mul",
+    "pow",
+    "mul",
+    "add",
+    "add",
+)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The size of a network and how it is written.
+
+    Attributes
+    ----------
+    hidden
+        Width of the residual stream.
+    vocabulary
+        Number of tokens that the head scores; a small one leaves the stages of a pipeline equal.
+    fused_activation
+        Whether GELU is one kernel, instead of one for each arithmetic operation.
+    fp32_layers, fp32_head
+        Whether matrix products run in float32, without tensor cores.
+    """
+
+    hidden: int = 2_048
+    vocabulary: int = 8_192
+    fused_activation: bool = True
+    fp32_layers: bool = False
+    fp32_head: bool = False
+
+    @property
+    def layer_parameters(self) -> tuple[int, ...]:
+        """Number of elements of each parameter of a layer."""
+        return tuple(size for node in layer(self, SEQUENCE) for size in node.parameters)
+
+
+@cache
+def layer(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Build a transformer layer."""
+    return (*attention_block(decoder, tokens), *feed_forward_block(decoder, tokens))
+
+
+def attention_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Build the first half of a layer."""
+    hidden, fp32 = decoder.hidden, decoder.fp32_layers
+    return (
+        _layer_norm(tokens, hidden),
+        _linear(tokens, hidden, 3 * hidden, fp32=fp32),
+        _attention(tokens, hidden),
+        _linear(tokens, hidden, hidden, fp32=fp32),
+        _residual_add(tokens * hidden),
+    )
+
+
+def feed_forward_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Build the second half of a layer."""
+    hidden, fp32 = decoder.hidden, decoder.fp32_layers
+    elements = 4 * tokens * hidden
+    return (
+        _layer_norm(tokens, hidden),
+        _linear(tokens, hidden, 4 * hidden, fp32=fp32),
+        _gelu(elements) if decoder.fused_activation else _unfused_gelu(elements),
+        _linear(tokens, 4 * hidden, hidden, fp32=fp32),
+        _residual_add(tokens * hidden),
+    )
+
+
+def expert_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Build the experts of a rank, which run on the tokens that were sent to it."""
+    hidden = decoder.hidden
+    return (
+        _grouped_linear(tokens, hidden, 4 * hidden),
+        _gelu(4 * tokens * hidden),
+        _grouped_linear(tokens, 4 * hidden, hidden),
+    )
+
+
+@cache
+def embedding(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Look tokens up."""
+    elements = tokens * decoder.hidden
+    index = "indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, true>(int)"
+    look_up = memory_kernel(f"{_ANONYMOUS}{index}", 2 * elements)
+    backward = "embedding_backward_kernel<c10::BFloat16, float>(int)"
+    scatter = memory_kernel(f"{_ANONYMOUS}{backward}", 3 * elements)
+    dims = f"[[{decoder.vocabulary}, {decoder.hidden}], [{tokens}]]"
+    return (
+        Node(
+            Op("aten::embedding", (Op("aten::index_select", work=(look_up,)),), input_dims=dims),
+            Op("EmbeddingBackward0", (Op("aten::embedding_dense_backward", work=(scatter,)),)),
+            (decoder.vocabulary * decoder.hidden,),
+        ),
+    )
+
+
+@cache
+def head(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Score the vocabulary and compute the loss."""
+    scores = tokens * decoder.vocabulary
+    return (
+        _layer_norm(tokens, decoder.hidden),
+        _linear(tokens, decoder.hidden, decoder.vocabulary, fp32=decoder.fp32_head),
+        Node(
+            Op("aten::log_softmax", (Op("aten::_log_softmax", work=(log_softmax(scores),)),)),
+            Op(
+                "LogSoftmaxBackward0",
+                (Op("aten::_log_softmax_backward_data", work=(log_softmax_backward(scores),)),),
+            ),
+        ),
+        Node(
+            Op("aten::nll_loss", work=(nll_loss(),)),
+            Op("NllLossBackward0", (Op("aten::nll_loss_backward", work=(nll_loss_backward(),)),)),
+        ),
+    )
+
+
+def fused_adamw(elements: int) -> Op:
+    """Update all parameters in a few kernels."""
+    functor = "FusedAdamMathFunctor<c10::BFloat16, 4, (at::native::ADAM_MODE)1, false>"
+    name = (
+        f"{_ANONYMOUS}multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+        f"FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::{functor}>(int)"
+    )
+    calls = 4
+    work = memory_kernel(name, 7 * elements // calls)
+    return Op("aten::_fused_adamw_", work=(work,) * calls)
+
+
+def _linear(tokens: int, inputs: int, outputs: int, *, fp32: bool = False) -> Node:
+    kind = "float" if fp32 else "c10::BFloat16"
+    dims = f"[[{outputs}], [{tokens}, {inputs}], [{inputs}, {outputs}], [], []]"
+    types = f'["{kind}", "{kind}", "{kind}", "Scalar", "Scalar"]'
+    multiply = gemm(tokens, outputs, inputs, "tn", fp32=fp32)
+    input_gradient = Op("aten::mm", work=(gemm(tokens, inputs, outputs, "nn", fp32=fp32),))
+    weight_gradient = Op("aten::mm", work=(gemm(outputs, inputs, tokens, "nt", fp32=fp32),))
+    transpose = Op("aten::t", (Op("aten::transpose"),))
+    return Node(
+        Op(
+            "aten::linear",
+            (transpose, Op("aten::addmm", (), (multiply,), f'{dims}, "Input type": {types}')),
+        ),
+        Op("AddmmBackward0", (input_gradient, weight_gradient)),
+        (inputs * outputs, outputs),
+    )
+
+
+def _grouped_linear(tokens: int, inputs: int, outputs: int) -> Node:
+    """Multiply the tokens of each expert by its matrix, in one kernel."""
+    work = replace(
+        gemm(tokens, outputs, inputs, "tn"),
+        name="void cutlass::device_kernel<at::cuda::detail::GroupMMPersistent_128x256x64>(int)",
+    )
+    dims = f"[[{tokens}, {inputs}], [2, {inputs}, {outputs}], [2]]"
+    return Node(
+        Op("aten::_grouped_mm", work=(work,), input_dims=dims),
+        Op("GroupedMmBackward0", (Op("aten::_grouped_mm", work=(work, work)),)),
+        (2 * inputs * outputs,),
+    )
+
+
+def _attention(tokens: int, hidden: int) -> Node:
+    flops = 2 * tokens * SEQUENCE * hidden
+    outer = "aten::scaled_dot_product_attention"
+    inner = "aten::_scaled_dot_product_flash_attention"
+    heads = f"[{tiles(tokens, SEQUENCE)}, {hidden // 128}, {min(tokens, SEQUENCE)}, 128]"
+    blocks = max(1, tokens * hidden // 8_192)
+    return Node(
+        Op(
+            outer,
+            (Op(inner, work=(with_blocks(flash_attention(flops), blocks),)),),
+            input_dims=f"[{heads}, {heads}, {heads}, [], [], [], []]",
+        ),
+        Op(
+            "ScaledDotProductFlashAttentionBackward0",
+            (
+                Op(
+                    f"{inner}_backward",
+                    work=tuple(
+                        with_blocks(work, blocks)
+                        for work in flash_attention_backward(flops, tokens * hidden)
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def _layer_norm(tokens: int, hidden: int) -> Node:
+    elements = tokens * hidden
+    work = layer_norm_backward(elements)
+    return Node(
+        Op(
+            "aten::layer_norm",
+            (Op("aten::native_layer_norm", work=(with_blocks(layer_norm(elements), tokens),)),),
+            input_dims=f"[[{tokens}, {hidden}], [], [{hidden}], [{hidden}], [], []]",
+        ),
+        Op(
+            "NativeLayerNormBackward0",
+            (
+                Op(
+                    "aten::native_layer_norm_backward",
+                    work=tuple(with_blocks(each, tokens) for each in work),
+                ),
+            ),
+        ),
+        (hidden, hidden),
+    )
+
+
+def _gelu(elements: int) -> Node:
+    dims = f"[[{elements}], []]"
+    return Node(
+        Op("aten::gelu", (), (elementwise(lambda_functor(_GELU, 1), elements, 2),), dims),
+        Op(
+            "GeluBackward0",
+            (
+                Op(
+                    "aten::gelu_backward",
+                    work=(elementwise(lambda_functor(_GELU_BACKWARD, 2), elements, 3),),
+                ),
+            ),
+        ),
+    )
+
+
+def _unfused_gelu(elements: int) -> Node:
+    """Write GELU as it stands in the paper, each operation a kernel of its own."""
+    return Node(
+        Op("PaperGelu", tuple(_arithmetic(name, elements) for name in _TANH_GELU)),
+        Op("PaperGeluBackward", tuple(_arithmetic(name, elements) for name in _TANH_GELU_BACKWARD)),
+    )
+
+
+def _arithmetic(name: str, elements: int) -> Op:
+    functor = f"at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, {name}>"
+    work = (elementwise(functor, elements, 3),)
+    return Op(f"aten::{name}", (), work, f"[[{elements}], [{elements}]]")
+
+
+def _residual_add(elements: int) -> Node:
+    add = Op(
+        "aten::add", (), (elementwise(_ADD, elements, 3),), f"[[{elements}], [{elements}], []]"
+    )
+    return Node(add, Op("AddBackward0"))

@@ -1,0 +1,73 @@
+"""What the profiler of a rank writes, and how its clock is set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+STEP_PREFIX: Final = "ProfilerStep#"
+_PPM = 1_000_000
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a host: ahead by some ns at first, and by some parts per million more later.
+
+    ``set_at_ns`` is the true time at which it drifts from, in ns.
+    """
+
+    ahead_ns: int = 0
+    drift_ppm: int = 0
+    set_at_ns: int = 0
+
+    def read(self, true_ns: int) -> int:
+        """Return what the clock shows at a moment."""
+        return true_ns + self.ahead_ns + (true_ns - self.set_at_ns) * self.drift_ppm // _PPM
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the profiler writes.
+
+    Attributes
+    ----------
+    operators
+        Operators; without them, kernels have no collective fields either.
+    annotations
+        ``record_function`` blocks, steps included.
+    steps
+        ``ProfilerStep#N``.
+    collective_fields
+        What NCCL does, at its kernels; PyTorch before 2.4 writes none.
+    stacks
+        Python functions; they cost the CPU as much as the operators.
+    memory
+        What the caching allocator does.
+    synchronization
+        For what streams and the CPU wait (``enable_cuda_sync_events``).
+    """
+
+    operators: bool = True
+    annotations: bool = True
+    steps: bool = True
+    collective_fields: bool = True
+    stacks: bool = False
+    memory: bool = False
+    synchronization: bool = False
+
+    def writes(self, category: str, name: str) -> bool:
+        """Whether it writes a CPU event."""
+        if category == "user_annotation":
+            return self.annotations and (self.steps or not name.startswith(STEP_PREFIX))
+        return self.operators
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What CUPTI says of a wait: of a stream, or of the CPU (stream -1)."""
+
+    kind: str
+    stream: int = -1
+    on_stream: int = -1
+    record: int = 0
+    """Correlation of the call that recorded the event, if one is waited for."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 os.environ["HTA_WIDGETS_CACHE"] = "off"
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("fewer", settings.get_profile("ci"), max_examples=20)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("fewer", settings.get_profile("ci"), max_examples=5)
 settings.load_profile("ci")
 
 REAL_TRACES = Path(

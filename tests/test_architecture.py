@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hta_widgets
+from hta_widgets.analyses.diagnosis import CAUSES
 from hta_widgets.panels import ComparePanel
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.loaders.formats import FORMATS
@@ -36,7 +37,7 @@ def test_every_analysis_has_its_files(name):
         place = ROOT / path.replace("<name>", name)
         if "<name>" in path:
             assert place.is_file() or place.with_suffix("").is_dir(), path
-        elif path != "CHANGELOG.md" and not (name == "compare" and "dashboard" in path):
+        elif path != "CHANGELOG.md" and not (name == "compare" and "every" in path):
             mentioned = {name, ANALYSES[name].__name__}
             assert any(each in place.read_text(encoding="utf-8") for each in mentioned), path
 
@@ -61,6 +62,14 @@ def test_every_format_has_its_files(form):
 def test_other_files_that_the_page_names_exist(heading):
     for path in paths(heading):
         assert (ROOT / path.replace("<name>", "overlap")).is_file(), path
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_every_cause_has_its_files(cause):
+    for path in paths("A cause of the diagnosis"):
+        place = ROOT / path.replace("<name>", cause)
+        assert place.is_file(), path
+        assert cause in place.read_text(encoding="utf-8") or path.endswith("limits.py"), path
 
 
 def test_every_package_is_on_the_map():

@@ -8,7 +8,10 @@ import sys
 import pytest
 
 from benchmarks import __main__ as benchmarks
+from benchmarks import diagnose, diagnosing
+from benchmarks.children import Child, Outcome
 from benchmarks.environments import RESULTS, revision
+from hta_widgets.trace.opening import open as opening
 
 
 @pytest.fixture
@@ -35,3 +38,27 @@ def test_no_results_are_saved_of_what_is_no_commit(monkeypatch):
     monkeypatch.setattr(benchmarks, "revision", lambda: "commit 1234567-dirty")
     with pytest.raises(SystemExit, match="uncommitted changes"):
         benchmarks.main()
+
+
+def test_a_diagnosis_is_measured_beside_loading(tmp_path, monkeypatch):
+    asked = []
+
+    def run(child, task, *, folder, sample_tree):
+        asked.append((child.script, task))
+        return Outcome(diagnosing.TASKS[task](folder), 0, 0, 100.0, 200.0 * sample_tree)
+
+    monkeypatch.setattr(Child, "run", run)
+    monkeypatch.setattr(diagnose, "FEW", (2, 3))
+    monkeypatch.setattr(opening, "RANKS_HELD", 1)
+    monkeypatch.setattr(opening, "BYTES_AT_ONCE", opening.BYTES_AT_ONCE)  # the task changes it
+    table = [*diagnose.rows(tmp_path, 2, tiny=True)]
+    assert asked == [("diagnosing", "held")] * 2 + [("diagnosing", "on_demand")] * 2
+    assert [len(cells) for cells in table] == [len(diagnose.HEADINGS)] * 3
+    assert [cells[0] for cells in table] == [
+        "8 ranks of 400 events",
+        "2 ranks of 400 events, 8 held",
+        "3 ranks of 400 events, 8 held",
+    ]
+    assert all(float(cells[3]) > 0 for cells in table)
+    assert [cells[4] for cells in table] == ["100 MB", "200 MB", "200 MB"]
+    assert [cells[6] for cells in table[1:]] == ["", "yes"]

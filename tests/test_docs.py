@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hta_widgets.analyses.diagnosis import CAUSES, Limits
+from hta_widgets.cli import main
+from hta_widgets.sample import write_sample
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
 ANALYSES = sorted((ROOT / "docs" / "analyses").glob("*.md"))
@@ -67,6 +71,49 @@ def test_an_analysis_has_the_same_name_everywhere(page):
     overview, readme = (text_of(ROOT / name) for name in ("docs/README.md", "README.md"))
     assert f"[{title}](analyses/{page.name})" in overview
     assert f"[{title[0].lower()}{title[1:]}](docs/analyses/{page.name})" in readme
+
+
+def test_the_causes_of_a_diagnosis_are_on_its_page_with_their_limits():
+    page = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ([\d.]+) % \|$", page, re.MULTILINE)
+    limits = Limits()
+    assert rows == [(cause, f"{limits.percent_of(cause):g}") for cause in CAUSES]
+    assert f"nothing below {limits.least_ms:g} ms" in page
+    said = dict(re.findall(r"^\| `(\w+)` \| (.*) \| [\d.]+ % \|$", page, re.MULTILINE))
+    for cause, words in {
+        "slow_gpu": f"{limits.slower_kernels:g} times",
+        "gpu_throttling": f"{limits.slower_than_itself:g} times",
+        "workload_imbalance": f"{limits.more_work:g} times",
+        "stage_imbalance": f"{limits.more_work_of_stage:g} times",
+        "expert_imbalance": f"{limits.uneven_exchange:g} times",
+        "slow_link": f"{limits.slower_link:g} times",
+        "no_tensor_cores": f"{limits.float32_percent:g} %",
+        "unfused_elementwise": f"{limits.elementwise_percent:g} %",
+    }.items():
+        assert words in said[cause], cause
+    assert f"{limits.slower_in_most_steps_percent:g} %" in said["slow_gpu"]
+    assert f"{limits.overloaded_rank:g} times" in said["expert_imbalance"]
+    assert f"{limits.slower_link_us:g} µs" in said["slow_link"]
+
+
+def printed_in_readme(before: str) -> list[str]:
+    """Lines of the block that follows some words."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return readme.partition(before)[2].split("```")[1].strip("\n").splitlines()
+
+
+def test_the_diagnosis_of_the_readme_is_that_of_the_sample_job(tmp_path, capsys):
+    """Whoever changes a sentence copies the new output of the command into the README."""
+    lines = printed_in_readme("`hta-widgets diagnose hta_widgets_demo/trace`")
+    write_sample(tmp_path / "trace", progress=False)
+    main(["diagnose", str(tmp_path / "trace")])
+    assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
+
+
+def test_the_first_diagnosis_of_the_readme_is_that_of_a_public_trace(real_traces, capsys):
+    lines = printed_in_readme("What the picture says in words")
+    main(["diagnose", str(real_traces / "more" / "dlrm_8rank")])
+    assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
 
 
 def test_a_broken_link_is_found():

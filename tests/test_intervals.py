@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.intervals import Intervals, time_by_combination
+from hta_widgets.intervals import Intervals, distinct_times, time_by_combination, time_of_both
 
 HORIZON = 40
 pairs = st.lists(
@@ -48,11 +48,14 @@ def test_union_covers_the_same_time_in_canonical_form(spans):
 
 
 @given(pairs, pairs)
-def test_intersection_and_difference(first, second):
+def test_intersection_union_and_difference(first, second):
     both = make(first) & make(second)
+    either = make(first) | make(second)
     only = make(first) - make(second)
     assert is_canonical(both)
+    assert is_canonical(either)
     assert is_canonical(only)
+    assert as_set(either) == covered_by(first) | covered_by(second)
     assert as_set(both) == covered_by(first) & covered_by(second)
     assert as_set(only) == covered_by(first) - covered_by(second)
 
@@ -98,8 +101,25 @@ def test_time_by_combination(sets):
     assert time_by_combination([make(spans) for spans in sets]).tolist() == expected
 
 
+@given(pairs, pairs)
+def test_time_of_both(one, other):
+    assert time_of_both(make(one), make(other)) == len(covered_by(one) & covered_by(other))
+
+
 def test_inputs_are_not_modified():
     starts, ends = np.array([5, 1]), np.array([6, 2])
     Intervals.union(starts, ends)
     assert starts.tolist() == [5, 1]
     assert ends.tolist() == [6, 2]
+
+
+def test_known_sums_are_the_sums():
+    covered = Intervals(np.array([0, 10]), np.array([5, 12]), known_sums=np.array([0, 5, 7]))
+    assert covered.length == 7
+    assert covered.covered_until(np.array([3, 11])).tolist() == [3, 6]
+
+
+def test_distinct_times_ascend_without_repetition():
+    empty = np.empty(0, np.int64)
+    assert distinct_times(np.array([5, 1, 5]), empty, np.array([1, 7])).tolist() == [1, 5, 7]
+    assert distinct_times(empty).size == 0

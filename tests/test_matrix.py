@@ -11,19 +11,27 @@ import pandas as pd
 import pytest
 
 from hta_widgets import Dashboard, TraceAnalysis, open_trace
+from hta_widgets.analyses.clocks import clocks
+from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.compare import compare
 from hta_widgets.analyses.cupti_counters import cupti_counters
 from hta_widgets.analyses.duration_tails import duration_tails
+from hta_widgets.analyses.flame import flame
+from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+from hta_widgets.analyses.memory_use import memory_use
+from hta_widgets.analyses.modules import modules
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.roofline import roofline
+from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
@@ -92,15 +100,23 @@ ANALYSES: tuple[Callable[[Job], Result], ...] = (
     kernel_breakdown,
     overlap,
     idle_time,
+    idle_owners,
+    lambda job: flame(job, job.ranks[0]),
+    modules,
+    step_table,
     launch_stats,
     queue_length,
     memory_bandwidth,
+    memory_use,
+    roofline,
     lambda job: kernel_sequences(job, operator_name="aten::"),
     cupti_counters,
     rank_overlap,
     lambda job: rank_overlap(job, by="stream", slices=7, common_window=True),
     duration_tails,
     launch_overlap,
+    clocks,
+    collectives,
     lambda job: compare(job, job),
 )
 
@@ -141,7 +157,7 @@ def test_every_method(trace_folder, tmp_path, request, record_property):
     record_property(MATRIX, f"{request.node.callspec.id:<24} {cells}")
     assert {path: path.read_bytes() for path in before} == before
     findings = [analyse(analysis.job).finding for analyse in ANALYSES]
-    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings)
+    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings if finding)
     again = TraceAnalysis(trace_dir=trace_folder, progress=False)
     assert again.job.ranks == analysis.job.ranks
 
@@ -150,8 +166,11 @@ def test_every_method(trace_folder, tmp_path, request, record_property):
 def test_every_analysis_of_other_formats(real_traces, form):
     job = open_trace(real_traces / form, progress=False)
     findings = [analyse(job).finding for analyse in ANALYSES]
-    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings)
+    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings if finding)
     dashboard = Dashboard(job)
+    assert all(panel.result is not None for panel in dashboard.panels.values())
+    assert dashboard._repr_mimebundle_()
+    assert dashboard._bands["error"] is None
     assert [panel._view["error"] for panel in dashboard.panels.values()] == (
         [None] * len(dashboard.panels)
     )

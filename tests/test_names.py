@@ -106,3 +106,19 @@ def test_what_is_left_out_of_a_sequence_is_counted(names: list[str], at_most: in
         begin, end = (at_most + 1) // 2, len(runs) - at_most // 2
         words[begin:end] = [f"… {sum(count for _, count in runs[begin:end])} more …"]
     assert sequence_words(names, at_most) == " → ".join(words)
+
+
+@pytest.mark.parametrize("width", range(22, 62))
+def test_a_frame_keeps_its_file_and_line_and_loses_its_outermost_folders(width: int):
+    name = "transformers/models/bert/modeling_bert.py(364): forward"
+    ends = [name, *(f"…{name[at:]}" for at in range(len(name)) if name[at] == "/")]
+    whole = [each for each in ends if len(each) <= width]
+    short = short_name(name, width)
+    assert short == (whole[0] if whole else f"…{name[1 - width :]}")
+
+
+def test_a_frame_whose_function_has_no_room_is_cut_in_the_middle():
+    assert (
+        short_name("folder/file.py(36): a_function_with_a_long_name", 24)
+        == "folder/file.…a_long_name"
+    )

@@ -33,8 +33,8 @@ def test_cupti_tables(job, tmp_path):
         (kernel_breakdown, "types"),
         (launch_stats, "ranks"),
     ):
-        expected = getattr(analyse(job), table)
-        assert getattr(analyse(again), table).equals(expected), table
+        before, after = (_without_steps(getattr(analyse(each), table)) for each in (job, again))
+        assert after.equals(before), table
     for rank in job.ranks:
         first, second = (each.rank(rank).trace for each in (job, again))
         offset = second.origin_ns - first.origin_ns
@@ -47,6 +47,11 @@ def test_overlap_recipe(job, tmp_path):
     expected, actual = (overlap(each).ranks.drop(columns="device") for each in (job, again))
     assert actual.equals(expected)
     assert again.offset_ns(0) - again.offset_ns(1) == _first(job, 0) - _first(job, 1)
+
+
+def _without_steps(table):
+    """The table without times over ProfilerSteps, which CUPTI tables lack."""
+    return table.loc[:, ~table.columns.str.startswith("steps_")]
 
 
 def _first(job, rank):

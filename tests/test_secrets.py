@@ -57,8 +57,10 @@ def test_not_in_the_cache_a_log_or_a_panel(export, tmp_path, monkeypatch, caplog
     with caplog.at_level(logging.DEBUG):
         job = open_trace(export, progress=False)
         dashboard = Dashboard(job)
+        assert all(panel.result is not None for panel in dashboard.panels.values())
     texts = [repr(job.rank(0).trace), *job.notices, caplog.text]
-    texts += [str(panel.get_state()) for panel in dashboard.panels.values()]
+    texts += [str(panel.get_state()) for panel in (dashboard, *dashboard.panels.values())]
+    texts += [str(dashboard._repr_mimebundle_())]
     kept = b"".join(file.read_bytes() for file in (tmp_path / "cache").iterdir())
     for said in (PRIVATE, HOST):
         assert not [text for text in texts if said in text]

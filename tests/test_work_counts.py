@@ -109,9 +109,9 @@ def test_only_the_events_of_one_piece_are_objects(files, monkeypatch):
     add = EventsBuilder.add
     pieces = []
 
-    def counting(self, piece, *rest):
-        pieces.append((len(piece), sys.getallocatedblocks()))
-        add(self, piece, *rest)
+    def counting(self, reading):
+        pieces.append((len(reading.events), sys.getallocatedblocks()))
+        add(self, reading)
 
     monkeypatch.setattr(EventsBuilder, "add", counting)
     file = files / "rank-0.json.gz"

@@ -13,8 +13,11 @@ from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.ranks.source import RankSource
 
 COMPUTE = "gemm"
-COMMUNICATE = "ncclDevKernel_AllReduce"
+COMMUNICATE = "ncclDevKernel_SendRecv"
+"""Not matched over ranks, so that clocks stay as they are."""
+
 COPY = "Memcpy DtoD (Device -> Device)"
+WHOLE_GRAPH = "CUDA graph 4"
 
 Kernel = tuple[str, int, int, int, int]
 """Name, start and duration in ns, device, stream."""
@@ -48,7 +51,8 @@ def columns_job(
         blocks = EventBlocks()
         if columns:
             name, start, duration, device, stream = columns
-            kinds = np.where(name == COPY, Kind.MEMCPY, kind).astype(np.int8)
+            kinds = np.where(name == COPY, Kind.MEMCPY, kind)
+            kinds = np.where(name == WHOLE_GRAPH, Kind.GRAPH, kinds).astype(np.int8)
             blocks.add(kinds, start, duration, name.tolist(), device=device, stream=stream)
         events, first_ns = blocks.finish()
         trace = Trace(

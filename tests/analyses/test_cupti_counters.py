@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hta_widgets.analyses.cupti_counters import cupti_counters
-from hta_widgets.errors import UnknownRankError
+from hta_widgets.errors import UnknownRankError, UnknownStepError
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, host, kernel, step
 
@@ -79,7 +79,7 @@ def test_a_driver_call_inside_a_runtime_call_is_the_same_launch(tmp_path):
     ]
     result = cupti_counters(open_job(tmp_path, [events]))
     assert result.ranges["top_level_op"].tolist() == ["a", "triton"]
-    assert result.finding.endswith("2 top-level operators launched 2 of these, a the most (1).")
+    assert result.finding.endswith("2 top-level operators launched 2 of these, most of all a (1).")
 
 
 def test_where_the_counts_differ_the_counters_stay(tmp_path):
@@ -114,3 +114,34 @@ def test_without_counters(tmp_path):
     assert cupti_counters(job).ranges["rank"].tolist() == [1]
     with pytest.raises(UnknownRankError):
         cupti_counters(job, [7])
+
+
+def stepwise(tmp_path):
+    """One kernel launched in each of three steps, and measured long after; the last is left out."""
+    marks = [step(n, 100 * n, 100) for n in range(4)]
+    calls = [call(100 * n + 10, 1, n + 1) for n in range(4)]
+    ranges = [measured(1000 + n, f"k{n}", inst=10**n) for n in range(4)]
+    return open_job(tmp_path, [[*marks, *calls, *ranges]])
+
+
+@pytest.mark.parametrize(
+    ("time", "names"),
+    [
+        ({}, ["k0", "k1", "k2"]),
+        ({"steps": [1]}, ["k1"]),
+        ({"steps": [0, 2]}, ["k0", "k2"]),
+        ({"window_ns": (110_000, 210_000)}, ["k1"]),
+        ({"window_ns": (110_001, 210_001)}, ["k2"]),
+        ({"steps": [1, 2], "window_ns": (0, 110_001)}, ["k1"]),
+        ({"window_ns": (400_000, 900_000)}, []),
+    ],
+)
+def test_steps_and_windows_choose_by_the_launch(tmp_path, time, names):
+    result = cupti_counters(stepwise(tmp_path), **time)
+    assert result.ranges["name"].tolist() == names
+    assert result.operators["sum"].sum() == 2 * sum(10 ** int(name[1]) for name in names)
+
+
+def test_a_step_that_no_rank_has_is_an_error(tmp_path):
+    with pytest.raises(UnknownStepError):
+        cupti_counters(stepwise(tmp_path), steps=[7])

@@ -31,6 +31,7 @@ NAMES = {
     "cuda_runtime": ("runtime", "host"),
     "cuda_driver": ("driver", "host"),
 }
+HOST_CALLS = ["cuda_runtime", "cuda_driver"]
 ORDER = [name for name, _ in NAMES.values()]
 SIDES = dict(NAMES.values())
 
@@ -48,20 +49,30 @@ def by_category(events):
     return {name: found[name] for name in ORDER if name in found}
 
 
-def nested_ns(events):
-    """Time of the driver calls within a runtime call of their thread."""
+def nested_ns(events, category):
+    """Time of the API calls of a category within another API call of their thread."""
+    calls = [each for each in events if each["cat"] in HOST_CALLS]
     return 1000 * sum(
         inner["dur"]
-        for inner in events
-        if inner["cat"] == "cuda_driver"
+        for place, inner in enumerate(calls)
+        if NAMES[inner["cat"]][0] == category
         and any(
-            outer["cat"] == "cuda_runtime"
-            and (outer["pid"], outer["tid"]) == (inner["pid"], inner["tid"])
+            (outer["pid"], outer["tid"]) == (inner["pid"], inner["tid"])
             and outer["ts"] <= inner["ts"]
             and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
-            for outer in events
+            and (lasts(outer) != lasts(inner) or outranks(outer, at, inner, place))
+            for at, outer in enumerate(calls)
         )
     )
+
+
+def lasts(call):
+    return call["ts"], call["dur"]
+
+
+def outranks(outer, at, inner, place):
+    """Of two calls that begin and end together, which one is outside."""
+    return (HOST_CALLS.index(outer["cat"]), at) < (HOST_CALLS.index(inner["cat"]), place)
 
 
 def share(part, whole):
@@ -79,7 +90,7 @@ def category_rows(ranks):
         totals = {name: sum(each) for name, each in durations.items()}
         for name, each in durations.items():
             side = sum(total for other, total in totals.items() if SIDES[other] == SIDES[name])
-            nested = sum(map(nested_ns, lists)) if name == "driver" else 0
+            nested = sum(nested_ns(events, name) for events in lists)
             yield (
                 *(rank, name, SIDES[name], len(each), totals[name], max(each), min(each)),
                 *(totals[name] / len(each), share(totals[name], sum(totals.values()))),
@@ -185,14 +196,34 @@ def test_too_few_events_are_undefined_and_said():
     )
 
 
-def test_the_finding_names_the_heaviest_tail():
+def test_the_finding_names_the_longest_events():
     assert duration_tails(job_of(100), percent=1).finding == (
-        "Kernels have the heaviest tail: the longest 1 % (1 of 100) took 1.98 % of their total "
-        "time, 100 µs on average and 100 µs at most."
+        "The longest 1 % of the kernels (1 of 100) took 1.98 % of their time, 100 µs on average "
+        "and 100 µs at most."
     )
     assert duration_tails(job_of(9), percent=10).finding == (
         "No category has the 10 events needed for 10 % to be at least one event."
     )
+
+
+def test_the_finding_is_about_the_side_asked_for(tmp_path):
+    events = [call(0, 100, 1), *(call(200 + number, 1, 2 + number) for number in range(9))]
+    events += [kernel(400, 100), *(kernel(600 + 5 * number, 5) for number in range(9))]
+    job = open_job(tmp_path, [events])
+    of_both, of_device, of_host = (
+        duration_tails(job, percent=10, side=side).finding for side in ("all", "device", "host")
+    )
+    assert of_both == of_host
+    assert of_host.startswith("The longest 10 % of the runtime API calls (1 of 10) took 91.7 % of")
+    assert of_device.startswith("The longest 10 % of the kernels (1 of 10) took 69 % of")
+    on_device = open_job(tmp_path, [[kernel(0, 1)]])
+    assert duration_tails(on_device, side="host").finding == (
+        "No CUDA API calls were recorded on the selected ranks."
+    )
+    with pytest.raises(
+        ParameterError, match="side must be one of 'all', 'device', 'host', got 'x'"
+    ):
+        duration_tails(job, side="x")
 
 
 def test_whole_graphs_are_device_time():
@@ -223,8 +254,8 @@ def test_nested_driver_calls_are_said(tmp_path):
     assert table.loc[(0, "driver"), ["total_ns", "not_nested_ns"]].tolist() == [19_000, 14_000]
     assert table.loc[(0, "runtime"), ["total_ns", "not_nested_ns"]].tolist() == [10_000, 10_000]
     assert result.notices[-1] == (
-        "1 of 3 driver calls ran inside a runtime call, so total_ns and all shares count their "
-        "time twice; not_nested_ns does not"
+        "1 of 4 runtime and driver calls ran inside another one, so total_ns and all shares count "
+        "their time more than once; not_nested_ns does not"
     )
 
 
@@ -250,6 +281,20 @@ def test_results_do_not_share_their_tables():
     table = duration_tails(job).categories
     table.loc[0, "count"] = 7
     assert duration_tails(job).categories["count"].tolist() == [20, 20]
+
+
+@pytest.mark.parametrize("cat", ["cuda_runtime", "cuda_driver"])
+def test_calls_of_one_kind_nest_too(tmp_path, cat):
+    events = [
+        call(0, 10, 1, name="hipMemcpy", cat=cat),
+        call(1, 8, 2, name="hipMemcpyAsync", cat=cat),
+        call(2, 3, 3, name="hipLaunchKernel", cat=cat),
+        call(9, 3, 4, name="hipStreamSynchronize", cat=cat),
+    ]
+    result = duration_tails(open_job(tmp_path, [events]), [0])
+    (row,) = result.categories[result.categories["rank"] == 0].to_dict("records")
+    assert (row["total_ns"], row["not_nested_ns"]) == (24_000, 13_000)
+    assert result.notices[-1].startswith("2 of 4 runtime and driver calls ran inside another one")
 
 
 @pytest.mark.parametrize("percent", [0, 0.04, 100.06, -1, math.nan, math.inf])

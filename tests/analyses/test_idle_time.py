@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, gaps, idle_time
+from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, IDLE_SPLIT, gaps, idle_time
 from hta_widgets.errors import ParameterError, UnknownRankError
 from tests.analyses.generated_jobs import (
     gpu_work,
@@ -21,7 +21,7 @@ from tests.analyses.generated_jobs import (
     open_job,
     span,
 )
-from tests.kineto_text import call, host, kernel
+from tests.kineto_text import call, host, kernel, step
 
 
 def intervals(events, operations, delay):
@@ -162,7 +162,8 @@ def test_work_without_a_launch_in_the_trace_is_never_host_wait(tmp_path):
     assert causes(job) == {(7, "kernel_wait"): 10, (7, "other"): 70}
     assert idle_time(job).notices[-1] == (
         "rank 0: no launch in the trace for the operation that ends 2 of 2 idle intervals on "
-        "streams; they are classified by length as kernel_wait or other, never as host_wait"
+        "streams: their cause is unknown (HTA's categories call them kernel_wait or other by their "
+        "length)"
     )
 
 
@@ -239,13 +240,22 @@ def test_findings(tmp_path):
     late = [kernel(0, 10), call(12, 1, 1), kernel(20, 10, correlation=1), kernel(35, 5)]
     job = open_job(tmp_path, [late, [kernel(0, 10), kernel(50, 10)], [kernel(0, 2)]])
     assert idle_time(job, [0]).finding == (
-        "The GPU of rank 0 is idle 37.5 % of the time (15 µs of 40 µs): 66.7 % host wait, 33.3 % "
-        "kernel wait, 0 % other."
+        "The GPU of rank 0 is idle 37.5 % of the time (15 µs of 40 µs): 53.3 % during the launch "
+        "call (CPU late), 33.3 % of unknown cause (launch not recorded), 13.3 % before "
+        "the launch call "
+        "began "
+        "(CPU late)."
     )
     assert idle_time(job, [0, 1]).finding.startswith(
         "The 2 GPUs are idle 55 % of the time (55 µs of 100 µs)"
     )
-    assert idle_time(job, [2]).finding == "The GPU of rank 2 is never idle over 2 µs."
+    assert idle_time(job, [2]).finding == ""
+
+
+def test_little_idle_time_is_not_worth_a_sentence(tmp_path):
+    job = open_job(tmp_path, [[kernel(0, 98), kernel(100, 1)], [kernel(0, 96), kernel(100, 1)]])
+    assert idle_time(job, [0]).finding == ""
+    assert idle_time(job, [1]).finding.startswith("The GPU of rank 1 is idle 3.96 % of the time")
 
 
 @pytest.mark.parametrize("long_us", [10, 10_000_000])
@@ -261,3 +271,121 @@ def test_deviations_of_short_gaps_beside_long_ones(tmp_path, long_us):
     for cause, lengths in apart.items():
         expected = 1000 * statistics.stdev(lengths) if lengths else math.nan
         assert by_cause[cause] == pytest.approx(expected, rel=1e-6, nan_ok=True)
+
+
+def parts(job, table="stream_split", **arguments):
+    """Idle time (µs) by part, over all streams or devices."""
+    rows = getattr(idle_time(job, **arguments), table)
+    found = {
+        part: group["idle_time_ns"].sum() / 1000
+        for part, group in rows.groupby("split", observed=True)
+    }
+    return {part: time for part, time in found.items() if time}
+
+
+def test_an_interval_is_split_where_its_launch_call_begins_and_ends(tmp_path):
+    events = [kernel(0, 10), call(40, 20, 1), kernel(100, 5, correlation=1)]
+    expected = {"host": 30, "launch_call": 20, "dependency": 40}
+    assert parts(open_job(tmp_path, [events])) == expected
+    assert parts(open_job(tmp_path, [events]), "device_split") == expected
+
+
+def test_a_long_interval_whose_call_returned_at_once_is_not_the_hosts(tmp_path):
+    """Issue 17: 493 ms idle, of which the launch call took 45 µs, was all called host wait."""
+    events = [kernel(0, 10), call(10.5, 45, 1), kernel(493_010, 5, correlation=1)]
+    job = open_job(tmp_path, [events])
+    assert causes(job) == {(7, "host_wait"): 493_000}
+    assert parts(job) == {"host": 0.5, "launch_call": 45, "dependency": 493_000 - 45.5}
+    assert "100 % after the launch, held back on the GPU." in idle_time(job).finding
+
+
+def test_a_call_that_began_before_the_gpu_ran_dry(tmp_path):
+    events = [call(5, 8, 1), kernel(0, 10), kernel(18, 1, correlation=1)]
+    job = open_job(tmp_path, [events])
+    assert parts(job) == {"launch_call": 3, "between_kernels": 5}
+    assert parts(job, consecutive_kernel_delay=8) == {"launch_call": 3, "dependency": 5}
+
+
+def test_an_unknown_launch_is_an_unknown_cause(tmp_path):
+    """Issue 17: 92.9 % of the idle time of a trace was "launched in time and held back"."""
+    job = open_job(tmp_path, [[kernel(0, 10), kernel(500, 1), kernel(510, 1, correlation=4)]])
+    assert parts(job) == {"launch_not_recorded": 499}
+    assert "100 % of unknown cause (launch not recorded)." in idle_time(job).finding
+
+
+def test_inside_a_graph_nobody_is_late(tmp_path):
+    graph = call(20, 1, 1, name="cudaGraphLaunch")
+    operations = [kernel(ts, 5, correlation=1) for ts in (30, 36, 80)]
+    job = open_job(tmp_path, [[kernel(0, 10), graph, *operations]])
+    assert parts(job) == {"host": 10, "launch_call": 10, "inside_graph": 40}
+
+
+def expected_parts(events, operations, delay):
+    """Idle time (µs) by part, one interval after the other."""
+    found = dict.fromkeys(IDLE_SPLIT, 0)
+    rows = []
+    for operation in operations:
+        launch = launching_call(events, operation)
+        start = math.inf if launch is None else launch["ts"]
+        end = operation["ts"] + operation["dur"]
+        rows.append((operation["ts"], start, end, len(rows), launch))
+    rows.sort(key=lambda row: row[:3])
+    reached, last = rows[0][2], rows[0][4]
+    for start, _, end, _, launch in rows[1:]:
+        if start > reached:
+            for part, time in parts_of_interval(reached, start, last, launch, delay).items():
+                found[part] += time
+        if end >= reached:
+            reached, last = end, launch
+    return found
+
+
+def parts_of_interval(begin, end, before, launch, delay):
+    if launch is None:
+        return {"launch_not_recorded": end - begin}
+    if launch is before and launch["name"] == "cudaGraphLaunch":
+        return {"inside_graph": end - begin}
+    late = launch["ts"] > begin
+    reach = launch["ts"] + max(launch["dur"], 15 if late else 0)
+    host = min(end, max(begin, launch["ts"]))
+    called = max(host, min(end, reach))
+    held_back = "between_kernels" if not late and end - begin < delay else "dependency"
+    return {"host": host - begin, "launch_call": called - host, held_back: end - called}
+
+
+@given(launched_jobs, st.sampled_from([0, 3, 30]))
+def test_parts_against_brute_force(tmp_path_factory, ranks, delay):
+    job = open_job(tmp_path_factory.mktemp("idle"), ranks)
+    result = idle_time(job, consecutive_kernel_delay=delay)
+    for table, by_stream in ((result.stream_split, True), (result.device_split, False)):
+        rows = iter(table["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_SPLIT)).tolist())
+        for events in ranks:
+            for _, operations in groups(events, by_stream=by_stream):
+                expected = expected_parts(events, operations, delay)
+                assert next(rows) == [1000 * time for time in expected.values()]
+        assert next(rows, None) is None
+    for split, whole in (("stream_split", "streams"), ("device_split", "devices")):
+        keys = ["rank", "device", *(["stream"] if whole == "streams" else [])]
+        sums = [
+            getattr(result, name).groupby(keys)["idle_time_ns"].sum() for name in (split, whole)
+        ]
+        pd.testing.assert_series_equal(*sums)
+
+
+def test_longer_steps_are_said(tmp_path):
+    """The first kernel starts late in its step: the GPU is idle before it, too."""
+    events = [step(1, 0, 100), kernel(60, 20), kernel(82, 18)]
+    job = open_job(tmp_path, [events])
+    assert idle_time(job).finding == (
+        "The GPU of rank 0 is idle 5 % of the time (2 µs of 40 µs): 100 % of unknown cause (launch "
+        "not recorded). Over the recorded steps, which last longer, the GPU is idle 62 % of the "
+        "time (62 µs of 100 µs) and computing 38 %."
+    )
+
+
+def test_longer_steps_are_said_where_little_is_idle_between_operations(tmp_path):
+    job = open_job(tmp_path, [[step(1, 0, 100), kernel(60, 20), kernel(80, 20)]])
+    assert idle_time(job).finding == (
+        "The GPU of rank 0 is idle 0 % of the time (0 ns of 40 µs). Over the recorded steps, which "
+        "last longer, the GPU is idle 60 % of the time (60 µs of 100 µs) and computing 40 %."
+    )

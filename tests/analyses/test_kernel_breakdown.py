@@ -6,13 +6,20 @@ import math
 import statistics
 from collections import defaultdict
 from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, kernel_breakdown
 from hta_widgets.errors import ParameterError
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import OVERLAP_RECIPE
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.ranks.source import RankSource
 from tests.analyses.generated_jobs import (
     NAMES,
     devices_of,
@@ -21,7 +28,7 @@ from tests.analyses.generated_jobs import (
     microseconds,
     open_job,
 )
-from tests.kineto_text import kernel
+from tests.kineto_text import kernel, step
 
 TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 
@@ -147,7 +154,47 @@ def test_findings(tmp_path):
     events = [kernel(0, 30, name="void gemm<1>(int)"), kernel(40, 10, name="ncclDevKernel_X")]
     job = open_job(tmp_path, [events, []])
     assert kernel_breakdown(job).finding == (
-        "COMPUTATION takes 75 % of the busy time. The top kernel, gemm<1> (COMPUTATION), takes "
-        "75 % of the kernel time: 30 µs in 1 launch."
+        "COMPUTATION alone takes 75 % of the busy time. The top kernel, gemm<1> (COMPUTATION), "
+        "takes 75 % of the kernel time: 30 µs in 1 launch."
     )
     assert kernel_breakdown(job, [1]).finding == "No kernels were recorded on the selected ranks."
+
+
+def test_the_finding_says_what_overlaps(tmp_path):
+    compute, communicate = kernel(0, 10), kernel(0, 30, name="ncclDevKernel_X", stream=8)
+    alone = kernel_breakdown(open_job(tmp_path, [[compute, communicate]])).finding
+    assert alone.startswith("COMMUNICATION alone takes 66.7 % of the busy time.")
+    overlapping = kernel(0, 20, name="ncclDevKernel_X", stream=8)
+    both = kernel_breakdown(open_job(tmp_path, [[kernel(0, 15), overlapping]])).finding
+    assert both.startswith("COMPUTATION overlapping COMMUNICATION takes 75 % of the busy time.")
+    only = kernel_breakdown(open_job(tmp_path, [[compute]])).finding
+    assert only.startswith("COMPUTATION takes 100 % of the busy time.")
+
+
+def test_the_finding_does_not_call_a_copy_a_kernel(tmp_path):
+    copy = kernel(20, 30, name="Memcpy HtoD", cat="gpu_memcpy")
+    job = open_job(tmp_path, [[kernel(0, 10, name="gemm"), copy]])
+    assert kernel_breakdown(job).finding == (
+        "MEMORY alone takes 75 % of the busy time. The top operation, Memcpy HtoD (MEMORY), takes "
+        "75 % of the time of kernels, copies and memsets: 30 µs in 1 launch."
+    )
+    assert kernel_breakdown(job, include_memory_kernels=False).finding.endswith(
+        " The top kernel, gemm (COMPUTATION), takes 100 % of the kernel time: 10 µs in 1 launch."
+    )
+
+
+def test_no_top_kernel_where_none_has_a_name():
+    blocks = EventBlocks()
+    blocks.add(Kind.BUSY, np.array([0, 20]), np.array([10, 5]), ["Compute", "Communicate"])
+    events, origin_ns = blocks.finish()
+    job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
+    job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
+    assert kernel_breakdown(job).finding == "COMPUTATION alone takes 66.7 % of the busy time."
+
+
+def test_busy_time_is_also_a_share_of_longer_steps(tmp_path):
+    job = open_job(tmp_path, [[step(1, 0, 100), kernel(80, 10), kernel(95, 5)]])
+    assert kernel_breakdown(job).finding.endswith(
+        " The busy time is 75 % of the time from the first to the last GPU operation (20 µs), but "
+        "15 % of the recorded steps (100 µs)."
+    )

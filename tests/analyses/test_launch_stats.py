@@ -6,6 +6,7 @@ import math
 import statistics
 from collections import Counter
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,8 +35,37 @@ def pairs(events, *, include_memory=True):
     return [pair[3:] for pair in sorted(found, key=lambda pair: pair[:3])]
 
 
+def by_call(events, *, include_memory=True):
+    """Calls in file order, each with its operations as they start, and the first of any type."""
+    first = {}
+    for launch, operation in pairs(events):
+        first.setdefault(id(launch), operation)
+    calls = {}
+    for launch, operation in pairs(events, include_memory=include_memory):
+        calls.setdefault(id(launch), (launch, [], first[id(launch)]))[1].append(operation)
+    return list(calls.values())
+
+
+def end(event):
+    return event["ts"] + event["dur"]
+
+
 def delay(launch, operation):
-    return max(0, operation["ts"] - launch["ts"] - launch["dur"])
+    return max(0, operation["ts"] - end(launch))
+
+
+def free_stream(events, launch, first):
+    """µs for which the stream had been free, and the call had returned, when the work started."""
+    stream = [first["args"]["device"], first["args"]["stream"]]
+    earlier = [
+        other
+        for other in gpu_work(events)
+        if [other["args"]["device"], other["args"]["stream"]] == stream
+        and (other["ts"], events.index(other)) < (first["ts"], events.index(first))
+        and other is not first
+    ]
+    busy_until = max([end(launch), *map(end, earlier)])
+    return max(0, first["ts"] - busy_until)
 
 
 @given(ranks=st.one_of(jobs, launched_jobs), include_memory=st.booleans())
@@ -49,13 +79,14 @@ def test_launches_against_brute_force(tmp_path_factory, ranks, include_memory):
                 operation["args"]["correlation"],
                 1000 * launch["dur"],
                 1000 * operation["dur"],
-                1000 * delay(launch, operation),
-                operation["ts"] < launch["ts"] + launch["dur"],
+                -1 if number else 1000 * delay(launch, first),
+                operation["ts"] < end(launch),
                 launch["name"],
             )
-            for launch, operation in pairs(events, include_memory=include_memory)
+            for launch, operations, first in by_call(events, include_memory=include_memory)
+            for number, operation in enumerate(operations)
         ]
-        table = result.launches[rank]
+        table = result.launches[rank].fillna({"launch_delay_ns": -1})
         ours = list(table.iloc[:, :6].itertuples(index=False, name=None))
         calls = [(row[0], row[5]) for row in ours]
         assert calls == [(row[0], row[5]) for row in expected]
@@ -73,12 +104,14 @@ def test_summary_against_brute_force(tmp_path_factory, ranks, runtime, wait):
     totals = Counter()
     for row, events in zip(result.ranks.to_dict("records"), ranks, strict=True):
         found = pairs(events)
-        calls = {id(launch): launch for launch, _ in found}.values()
-        delays = [delay(*pair) for pair in found]
+        launched = by_call(events)
+        calls = [launch for launch, _, _ in launched]
+        delays = [delay(launch, first) for launch, _, first in launched]
+        free = [free_stream(events, launch, first) for launch, _, first in launched]
         short = [
             launch["dur"]
-            for launch, operation in found
-            if operation["dur"] < launch["dur"] <= runtime
+            for launch, operations, _ in launched
+            if sum(each["dur"] for each in operations) < launch["dur"] <= runtime
         ]
         assert row["calls"] == len(calls)
         assert row["operations"] == len(found)
@@ -86,8 +119,9 @@ def test_summary_against_brute_force(tmp_path_factory, ranks, runtime, wait):
         assert row["short_kernels"] == len(short)
         assert row["runtime_outliers"] == sum(launch["dur"] > runtime for launch in calls)
         assert row["launch_delay_outliers"] == sum(each > wait for each in delays)
+        assert row["free_stream_outliers"] == sum(each > wait for each in free)
         assert row["started_before_return"] == sum(
-            operation["ts"] < launch["ts"] + launch["dur"] for launch, operation in found
+            first["ts"] < end(launch) for launch, _, first in launched
         )
         median = row["median_launch_delay_ns"]
         assert median == 1000 * statistics.median(delays) if delays else math.isnan(median)
@@ -119,9 +153,11 @@ def test_apis_against_brute_force(tmp_path_factory, ranks):
         )
     for rank, events in enumerate(ranks):
         found = pairs(events)
+        launched_by_call = by_call(events)
         for name in {launch["name"] for launch, _ in found}:
             own = [pair for pair in found if pair[0]["name"] == name]
-            calls = list({id(launch): launch for launch, _ in own}.values())
+            of_name = [each for each in launched_by_call if each[0]["name"] == name]
+            calls = [launch for launch, _, _ in of_name]
             row = apis.pop((rank, name))
             assert row["calls"] == len(calls)
             assert row["operations"] == len(own)
@@ -130,7 +166,7 @@ def test_apis_against_brute_force(tmp_path_factory, ranks):
             )
             assert row["max_cpu_duration_ns"] == 1000 * max(each["dur"] for each in calls)
             assert row["median_launch_delay_ns"] == 1000 * statistics.median(
-                delay(*pair) for pair in own
+                delay(launch, first) for launch, _, first in of_name
             )
             for kernel_type in {NAMES[operation["name"]] for _, operation in own}:
                 of_type = [o["dur"] for _, o in own if NAMES[o["name"]] == kernel_type]
@@ -161,14 +197,67 @@ def test_every_launching_call_counts(tmp_path, name):
     assert rows(job) == [(5, 3, 2, 7)]
 
 
-def test_a_graph_has_a_row_for_each_operation(tmp_path):
-    graph = call(0, 3, 5, name="cudaGraphLaunch")
-    job = open_job(tmp_path, [[kernel(9, 1, correlation=5), kernel(5, 2, correlation=5), graph]])
-    assert rows(job) == [(5, 3, 2, 2), (5, 3, 1, 6)]
+def test_a_graph_is_launched_once(tmp_path):
+    """Its later operations wait for the earlier ones, and one call launches all of them."""
+    graph = call(0, 4, 5, name="cudaGraphLaunch")
+    kernels = [kernel(250 - 10 * n, 1, correlation=5) for n in range(25)]
+    job = open_job(tmp_path, [[*kernels, graph]])
+    result = launch_stats(job, launch_delay_cutoff=5)
+    table = result.launches[0]
+    assert table["gpu_duration_ns"].tolist() == [1000] * 25
+    assert table["launch_delay_ns"].tolist() == [6000] + [pd.NA] * 24
+    worst = result.worst.iloc[0]
+    assert (worst["operations"], worst["launch_delay_ns"], worst["gpu_duration_ns"]) == (
+        *(25, 6000, 25_000),
+    )
+    (row,) = result.ranks.to_dict("records")
+    assert (row["calls"], row["operations"], row["short_kernels"]) == (1, 25, 0)
+    assert (row["launch_delay_outliers"], row["median_launch_delay_ns"]) == (1, 6000)
+    assert result.apis["median_launch_delay_ns"].tolist() == [6000]
+    assert result.distributions["count"].sum() == 1
+
+
+def test_a_graph_shorter_than_its_call_counts_once(tmp_path):
+    graph = call(0, 9, 5, name="cudaGraphLaunch")
+    job = open_job(tmp_path, [[graph, *(kernel(10 + n, 1, correlation=5) for n in range(3))]])
     result = launch_stats(job)
-    assert result.worst["operations"].tolist() == [2]
-    assert result.worst["launch_delay_ns"].tolist() == [2000]
-    assert result.ranks["calls"].tolist() == [1]
+    assert result.ranks["short_kernels"].tolist() == [1]
+    assert result.distributions["count"].sum() == 1
+
+
+def test_a_copy_at_the_start_of_a_graph_is_no_delay_of_its_kernels(tmp_path):
+    copy = kernel(6, 90, name="Memcpy HtoD", cat="gpu_memcpy", correlation=5)
+    events = [call(0, 4, 5, name="cudaGraphLaunch"), copy, kernel(96, 3, correlation=5)]
+    result = launch_stats(open_job(tmp_path, [events]), include_memory_events=False)
+    assert result.launches[0]["launch_delay_ns"].tolist() == [2000]
+    assert result.launches[0]["gpu_duration_ns"].tolist() == [3000]
+
+
+def test_a_delay_behind_earlier_work_is_no_symptom(tmp_path):
+    """The second operation waits for the first, the third for nothing that its stream shows."""
+    events = [
+        *(call(0, 5, 1), kernel(6, 994, correlation=1)),
+        *(call(10, 5, 2), kernel(1050, 10, correlation=2)),
+        *(call(20, 5, 3), kernel(900, 10, correlation=3, stream=20)),
+    ]
+    behind = launch_stats(open_job(tmp_path, [events[:4]]))
+    assert behind.ranks["launch_delay_outliers"].tolist() == [1]
+    assert behind.ranks["free_stream_outliers"].tolist() == [0]
+    assert behind.finding.endswith(
+        "The work of 1 call (50 %) started more than 100 µs after the call, behind earlier work of "
+        "its stream: the CPU runs ahead."
+    )
+    both = launch_stats(open_job(tmp_path, [events]))
+    assert both.ranks["free_stream_outliers"].tolist() == [1]
+    assert both.finding.endswith(
+        "The work of 2 calls (66.7 %) started more than 100 µs after the call, 1 of them although "
+        "the stream was free, the others behind earlier work."
+    )
+    free = launch_stats(open_job(tmp_path, [events[4:]]))
+    assert free.finding.endswith(
+        "The work of 1 call (100 %) started more than 100 µs after the call, although its stream "
+        "was free."
+    )
 
 
 def test_a_second_call_with_the_same_correlation_adds_no_row(tmp_path):
@@ -274,7 +363,11 @@ def test_operations_without_a_launch_are_said(tmp_path):
     job = open_job(tmp_path, [[kernel(0, 1), kernel(5, 1, correlation=9)]])
     result = launch_stats(job)
     assert result.ranks["without_launch"].tolist() == [2]
-    assert result.notices[-1].startswith("no launch in the trace for 2 of 2 GPU operations;")
+    recorded, left_out = result.notices
+    assert recorded.startswith("2 of 2 GPU operations have no launch in the trace (")
+    assert left_out == (
+        "GPU operations without a launch in the trace are left out of the launch statistics"
+    )
     assert result.finding == "No launches of GPU work were recorded on the selected ranks."
     assert result.launches[0].empty
     assert result.worst.empty
@@ -308,8 +401,12 @@ def test_findings(tmp_path):
     first += [kernel(290, 70, correlation=2)]
     job = open_job(tmp_path, [first, [call(0, 9, 1), kernel(10, 10, correlation=1)]])
     assert launch_stats(job, [0]).finding == (
-        "On rank 0, 2 calls launched 2 operations: 1 (50 %) shorter than the launch call, 1 (50 %) "
-        "with a launch delay above 100 µs. 1 call took longer than 50 µs."
+        "On rank 0, 2 calls launched 2 operations. 1 call took more than 50 µs; 1 of the others "
+        "(100 %) took longer than the work launched. The work of 1 call (50 %) started more than "
+        "100 µs after the call, although its stream was free."
     )
-    assert launch_stats(job).finding.startswith("On 2 ranks, 3 calls launched 3 operations: 1 (33.")
-    assert "1 call launched 1 operation:" in launch_stats(job, [1]).finding
+    assert launch_stats(job).finding.startswith("On 2 ranks, 3 calls launched 3 operations. 1 call")
+    assert launch_stats(job, [1]).finding == (
+        "On rank 1, 1 call launched 1 operation. None took longer than the work launched, and "
+        "none took more than 50 µs. No work started more than 100 µs after its call."
+    )

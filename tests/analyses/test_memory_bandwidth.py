@@ -113,11 +113,34 @@ def test_nothing_to_add_up(tmp_path, event):
     assert list(result.changes[0].columns[:3]) == ["name", "time_ns", "bandwidth_gb_per_s"]
 
 
-def test_finding(tmp_path):
-    job = opened(tmp_path, copy(0, 4, bytes=8_000_000), copy(9, 1, bytes=2_000_000, name="Memset"))
+def test_the_finding_names_the_transfer_that_takes_most_time(tmp_path):
+    slow = copy(10, 40, bytes=2_000_000, name="Memcpy DtoH (Device -> Pageable)")
+    job = opened(tmp_path, copy(0, 4, bytes=8_000_000), slow)
     assert memory_bandwidth(job).finding == (
-        "2 copies and memsets moved 10 MB, 80 % of it as Memcpy HtoD, which was active for 4 µs at "
-        "2,000 GB/s on average and 2,000 GB/s at most."
+        "2 copies and memsets moved 10 MB. Memcpy DtoH took the most time (40 µs), for 20 % of the "
+        "data: 50 GB/s on average, 50 GB/s at most."
+    )
+
+
+def test_the_only_kind_of_transfer_is_not_compared(tmp_path):
+    job = opened(tmp_path, copy(0, 4, 2, bytes=8000), copy(9, 1, 3, bytes=3000))
+    assert memory_bandwidth(job).finding == (
+        "2 copies and memsets (Memcpy HtoD) moved 11 kB in 5 µs: 2.2 GB/s on average, 3 GB/s at "
+        "most."
+    )
+
+
+def test_the_average_is_that_of_the_recorded_bandwidths(tmp_path):
+    """Durations may be rounded to µs: the average was above the maximum."""
+    job = opened(tmp_path, copy(0, 3, 0.471, bytes=1536))
+    assert memory_bandwidth(job).finding.endswith("0.471 GB/s on average, 0.471 GB/s at most.")
+
+
+def test_sizes_may_not_be_recorded(tmp_path):
+    job = opened(tmp_path, copy(0, 4, bytes=8_000_000), copy(10, 40, name="Memset"))
+    assert memory_bandwidth(job).finding == (
+        "2 copies and memsets moved 8 MB. Memset took the most time (40 µs); its sizes are not "
+        "recorded."
     )
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given
 
-from hta_widgets.analyses.queue_length import FULL_LENGTH, queue_length
+from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -87,8 +87,10 @@ def test_operations_without_launch_are_left_out_and_counted(tmp_path):
         opened(tmp_path, call(0, 1, 1), kernel(2, 1, correlation=1), kernel(5, 1))
     )
     assert result.streams["operations"].tolist() == [1]
-    assert result.notices[-1] == (
-        "no launch in the trace for 1 of 2 GPU operations; they are left out of the queue lengths"
+    recorded, left_out = result.notices
+    assert recorded.startswith("1 of 2 GPU operations have no launch in the trace (")
+    assert left_out == (
+        "GPU operations without a launch in the trace are left out of the queue lengths"
     )
 
 
@@ -103,20 +105,65 @@ def test_streams_of_two_devices_are_two_queues(tmp_path):
     assert queue_length(job).streams["max"].tolist() == [1, 1]
 
 
-def test_a_full_queue_is_found(tmp_path):
-    launches = [call(number, 1, number) for number in range(FULL_LENGTH)]
-    kernels = [kernel(5000 + 2 * n, 1, correlation=n) for n in range(FULL_LENGTH)]
-    result = queue_length(opened(tmp_path, *launches, *kernels))
-    assert result.streams["max"].tolist() == [FULL_LENGTH]
-    assert (result.changes[0]["launches"] == result.changes[0]["queue_length"]).all()
-    assert result.streams["full_ns"].tolist() == [1000 * (5000 - FULL_LENGTH + 1)]
-    assert "full, which blocks launches, for 56.5 % (3.98 ms)" in result.finding
+FULL = 1022
+
+
+def queue_of(length, *, waits_us=1, waiting=8):
+    """Short launches, then some that take longer, each until a kernel has started."""
+    short = [call(number, 1, number) for number in range(length)]
+    begin = 5000
+    kernels = [kernel(begin + waits_us * n, waits_us, correlation=n) for n in range(length)]
+    for number in range(length, length + waiting):
+        short.append(call(begin + waits_us * (number - length), waits_us - 1, number))
+        kernels.append(kernel(begin + waits_us * number, waits_us, correlation=number))
+    return [*short, *kernels]
+
+
+def test_a_queue_in_which_launches_take_long_is_full(tmp_path):
+    result = queue_length(opened(tmp_path, *queue_of(FULL, waits_us=200)))
+    (row,) = result.streams.to_dict("records")
+    assert row["max"] == FULL + 1
+    assert (row["full_launches"], row["blocked_calls"]) == (FULL, 8)
+    assert row["blocked_ns"] == 8 * 198_000
+    assert row["full_ns"] == 1000 * (5000 + 8 * 200 - (FULL - 1))
+    assert result.finding.endswith("8 launch calls had to wait, 1.58 ms in all.")
+
+
+@pytest.mark.parametrize("length", [FULL, 4551])
+def test_a_long_queue_in_which_launches_are_short_is_not_full(tmp_path, length):
+    """As on ROCm, where 4,551 launches waited and no call took longer than 17 µs."""
+    result = queue_length(opened(tmp_path, *queue_of(length, waits_us=18)))
+    assert result.streams["max"].tolist() == [length + 1]
+    assert result.streams["full_ns"].tolist() == [0]
+    assert result.streams["blocked_calls"].tolist() == [0]
+    assert result.finding.endswith(" of the time and never full.")
+
+
+def test_copies_alone_do_not_make_a_queue_full(tmp_path):
+    """They take long at any length, from pageable memory."""
+    events = queue_of(FULL, waits_us=200)
+    for event in events[-8:]:
+        event |= {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)"}
+    result = queue_length(opened(tmp_path, *events))
+    assert result.streams["max"].tolist() == [FULL + 1]
+    assert result.streams["full_ns"].tolist() == [0]
+
+
+def test_one_long_launch_among_many_does_not_make_a_queue_full(tmp_path):
+    """It may load a module."""
+    events = queue_of(FULL, waits_us=200, waiting=1)
+    assert queue_length(opened(tmp_path, *events)).streams["full_ns"].tolist() == [0]
+
+
+def test_long_launches_at_a_short_queue_do_not_make_it_full(tmp_path):
+    result = queue_length(opened(tmp_path, *queue_of(800, waits_us=200)))
+    assert result.streams["blocked_calls"].tolist() == [0]
 
 
 def test_a_graph_alone_does_not_fill_a_queue(tmp_path):
-    kernels = [kernel(5000 + 2 * n, 1, correlation=1) for n in range(2 * FULL_LENGTH)]
+    kernels = [kernel(5000 + 2 * n, 1, correlation=1) for n in range(2 * FULL)]
     result = queue_length(opened(tmp_path, call(0, 1, 1), *kernels))
-    assert result.streams["max"].tolist() == [2 * FULL_LENGTH]
+    assert result.streams["max"].tolist() == [2 * FULL]
     assert result.streams["full_ns"].tolist() == [0]
 
 

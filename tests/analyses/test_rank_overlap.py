@@ -15,14 +15,23 @@ from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
-from tests.analyses.lane_jobs import COMMUNICATE, COMPUTE, COPY, busy_rank, columns_job, kernels_job
+from tests.analyses.collective_jobs import Clock, ddp, open_job, write_job
+from tests.analyses.lane_jobs import (
+    COMMUNICATE,
+    COMPUTE,
+    COPY,
+    WHOLE_GRAPH,
+    busy_rank,
+    columns_job,
+    kernels_job,
+)
 
-ACTIVITIES = ("compute", "communicate", "overlap", "empty")
+ACTIVITIES = ("compute", "communicate", "overlap", "graph", "empty")
 LEVEL_KEYS = {"rank": (), "device": (3,), "stream": (3, 4)}
 
 kernels = st.lists(
     st.tuples(
-        st.sampled_from([COMPUTE, COMPUTE, COMMUNICATE, COPY]),
+        st.sampled_from([COMPUTE, COMPUTE, COMMUNICATE, WHOLE_GRAPH, COPY]),
         st.integers(0, 30),
         st.integers(0, 12),
         st.sampled_from([0, 0, 1]),
@@ -37,6 +46,8 @@ def activity_at(time, work):
     running = {name for name, start, length, *_ in work if start <= time < start + length}
     if {COMPUTE, COMMUNICATE} <= running:
         return "overlap"
+    if WHOLE_GRAPH in running:
+        return "graph"
     return {COMPUTE: "compute", COMMUNICATE: "communicate"}.get(next(iter(running), ""), "empty")
 
 
@@ -103,6 +114,7 @@ def test_the_numbers_of_the_recipe(real_traces, job):
     result = rank_overlap(opened, slices=29)
     by_rank = [each["overlap4_ns"] for _, each in sorted(expected.items())]
     wanted = pd.DataFrame(by_rank).rename(columns=lambda name: f"{name.lower()}_ns")
+    wanted["graph_ns"] = 0
     columns = [f"{name}_ns" for name in ACTIVITIES]
     pd.testing.assert_frame_equal(result.lanes[columns], wanted[columns])
     sliced = result.slices.groupby("rank")[columns].sum().reset_index(drop=True)
@@ -122,8 +134,8 @@ def test_a_straggler_communicates_less():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
     result = rank_overlap(kernels_job(works))
     assert result.finding == (
-        "Rank 7 is an outlier among 8 ranks: computation without communication takes 90 % of its "
-        "span, higher than the median of 50.4 % (modified z 134); the others wait for it."
+        "Rank 7 differs most among 8 ranks: computation without communication takes 90 % of its "
+        "span, higher than the median of 50.4 %, and it communicates less than the others."
     )
     found = result.outliers[result.outliers["verdict"] != ""]
     assert set(found["rank"]) == {7}
@@ -142,27 +154,27 @@ def test_one_with_less_to_communicate_alone_is_no_straggler_where_it_overlaps():
     hidden = [(COMPUTE, 0, 901, 0, 7), (COMMUNICATE, 400, 500, 0, 20)]
     works = {rank: a_rank(400 + rank, 500 - rank) for rank in range(5)} | {5: hidden}
     finding = rank_overlap(kernels_job(works)).finding
-    assert finding.startswith("Rank 5 is an outlier among 6 ranks: ")
-    assert "wait" not in finding
+    assert finding.startswith("Rank 5 differs most among 6 ranks: ")
+    assert "communicates less" not in finding
 
 
 def test_several_stand_out():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(10)}
     works |= {3: a_rank(700, 300), 8: a_rank(600, 400)}
     finding = rank_overlap(kernels_job(works)).finding
-    assert finding.startswith("2 of 10 ranks are outliers (3, 8), rank 3 the most: ")
+    assert finding.startswith("2 of 10 ranks are far from the median (3, 8), rank 3 furthest: ")
 
 
 def test_of_four_ranks_t_decides():
     finding = rank_overlap(kernels_job({r: a_rank(500, 500) for r in range(3)} | {3: a_rank(1, 9)}))
-    assert "Rank 3 is an outlier among 4 ranks: " in finding.finding
-    assert "(all others are equal)" in finding.finding
+    assert "Rank 3 differs most among 4 ranks: " in finding.finding
+    assert finding.finding.endswith("lower than the median of 50 %.")
 
 
 def test_small_deviations_do_not_matter():
     works = {rank: a_rank(50_000, 50_000) for rank in range(8)} | {8: a_rank(50_400, 49_600)}
     result = rank_overlap(kernels_job(works))
-    assert result.finding.startswith("No outlier among 9 ranks. Medians: only computing")
+    assert result.finding.startswith("None of 9 ranks is far from the median: only computing")
     assert set(result.outliers["verdict"]) == {""}
     assert result.outliers["modified_z"].abs().max() > 3.5
 
@@ -182,7 +194,7 @@ def node_job(slow_node, nodes=4, per_node=8):
 
 def test_a_whole_node_stands_out():
     result = rank_overlap(node_job(2))
-    assert result.finding.startswith("Node 2 (ranks 16-23) is an outlier among 4 nodes: ")
+    assert result.finding.startswith("Node 2 (ranks 16-23) differs most among 4 nodes: ")
     table = result.nodes[result.nodes["column"] == "compute_percent"].set_index("node")
     assert table["verdict"].tolist() == ["", "", "Outlier", ""]
     assert table["lanes"].tolist() == [8, 8, 8, 8]
@@ -227,8 +239,10 @@ def test_devices_of_a_rank():
     assert apart.lanes["compute_ns"].tolist() == [10, 10]
     assert apart.finding == (
         "Rank 0 · GPU 0 spends 100 % of 10 ns only computing, 0 % only communicating, 0 % on both "
-        "and 0 % on neither; rank 0 · GPU 1 spends 100 % of 10 ns only computing, 0 % only "
-        "communicating, 0 % on both and 0 % on neither (two GPUs are too few to detect an outlier)."
+        "and 0 % without a kernel; rank 0 · GPU 1 spends 100 % of 10 ns only computing, 0 % only "
+        "communicating, 0 % on both and 0 % without a kernel (two GPUs are too few to "
+        "compare with their "
+        "median)."
     )
 
 
@@ -244,11 +258,35 @@ def test_common_window_shows_a_late_start():
     assert common.slices["outside_ns"].tolist() == [0] * 4
 
 
-def test_whole_graphs_count_as_computation():
-    job = kernels_job({0: [("graph", 0, 10, 0, 7)]}, kind=Kind.GRAPH)
-    result = rank_overlap(job)
-    assert result.lanes["compute_ns"].tolist() == [10]
-    assert "CUDA graphs that were recorded as a whole (1) count as computation" in result.notices
+def test_graphs_are_compared_where_there_are_any():
+    without = kernels_job({rank: a_rank(50, 50) for rank in range(5)})
+    assert "graph_ns" not in set(rank_overlap(without).outliers["column"])
+    works = {rank: a_rank(50, 49, empty=100) for rank in range(4)}
+    works[4] = [*works[0], (WHOLE_GRAPH, 99, 100, 0, 7)]
+    result = rank_overlap(kernels_job(works))
+    graph = result.outliers[result.outliers["column"] == "graph_percent"]
+    assert graph["verdict"].tolist() == ["", "", "", "", "Outlier"]
+    assert "time in CUDA graphs of unknown content takes 50 % of its span" in result.finding
+
+
+def test_who_communicates_less_is_not_known_where_graphs_may_communicate():
+    works = {rank: a_rank(50, 50) for rank in range(7)} | {7: a_rank(80, 20)}
+    assert "communicates less than the others" in rank_overlap(kernels_job(works)).finding
+    graphs = {rank: [*work, (WHOLE_GRAPH, 101, 1, 0, 7)] for rank, work in works.items()}
+    assert "communicates less" not in rank_overlap(kernels_job(graphs)).finding
+
+
+def test_findings_name_the_time_in_graphs():
+    works = {0: [(COMPUTE, 0, 10, 0, 7), (WHOLE_GRAPH, 10, 30, 0, 7)]}
+    assert rank_overlap(kernels_job(works)).finding == (
+        "Rank 0 spends 25 % of 40 ns only computing, 0 % only communicating, 75 % in CUDA graphs "
+        "of unknown content, 0 % on both and 0 % without a kernel."
+    )
+    alike = rank_overlap(kernels_job(dict.fromkeys(range(5), works[0])))
+    assert alike.finding == (
+        "None of 5 ranks is far from the median: only computing 25 %, only communicating 0 %, CUDA "
+        "graphs of unknown content 75 %, both 0 % and no kernel 0 % of the time."
+    )
 
 
 def test_time_in_which_some_kernels_ran():
@@ -262,7 +300,8 @@ def test_ranks_that_were_not_recorded_together():
     for common_window in (False, True):
         apart = rank_overlap(kernels_job(works, origins={1: 10**18}), common_window=common_window)
         assert any("clocks are not aligned" in notice for notice in apart.notices)
-    assert not any("clocks" in notice for notice in rank_overlap(kernels_job(works)).notices)
+    together = rank_overlap(kernels_job(works)).notices
+    assert not any("clocks are not aligned" in notice for notice in together)
 
 
 def test_ranks_without_kernels():
@@ -301,3 +340,22 @@ def test_slices_of_many_ranks_add_up():
         columns = [f"{name}_ns" for name in ACTIVITIES]
         sums = result.slices.groupby("rank")[columns].sum().reset_index(drop=True)
         pd.testing.assert_frame_equal(sums, result.lanes[columns])
+
+
+@pytest.mark.parametrize("apart", [0, 3_000_000_000])
+def test_time_slices_are_on_aligned_clocks(tmp_path, apart):
+    """Whatever the clock of rank 2 says, its slices are those of the other ranks' time."""
+    scene = ddp(3)
+    job = open_job(write_job(tmp_path, scene, clocks={2: Clock(apart)}))
+    result = rank_overlap(job, slices=7)
+    starts = [scene.operations[0].arrivals[rank] - 4_000 for rank in range(3)]
+    first_event = min(starts) - 5_000
+    assert result.lanes["start_ns"].tolist() == [start - first_event for start in starts]
+    assert set(result.lanes["end_ns"]) == {scene.operations[-1].end - first_event}
+    said = [notice for notice in result.notices if "their recorded clocks are" in notice]
+    words = (
+        "ranks are aligned by the ends of their collectives (to 0 ns); "
+        "their recorded clocks are up to 3 s apart"
+    )
+    assert said == ([words] if apart else [])
+    assert not any("clocks are not aligned" in notice for notice in result.notices)

@@ -23,6 +23,7 @@ FLAGS = (
 )
 NAMED = "HTA_WIDGETS_CHROMIUM"
 SKIP = "HTA_WIDGETS_SKIP_BROWSER"
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,11 +62,20 @@ def lab_session(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Lab(chromium, url, token, root)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Remember which tests failed."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
 @pytest.fixture
-def lab(lab_session: Lab) -> Iterator[Lab]:
+def lab(lab_session: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """JupyterLab without the pages of the tests before."""
     yield lab_session
-    lab_session.close_pages()
+    lab_session.close_pages(shared=FAILED in request.node.stash)
 
 
 @pytest.fixture(scope="session")
@@ -73,4 +83,12 @@ def job8(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Folder of a job of eight ranks."""
     folder = tmp_path_factory.mktemp("job8")
     write_sample(folder, ranks=8, progress=False)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def job4(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a job of four ranks."""
+    folder = tmp_path_factory.mktemp("job4")
+    write_sample(folder, progress=False)
     return str(folder)

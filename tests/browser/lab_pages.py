@@ -22,6 +22,7 @@ import nbformat
 from playwright.sync_api import Browser, Locator, Page, WebSocket, expect
 
 START_S = 60
+END_S = 20
 CELLS_MS = 60_000
 ANSWER_S = 20
 expect.set_options(timeout=ANSWER_S * 1000)
@@ -36,7 +37,10 @@ SETTINGS = {
     "@jupyter-widgets/jupyterlab-manager/plugin.jupyterlab-settings": {"saveState": True},
 }
 
-EXPOSING = {"lab": "LabApp", "notebook": "JupyterNotebookApp"}
+EXPOSING = {
+    "lab": ["--LabApp.expose_app_in_browser=True"],
+    "notebook": ["--JupyterNotebookApp.expose_app_in_browser=True"],
+}
 
 RUN_ALL = """async () => {
     const panel = jupyterapp.shell.currentWidget;
@@ -45,6 +49,31 @@ RUN_ALL = """async () => {
     await panel.sessionContext.session.kernel.info;
     await jupyterapp.commands.execute('notebook:run-all-cells');
 }"""
+
+OPEN_NEXT = """async (path) => {
+    const before = jupyterapp.shell.currentWidget;
+    const { id } = before.sessionContext.session.kernel;
+    const command = 'docmanager:open';
+    const next = await jupyterapp.commands.execute(command, { path, kernel: { id } });
+    await Promise.all([next.revealed, next.context.ready]);
+    jupyterapp.shell.activateById(next.id);
+    before.dispose();
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+
+FORGET = """
+__import__('ipywidgets').Widget.close_all()
+get_ipython().reset(new_session=True)
+__import__('gc').collect()
+"""
+
+IN_MAIN_SHELL = """() => {
+    jupyterapp.shell.currentWidget.sessionContext.session.kernel.commsOverSubshells = 'disabled';
+}"""
+"""JupyterLab 4.6 miscounts the comms of a subshell where a second notebook takes over a kernel, and
+ends the subshell while they are in use: only pages of their own have subshells."""
+
+SHUT_DOWN = "() => jupyterapp.shell.currentWidget?.sessionContext.shutdown().catch(() => {})"
 
 KERNEL_IS_IDLE = """() =>
     globalThis.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
@@ -65,16 +94,26 @@ class LabPage:
         self.page = page
         self.path = folder / name
         self.received_bytes = 0
+        self.sent: list[bytes] = []
         self.dialogs: list[str] = []
         page.on("websocket", self._count)
         page.on("dialog", self._dialog)
+
+    def leave(self) -> None:
+        """Listen to the page no more."""
+        self.page.remove_listener("websocket", self._count)
+        self.page.remove_listener("dialog", self._dialog)
 
     def _count(self, socket: WebSocket) -> None:
         def add(frame: str | bytes) -> None:
             self.received_bytes += len(frame)
 
+        def keep(frame: str | bytes) -> None:
+            self.sent.append(frame.encode() if isinstance(frame, str) else frame)
+
         if "/channels" in socket.url:
             socket.on("framereceived", add)
+            socket.on("framesent", keep)
 
     def _dialog(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
@@ -169,32 +208,66 @@ class LabPage:
 
 
 class Lab:
-    """A JupyterLab server and the browser that visits it."""
+    """A JupyterLab server and the browser that visits it.
+
+    Loading JupyterLab and starting a kernel take longer than most tests, so tests share a page and
+    a kernel, whose widgets, variables and notebook are new to each.
+    """
 
     def __init__(self, browser: Browser, url: str, token: str, root: Path) -> None:
         self.browser = browser
         self.url = url
         self.token = token
         self.root = root
+        self._shared: LabPage | None = None
         self._pages: list[Page] = []
 
-    def open(self, cells: list[str], *, width: int = 1280, height: int = 900) -> LabPage:
-        """Write a notebook, open it alone on a page and run all its cells."""
+    def open(
+        self, cells: list[str], *, width: int = 1280, height: int = 900, alone: bool = False
+    ) -> LabPage:
+        """Write a notebook, open it and run all its cells.
+
+        With ``alone`` it gets a page and a kernel of its own.
+        """
         name = f"{secrets.token_hex(4)}.ipynb"
         code = [nbformat.v4.new_code_cell(cell) for cell in cells]
         nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=PYTHON), self.root / name)
-        page = self.browser.new_page(viewport={"width": width, "height": height})
-        self._pages.append(page)
-        shown = LabPage(page, self.root, name)
-        page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
+        shown = self._load(name) if alone or self._shared is None else self._follow(name)
+        if alone:
+            self._pages.append(shown.page)
+        else:
+            self._shared = shown
+        shown.page.set_viewport_size({"width": width, "height": height})
         shown.wait_for_kernel()
+        if not alone:
+            shown.page.evaluate(IN_MAIN_SHELL)
         shown.run_all()
         return shown
 
-    def close_pages(self) -> None:
-        """Close what the last test opened."""
+    def _load(self, name: str) -> LabPage:
+        page = self.browser.new_page()
+        shown = LabPage(page, self.root, name)
+        page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
+        return shown
+
+    def _follow(self, name: str) -> LabPage:
+        before = self._shared
+        assert before is not None
+        before.leave()
+        before.execute(FORGET)
+        before.page.mouse.move(0, 0)
+        before.page.evaluate(OPEN_NEXT, name)
+        return LabPage(before.page, self.root, name)
+
+    def close_pages(self, *, shared: bool = False) -> None:
+        """Close what the last test opened, and the shared page if the test may have broken it."""
+        if shared and self._shared is not None:
+            self._pages.append(self._shared.page)
+            self._shared = None
         while self._pages:
-            self._pages.pop().close()
+            page = self._pages.pop()
+            page.evaluate(SHUT_DOWN)
+            page.close()
 
 
 def free_port() -> int:
@@ -203,7 +276,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _isolated(home: Path) -> dict[str, str]:
+def isolated(home: Path) -> dict[str, str]:
     """Environment in which nothing of the user's Jupyter is read or written."""
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     folders = {f"JUPYTER_{name}": str(home / name.lower()) for name in names}
@@ -223,7 +296,9 @@ def wait_until_up(address: str, server: subprocess.Popen[bytes], log: Path) -> N
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(address, timeout=1).close()  # noqa: S310
-        except (urllib.error.URLError, OSError):
+        except urllib.error.HTTPError:
+            return
+        except OSError:
             time.sleep(0.1)
         else:
             return
@@ -232,27 +307,41 @@ def wait_until_up(address: str, server: subprocess.Popen[bytes], log: Path) -> N
 
 
 @contextmanager
-def jupyter(app: str, home: Path) -> Iterator[tuple[str, str, Path]]:
-    """Start JupyterLab or Notebook on a free port; gives its address, its token and its folder."""
-    root = home / "notebooks"
-    root.mkdir()
-    port, token, log = free_port(), secrets.token_hex(16), home / "server.log"
-    command = [sys.executable, "-m", "jupyter", app, "--no-browser", "--allow-root"]
-    command += [
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-    ]
-    command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"]
-    command += [f"--{EXPOSING[app]}.expose_app_in_browser=True"]
+def served(
+    module: list[str], address: str, log: Path, environment: dict[str, str]
+) -> Iterator[None]:
+    """Run a server, ``python -m`` and the rest of its command, until the block ends."""
     with log.open("wb") as output:
         server = subprocess.Popen(
-            command, env=_isolated(home), stdout=output, stderr=output, start_new_session=True
+            [sys.executable, "-m", *module],
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_up(f"{url}/api/status?token={token}", server, log)
-        yield url, token, root
+        wait_until_up(address, server, log)
+        yield
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=20)
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(timeout=END_S)
+        except subprocess.TimeoutExpired:  # some hang at times while they shut kernels down
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+@contextmanager
+def jupyter(app: str, home: Path) -> Iterator[tuple[str, str, Path]]:
+    """Start an application of Jupyter on a free port; gives its address, token and folder."""
+    root = home / "notebooks"
+    root.mkdir()
+    port, token = free_port(), secrets.token_hex(16)
+    command = ["jupyter", app, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"]
+    url = f"http://127.0.0.1:{port}"
+    status = f"{url}/api/status?token={token}"
+    with served([*command, *EXPOSING.get(app, [])], status, home / "server.log", isolated(home)):
+        yield url, token, root

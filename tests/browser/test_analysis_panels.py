@@ -49,8 +49,8 @@ def pick_only(page: LabPage, opened: str, name: str) -> None:
 
 
 def test_idle_time_by_delay_and_stream(lab: Lab, job8: str):
-    page = open_panel(lab, job8, "IdleTimePanel(job)")
-    slider = page.panel().get_by_role("slider", name="Kernel waits shorter than")
+    page = open_panel(lab, job8, "IdleTimePanel(job, level='stream')")
+    slider = page.panel().get_by_role("slider", name="Between kernels: shorter than")
     drag(page, slider, 0.15, 0.9)
     value = float(slider.input_value())
     assert value > 150
@@ -176,11 +176,11 @@ def test_python_moves_the_zoom_and_the_button_takes_it_back(lab: Lab, job8: str)
 
 def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     page = open_panel(lab, own_job, "QueueLengthPanel(job)")
-    button = page.panel().get_by_role("button", name="Write traces with counters")
+    button = page.panel().get_by_role("button", name="Export for Perfetto…", exact=True)
     button.click()
     status = page.panel().get_by_role("status")
     expect(status).to_contain_text("Wrote ")
-    expect(status).to_contain_text(own_job)
+    expect(status).to_contain_text("beside the traces")
     expect(button).to_have_attribute("aria-disabled", "false")
     written = sorted(path.name for path in Path(own_job).glob("*_with_counters*"))
     assert len(written) == 2
@@ -234,7 +234,7 @@ def test_kernel_sequences_of_a_searched_operator(lab: Lab, own_job: str):
     page.wait_for("panel.top_k", 1)
     expect(page.panel().locator(".bars .point")).to_have_count(1)
 
-    page.panel().get_by_role("button", name="Write marked trace").click()
+    page.panel().get_by_role("button", name="Write marked trace", exact=True).click()
     expect(page.panel().get_by_role("status")).to_contain_text("Wrote overlaid_")
     assert [path.name for path in page.path.parent.glob("overlaid_*")]
     page.screenshot("kernel sequences")
@@ -246,7 +246,7 @@ def test_an_error_of_a_button_is_said(lab: Lab, own_job: str):
     search.fill("no such thing")
     search.press("Enter")
     page.wait_for("panel.operator_name", "no such thing")
-    page.panel().get_by_role("button", name="Write marked trace").click()
+    page.panel().get_by_role("button", name="Write marked trace", exact=True).click()
     status = page.panel().get_by_role("status")
     expect(status).to_contain_text("there is no pattern to mark")
     page.screenshot("overlay refused")

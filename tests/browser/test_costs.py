@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from playwright.sync_api import expect
 
+from hta_widgets.panels.base.summary import SUMMARY_BYTES
 from tests.browser.lab_pages import Lab, LabPage
 
 MEGABYTE = 1_000_000
@@ -17,6 +21,9 @@ kinds = [*PANELS.values()] * 2
 panels = [kind(job) for kind in kinds[:12]]
 display(*panels)
 """
+
+MODULES_LOADED = "() => globalThis[Symbol.for('hta_widgets.modules')].size"
+FETCHED = "() => performance.getEntriesByType('resource').map(({name}) => name)"
 
 COUNT_DRAWINGS = """(place) => {
     const chart = document.querySelectorAll('.hta-panel .js-plotly-plot')[place];
@@ -35,30 +42,31 @@ MOVE = """(values) => {
 }"""
 
 
-def test_twelve_panels_stay_below_a_megabyte(lab: Lab, job8: str):
-    page = lab.open([TWELVE.format(folder=job8)])
+def test_twelve_panels_stay_below_a_megabyte_and_fetch_nothing(lab: Lab, job8: str):
+    page = lab.open([TWELVE.format(folder=job8)], alone=True)
     expect(page.page.locator(".hta-panel")).to_have_count(12)
     expect(page.panel(0).locator(".main-svg").first).to_be_visible()
     page.page.wait_for_timeout(500)
     saved = page.save()
+    summaries = summary_sizes(page.path)
     assert page.received_bytes < MEGABYTE, page.received_bytes
-    assert saved < MEGABYTE, saved
-
-
-def test_modules_are_loaded_once(lab: Lab, job8: str):
-    page = lab.open([TWELVE.format(folder=job8)])
-    expect(page.panel(0).locator(".main-svg").first).to_be_visible()
-    loaded = page.page.evaluate("() => globalThis[Symbol.for('hta_widgets.modules')].size")
-    assert loaded == 2
-
-
-def test_nothing_is_fetched_from_elsewhere(lab: Lab, job8: str):
-    page = lab.open([TWELVE.format(folder=job8)])
-    expect(page.panel(0).locator(".main-svg").first).to_be_visible()
-    fetched = page.page.evaluate(
-        "() => performance.getEntriesByType('resource').map(({name}) => name)"
-    )
+    assert saved - sum(summaries) < MEGABYTE, (saved, summaries)
+    assert len(summaries) == 12
+    assert max(summaries) <= SUMMARY_BYTES
+    assert page.page.evaluate(MODULES_LOADED) == 2
+    fetched = page.page.evaluate(FETCHED)
     assert [name for name in fetched if not name.startswith(("blob:", "data:", lab.url))] == []
+
+
+def summary_sizes(notebook: Path) -> list[int]:
+    """Bytes of what each output of a notebook shows without widgets."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    return [
+        len("".join(output["data"]["text/html"]).encode())
+        for output in outputs
+        if "text/html" in output.get("data", {})
+    ]
 
 
 def launch_stats(lab: Lab, folder: str) -> LabPage:

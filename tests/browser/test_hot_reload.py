@@ -71,7 +71,8 @@ from hta_widgets import open_trace
 from hta_widgets.panels import *
 job = open_trace({folder!r})
 """
-    return lab.open([development, "panel = KernelBreakdownPanel(job)\npanel", "OverlapPanel(job)"])
+    shown = [development, "panel = KernelBreakdownPanel(job)\npanel", "OverlapPanel(job)"]
+    return lab.open(shown, alone=True)
 
 
 def test_open_panels_are_redrawn_by_a_rebuilt_front_end(lab: Lab, job8: str, checkout: Path):
@@ -84,7 +85,11 @@ def test_open_panels_are_redrawn_by_a_rebuilt_front_end(lab: Lab, job8: str, che
         page.wait_for("panel.num_kernels", 7)
 
         replace(checkout / "js/src/table.ts", "`Data table (", "`Rebuilt table (")
-        replace(checkout / "js/src/panel.css", "font-weight: 600; }\n.hta-status", "}\n.hta-status")
+        replace(
+            checkout / "js/src/panel.css",
+            "font-size: 14px; font-weight: 600; }",
+            "font-size: 14px; }",
+        )
 
         for number in range(2):
             panel = page.panel(number)

@@ -22,8 +22,8 @@ def wait_for_charts(page: LabPage, panels: int = 1) -> None:
         expect(page.panel(number).locator(".js-plotly-plot .main-svg").first).to_be_visible()
 
 
-def kernel_panel(lab: Lab, folder: str) -> LabPage:
-    page = lab.open(cells(folder, "panel = KernelBreakdownPanel(job)\npanel"))
+def kernel_panel(lab: Lab, folder: str, *, alone: bool = False) -> LabPage:
+    page = lab.open(cells(folder, "panel = KernelBreakdownPanel(job)\npanel"), alone=alone)
     wait_for_charts(page)
     return page
 
@@ -71,7 +71,7 @@ def test_python_moves_the_controls(lab: Lab, job8: str):
     page = kernel_panel(lab, job8)
     page.execute("panel.num_kernels = 33; panel.kernel_type = 'MEMORY'")
     expect(page.panel().get_by_role("spinbutton", name="Top kernels")).to_have_value("33")
-    expect(page.panel().get_by_role("radio", name="Memory")).to_be_checked()
+    expect(page.panel().get_by_role("combobox", name="Type")).to_have_value("MEMORY")
 
 
 def test_a_picked_rank_is_picked_in_every_panel(lab: Lab, job8: str):
@@ -159,7 +159,7 @@ def test_names_from_a_trace_are_text(lab: Lab, tmp_path):
     page = kernel_panel(lab, str(tmp_path))
     page.panel().locator(".hta-figure").nth(1).locator(".point path").first.click(force=True)
     page.panel().get_by_text(re.compile("Data table")).click()
-    expect(page.panel().locator("td").first).to_have_text(EVIL)
+    expect(page.panel().locator("td").first).to_have_attribute("title", EVIL)
     assert (
         "<img" in page.panel().locator(".hta-figure").nth(1).locator(".ytick").first.text_content()
     )
@@ -201,14 +201,14 @@ def test_the_theme_is_followed(lab: Lab, job8: str):
 
 
 def test_a_restarted_kernel_is_said(lab: Lab, job8: str):
-    page = lab.open(cells(job8, "TemporalBreakdownPanel(job)"))
+    page = lab.open(cells(job8, "TemporalBreakdownPanel(job)"), alone=True)
     wait_for_charts(page)
     page.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
     expect(page.panel().get_by_role("status")).to_contain_text("kernel has stopped")
 
 
 def test_a_reloaded_page_shows_the_panels_again(lab: Lab, job8: str):
-    page = kernel_panel(lab, job8)
+    page = kernel_panel(lab, job8, alone=True)
     page.execute("panel.num_kernels = 4")
     page.reload()
     wait_for_charts(page)
@@ -236,16 +236,20 @@ def test_jslink_moves_a_panel(lab: Lab, job8: str):
 
 
 def test_the_dashboard_links_its_panels(lab: Lab, job8: str):
-    page = lab.open(cells(job8, "board = Dashboard(job)\nboard"), width=1400, height=1500)
-    expect(page.page.locator(".hta-panel")).to_have_count(1 + page.python("len(board.panels)"))
-    expect(page.page.locator(".hta-panel .main-svg").nth(3)).to_be_visible()
-    page.screenshot("dashboard")
-    page.panel(0).get_by_role("button", name="all 8 ranks").click()
-    page.panel(0).get_by_role("checkbox", name="0").click()
+    page = lab.open(
+        cells(job8, "board = Dashboard(job)\nboard", "panel = TemporalBreakdownPanel(job)\npanel"),
+        width=1400,
+        height=1500,
+    )
+    expect(page.page.locator(".hta-dashboard .main-svg").first).to_be_visible()
+    alone = page.page.locator(".hta-panel").last
+    alone.get_by_role("button", name="all 8 ranks").click()
+    alone.get_by_role("checkbox", name="0").click()
     page.wait_for("board.selection.ranks", [1, 2, 3, 4, 5, 6, 7])
     page.wait_for(
         "{tuple(panel.ranks) for panel in board.panels.values()} == {(*range(1, 8),)}", True
     )
+    expect(page.page.locator(".hta-dashboard .hta-chip")).to_have_text("ranks 1–7 ×")
 
 
 def test_a_panel_that_was_replaced_is_not_recomputed(lab: Lab, job8: str):
@@ -264,6 +268,6 @@ globalThis.define.amd = {};
 
 
 def test_an_amd_loader_on_the_page_catches_no_module(lab: Lab, job8: str):
-    page = lab.open([AMD_LOADER, *cells(job8, "KernelBreakdownPanel(job)")])
+    page = lab.open([AMD_LOADER, *cells(job8, "KernelBreakdownPanel(job)")], alone=True)
     assert page.page.evaluate("typeof define.amd") == "object"
     expect(page.panel().locator(".main-svg").first).to_be_visible()

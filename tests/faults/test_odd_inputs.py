@@ -18,6 +18,7 @@ import pytest
 from hta_widgets.analyses import kernel_sequences
 from hta_widgets.errors import HtaWidgetsError, RankError, TraceFormatError, UnreadableError
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
+from hta_widgets.trace.loaders.kineto import packing
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
@@ -75,6 +76,21 @@ def test_a_file_that_cannot_be_read_to_its_end(tmp_path, monkeypatch):
         ranks_of(path)
 
 
+def test_a_folder_that_may_not_be_read_is_named_itself(tmp_path, monkeypatch):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    scan = os.scandir
+
+    def refuse(path):
+        if path == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(UnreadableError, match=r"closed cannot be read \(Permission denied\)"):
+        ranks_of(folder)
+
+
 @pytest.mark.parametrize("name", ["a" * 5000, "~nobody_of_this_name/a.json", "a\0b"])
 def test_a_path_that_cannot_be(name):
     with pytest.raises(HtaWidgetsError):
@@ -93,13 +109,15 @@ def packed(kind):
             entry = tarfile.TarInfo("a.json")
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-        return gzip.compress(file.getvalue()) if kind == "tar.gz" else file.getvalue()
+        pack = {"tar": bytes, "tar.gz": gzip.compress, "tar.xz": lzma.compress}[kind]
+        return pack(file.getvalue())
     zstd = b"\x28\xb5\x2f\xfd" + content
-    return {"xz": lzma.compress, "bz2": bz2.compress, "zst": lambda _: zstd}[kind](content)
+    return {"bz2": bz2.compress, "zst": lambda _: zstd}[kind](content)
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "xz", "bz2", "zst"])
-def test_packed_traces_must_be_unpacked(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.xz", "bz2", "zst"])
+def test_packed_traces_must_be_unpacked(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(packing, "ZSTD_MODULES", ["no.such.module"])
     path = tmp_path / f"a.json.{kind}"
     path.write_bytes(packed(kind))
     with pytest.raises(TraceFormatError, match=r"a\.json.* is packed .*; unpack it"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from hta_widgets.errors import TraceFormatError
+from hta_widgets.errors import TraceFormatError, TraceNotFoundError
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
@@ -42,6 +43,39 @@ def test_proton_profiles_are_refused(tmp_path, indent):
         open_trace(path)
 
 
+XPLANE = b"\n\xb4\x8c\x02\x08\x01\x12\x09/host:CPU\x1a\x10" + bytes(64)
+
+
+@pytest.mark.parametrize("name", ["host.xplane.pb", "profile.json", "profile"])
+def test_xplane_profiles_say_what_they_are(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(XPLANE)
+    words = rf"{re.escape(name)} is an XPlane profile .*JAX.* XProf, or .*nsys export"
+    for given in (path, [path], {0: path}):
+        with pytest.raises(TraceFormatError, match=words):
+            open_trace(given, progress=False)
+
+
+@pytest.mark.parametrize("name", ["/host:CPU", "/device:GPU:0"])
+def test_text_is_no_xplane_profile(tmp_path, name):
+    path = tmp_path / "rank-0.json"
+    path.write_text("\n" + json.dumps([{"name": name} | host(0, 1, name)]))
+    assert open_trace(path, progress=False).ranks == (0,)
+
+
+def test_a_folder_of_xplane_profiles_says_what_they_are(tmp_path):
+    (tmp_path / "host.xplane.pb").write_bytes(XPLANE)
+    with pytest.raises(TraceNotFoundError, match=r"host\.xplane\.pb is of JAX, TensorFlow or"):
+        open_trace(tmp_path, progress=False)
+    write(tmp_path / "rank-0.json", [kernel(0, 1)])
+    assert open_trace(tmp_path, progress=False).ranks == (0,)
+
+
+def test_a_url_of_an_xplane_profile_is_refused_before_it_is_fetched():
+    with pytest.raises(TraceFormatError, match="is an XPlane profile"):
+        open_trace("memory://nowhere/host.xplane.pb", progress=False)
+
+
 def test_in_a_folder_they_are_left_out(tmp_path):
     write(tmp_path / "rank-0.json", [kernel(0, 1)])
     (tmp_path / "memory.json").write_text(json.dumps(TIMELINES[0]))
@@ -52,8 +86,48 @@ def test_in_a_folder_they_are_left_out(tmp_path):
 def test_categories_of_another_tool_are_named(tmp_path):
     events = [host(number, 1, "op", cat=f"tool {number}{{}}") for number in range(7)]
     (notice,) = notices(tmp_path, [*events, {"ph": "X", "name": "n", "ts": 1, "dur": 1}])
-    assert "other categories are: none, 'tool 0()', 'tool 1()'" in notice
-    assert "and 3 more" in notice
+    words = "there are events without a category and of the categories 'tool 0()', 'tool 1()'"
+    assert words in notice
+    assert "and 2 more. This looks like a trace of another tool" in notice
+
+
+JAX = [
+    {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+    {"ph": "X", "pid": 1, "tid": 2, "ts": 10.5, "dur": 3.2, "name": "fusion_1"},
+]
+ASCEND = [
+    {"ph": "M", "pid": 32, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+    {"ph": "X", "pid": 32, "tid": 5, "ts": "1718180918997042.123", "dur": 38.5, "name": "MatMulV2"},
+    {"ph": "X", "pid": 1, "tid": 7, "ts": "17", "dur": 9, "name": "aten::mm", "cat": "cpu_op"},
+]
+ROCPROF = [
+    {"args": {"name": "CPU HIP API"}, "ph": "M", "pid": "2", "name": "process_name"},
+    {"ph": "X", "name": "Cijk_Ailk", "pid": "6", "tid": "0", "ts": "123460", "dur": "50"},
+]
+LEGACY = [
+    {"ph": "X", "name": "aten::mm", "ts": 1.5, "dur": 10.0, "tid": 1, "pid": "CPU functions"},
+    {"ph": "X", "name": "mm", "ts": 20.5, "dur": 5.0, "tid": "cuda:0", "pid": "CUDA functions"},
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "tool"),
+    [
+        (JAX, "JAX or TensorFlow"),
+        (ASCEND, "Ascend's profiler"),
+        (ROCPROF, "rocprof"),
+        (LEGACY, "the old autograd profiler"),
+    ],
+)
+def test_traces_of_known_tools_are_named(tmp_path, events, tool):
+    job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
+    notice, nothing = job.notices_for([0])
+    assert nothing == "no GPU work was recognised"
+    assert notice == (
+        "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
+        f"without a category. This looks like a trace of {tool}, which has no numbers here; "
+        "supported are traces of torch.profiler and exports of Nsight Systems"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from hta_widgets import doctor
 from hta_widgets.trace.cache import files
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks import cache
@@ -72,7 +74,7 @@ def test_a_folder_that_is_forbidden(tmp_path, monkeypatch, caplog, traces, names
     assert len(caplog.messages) == 1
 
 
-def test_a_user_without_a_home(monkeypatch, traces, tmp_path):
+def test_a_user_without_a_home(monkeypatch, caplog, traces, tmp_path):
     monkeypatch.chdir(tmp_path)
     for name in (files.VARIABLE, "HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -81,9 +83,24 @@ def test_a_user_without_a_home(monkeypatch, traces, tmp_path):
         raise KeyError
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    assert files.cache_folder() is None
+    with caplog.at_level(logging.WARNING):
+        assert files.cache_folder() is None
+    (said,) = caplog.messages
+    assert said.startswith("no cache: the user has no home folder; set HTA_WIDGETS_CACHE")
     assert opens(traces)
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
+
+
+def test_the_doctor_of_a_user_who_may_not_search_the_home(tmp_path, monkeypatch, capsys):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv(files.VARIABLE, str(home / "cache"))
+    monkeypatch.setenv("JUPYTER_PATH", str(home))
+    exists = os.path.exists
+    monkeypatch.setattr("os.path.exists", lambda path: home != path and exists(path))
+    forbid(monkeypatch, home, "stat", "is_dir", "is_file", "exists", "read_text")
+    doctor()
+    assert "writable" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_tails_show_what_is_defined(compared):
     figure = tails(compared).figure()
     assert list(figure.layout.xaxis.ticktext) == ["Kernels", "Runtime API calls"]
     assert [len(marks.x) for marks in figure.data] == [0, 1, 1]
-    assert figure.data[1].y[0] == 40 / 30
+    assert figure.data[1].y[0] == 30 / 40
     assert figure.data[2].hovertext[0] == (
-        "Kernels, longest 10 %<br>25 µs (2 of 23) ÷ 20 µs (2 of 24) = 1.25"
+        "Kernels, longest 10 %<br>20 µs (2 of 24) ÷ 25 µs (2 of 23) = 0.8"
     )

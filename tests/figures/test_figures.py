@@ -11,6 +11,7 @@ from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.figures import kernel_breakdown as kernel_figures
+from hta_widgets.figures.base.style import ACCENT
 from hta_widgets.figures.base.text import hover_name, plot_text
 from hta_widgets.figures.overlap import overlap as overlap_figure
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
@@ -33,13 +34,14 @@ def test_temporal_breakdown(job):
     figure = temporal_figure(temporal_breakdown(job)).figure()
     assert {bar.name: list(bar.y[:2]) for bar in figure.data} == {
         "Compute": [60, 50],
-        "Non-compute": [20, 50],
+        "Communication, not hidden": [20, 50],
+        "Copies and memsets": [0, 0],
         "Idle": [20, 0],
     }
     assert [point[0] for point in figure.data[0].customdata] == [3, 8, 9]
     assert list(figure.layout.xaxis.ticktext) == ["3", "8", "9"]
-    assert figure.data[2].hovertext[0] == "Rank 3<br>Idle: 2 µs, 20 % of 10 µs kernel time"
-    assert figure.data[2].hovertext[2] == "Rank 9: no kernel time"
+    assert figure.data[3].hovertext[0] == "Rank 3<br>Idle: 2 µs, 20 % of 10 µs kernel time"
+    assert figure.data[3].hovertext[2] == "Rank 9: no kernel time"
 
 
 def test_time_instead_of_percent(job):
@@ -52,7 +54,10 @@ def test_ranks_outside_the_selection_fade(job):
     assert overlap_figure(overlap(job)).figure().data[1].selectedpoints is None
     bars = overlap_figure(overlap(job), selected=[8]).figure().data[1]
     assert list(bars.selectedpoints) == [1]
-    assert bars.unselected.marker.opacity < 0.5
+    assert 0.5 < bars.unselected.marker.opacity < 1  # it stays legible
+    rings = overlap_figure(overlap(job), selected=[8]).figure().layout.shapes
+    assert [(ring.x0, ring.x1, ring.line.color) for ring in rings] == [(0.5, 1.5, ACCENT)]
+    assert not overlap_figure(overlap(job)).figure().layout.shapes
 
 
 def test_top_kernels(job):

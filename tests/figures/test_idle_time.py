@@ -38,12 +38,11 @@ def test_streams_by_share(job):
         "Rank 3 · stream 20",
         "Rank 8 · stream 7",
     ]
-    assert bars(figure)["Host wait"][::2] == [75, 0]
-    assert bars(figure)["Kernel wait"][::2] == [25, 0]
-    assert bars(figure)["Other"][::2] == [0, 100]
+    assert bars(figure)["CPU late"][::2] == [70, 0]
+    assert bars(figure)["CPU late: in the launch call"][::2] == [5, 0]
+    assert bars(figure)["Launch not recorded"][::2] == [25, 100]
     assert figure.data[0].hovertext[0] == (
-        "Rank 3 · stream 7<br>Host wait: 15 µs, 75 % of 20 µs idle time<br>Idle intervals: 1, "
-        "median 15 µs"
+        "Rank 3 · stream 7<br>CPU late: 14 µs, 70 % of 20 µs idle time<br>Idle intervals: 1"
     )
     assert figure.data[0].hovertext[1] == "Rank 3 · stream 20: never idle"
     assert [point[0] for point in figure.data[0].customdata] == [3, 3, 8]
@@ -51,7 +50,7 @@ def test_streams_by_share(job):
 
 def test_streams_by_time(job):
     figure = idle_time_of_streams(idle_time(job), as_percent=False, selected=[8]).figure()
-    assert bars(figure)["Other"] == [0, 0, 100]
+    assert bars(figure)["Launch not recorded"] == [5, 0, 100]
     assert figure.layout.xaxis.title.text == "Idle time (µs)"
     assert list(figure.data[0].selectedpoints) == [2]
 
@@ -77,18 +76,20 @@ def test_the_least_idle_of_too_many_streams_share_a_bar(tmp_path):
     assert len(figure.data[0].x) == STREAMS_AT_MOST
     assert figure.layout.yaxis.ticktext[0] == "stream 11"
     assert figure.layout.yaxis.ticktext[-1] == "11 other streams"
-    assert figure.data[1].x[-1] == sum(1 + s for s in range(11))
-    assert figure.data[1].customdata[-1][0] is None
-    assert "median" not in figure.data[1].hovertext[-1]
+    assert figure.data[-1].x[-1] == sum(1 + s for s in range(11))
+    assert figure.data[-1].customdata[-1][0] is None
+    assert figure.data[-1].hovertext[-1].endswith("Idle intervals: 11")
 
 
 def test_devices(job):
     figure = idle_time_of_devices(idle_time(job), selected=[3]).figure()
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
     assert {bar.name: list(bar.y) for bar in figure.data} == {
-        "Host wait": [75, 0],
-        "Kernel wait": [25, 0],
-        "Other": [0, 100],
+        "CPU late": [70, 0],
+        "CPU late: in the launch call": [5, 0],
+        "Gap between kernels": [0, 0],
+        "Launched, held back": [0, 0],
+        "Launch not recorded": [25, 100],
     }
     assert list(figure.data[0].selectedpoints) == [0]
 
@@ -97,4 +98,6 @@ def test_devices(job):
 @pytest.mark.parametrize("as_percent", [True, False])
 def test_nothing_to_draw(tmp_path, draw, as_percent):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
-    assert len(draw(idle_time(job), as_percent=as_percent).figure().data) == 3
+    assert not any(
+        bar.y.size * bar.x.size for bar in draw(idle_time(job), as_percent=as_percent).figure().data
+    )

@@ -38,7 +38,7 @@ def test_histograms(job):
     assert list(long_calls.data[0].y)[-1] == 1
     assert long_calls.layout.yaxis.title.text == "Calls"
     assert sum(long_delays.data[0].y) == 1
-    assert long_delays.data[0].hovertext[-1].endswith("<br>Operations: 1")
+    assert long_delays.data[0].hovertext[-1].endswith("<br>Calls: 1")
 
 
 def test_at_most_300_bins_travel(tmp_path):

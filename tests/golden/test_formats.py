@@ -46,7 +46,9 @@ ANALYSES: dict[str, Callable[[Job], Tables]] = {
     "temporal_breakdown": lambda job: {"ranks": temporal_breakdown(job).ranks},
     "overlap": lambda job: {"ranks": overlap(job).ranks},
     "kernel_breakdown": lambda job: _fields(kernel_breakdown(job), "types", "every_kernel"),
-    "idle_time": lambda job: _fields(idle_time(job), "streams", "devices"),
+    "idle_time": lambda job: _fields(
+        idle_time(job), "streams", "devices", "stream_split", "device_split"
+    ),
     "launch_stats": lambda job: _fields(launch_stats(job), "ranks", "apis", "launched"),
     "queue_length": lambda job: _fields(queue_length(job), "streams"),
     "memory_bandwidth": lambda job: {"transfers": memory_bandwidth(job).transfers[EXACT_TRANSFERS]},
@@ -55,7 +57,8 @@ ANALYSES: dict[str, Callable[[Job], Tables]] = {
     "launch_overlap": lambda job: _fields(launch_overlap(job), "threads", "launch_apis"),
 }
 OF_SEGMENTS = ("temporal_breakdown", "overlap")
-NOT_IN_EVERY_FORM = ("label", "node", "pid", "tid")
+OF_STEPS = ("steps_ns", "steps_idle_ns", "steps_compute_ns")
+NOT_IN_EVERY_FORM = ("label", "node", "pid", "tid", *OF_STEPS)
 
 EXACT_TRANSFERS = ["rank", "name", "operations", "without_bandwidth", "bytes", "busy_ns", "count"]
 """Bandwidths differ: the profiler states them from durations that its file has only rounded."""

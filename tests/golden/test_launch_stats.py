@@ -99,16 +99,43 @@ def test_rows_equal_brute_force_over_the_json(name):
     for rank, path in files.items():
         operations = brute_force.gpu_operations(path)
         launched = [each for each in operations if each["call"] is not None]
+        first = {}
+        for each in sorted(launched, key=lambda each: each["start"]):
+            first.setdefault(id(each["call"]), each)
         expected = Counter(
             (
                 each["correlation"],
                 each["call"]["end"] - each["call"]["start"],
                 each["end"] - each["start"],
-                max(0, each["start"] - each["call"]["end"]),
+                max(0, each["start"] - each["call"]["end"])
+                if each is first[id(each["call"])]
+                else -1,
             )
             for each in launched
         )
-        table = result.launches[rank].iloc[:, :4]
+        table = result.launches[rank].iloc[:, :4].fillna({"launch_delay_ns": -1})
         assert Counter(table.itertuples(index=False, name=None)) == expected
         missing = result.ranks.set_index("rank")["without_launch"][rank]
         assert missing == len(operations) - len(launched)
+
+
+@pytest.mark.parametrize("job", ["sglang_decode_graph", "compare_test"])
+def test_a_graph_is_late_once(real_traces, job):
+    """In a decode step, 544 operations are launched by one call, and wait for each other."""
+    (path,) = (real_traces / "kineto" / job).iterdir()
+    (row,) = launch_stats(open_trace(path, progress=False)).ranks.to_dict("records")
+    operations = sorted(brute_force.gpu_operations(path), key=lambda each: each["start"])
+    free, first = {}, {}
+    for each in operations:
+        if each["call"] is not None:
+            first.setdefault(id(each["call"]), (each, free.get(each["stream"], 0)))
+        free[each["stream"]] = max(free.get(each["stream"], 0), each["end"])
+    late = [
+        (each["start"] - each["call"]["end"], each["start"] - max(each["call"]["end"], free_ns))
+        for each, free_ns in first.values()
+        if each["start"] - each["call"]["end"] > 100_000
+    ]
+    assert row["calls"] == len(first)
+    assert row["operations"] > row["calls"]
+    assert row["launch_delay_outliers"] == len(late)
+    assert row["free_stream_outliers"] == sum(free_ns > 100_000 for _, free_ns in late)

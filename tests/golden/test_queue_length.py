@@ -120,7 +120,19 @@ def test_every_change_equals_brute_force(name):
 
 def test_operations_without_a_launch_are_counted():
     job = open_trace(trace_files("h100_qwen"), progress=False)
-    assert any(
-        notice.startswith("no launch in the trace for 509 of 1,707 GPU operations")
-        for notice in queue_length(job).notices
-    )
+    notices = queue_length(job).notices
+    assert any(each.startswith("509 of 1,707 GPU operations have no launch") for each in notices)
+
+
+FULL = {"ns_resolution": (504, 153_730_262)}
+"""Launch calls that were held up by a full queue, and by how long (ns)."""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_only_queues_in_which_launches_take_long_are_full(name):
+    """That of compare_test reaches 1,013 launches, and only copies take long there."""
+    streams = queue_length(open_trace(trace_files(name), progress=False)).streams
+    held_up, blocked_ns = FULL.get(name, (0, 0))
+    assert streams["blocked_calls"].sum() == held_up
+    assert streams["blocked_ns"].sum() == blocked_ns
+    assert (streams["full_ns"] > 0).sum() == (held_up > 0)

@@ -44,8 +44,8 @@ function show(view, output, metadata) {
   else output.append(Object.assign(document.createElement("iframe"), { src: `https://frame.test/#${view.model_id}` }));
 }
 
-globalThis.run = async (baseUrl, token, cells) => {
-  const kernel = await startKernel(baseUrl, token);
+globalThis.run = async (baseUrl, token, kernelName, cells) => {
+  const kernel = await startKernel(baseUrl, token, kernelName);
   kernel.registerCommTarget("jupyter.widget", register);
   for (const code of cells) await runCell(kernel, code, show);
 };

@@ -3,10 +3,10 @@ import { KernelManager, ServerConnection } from "@jupyterlab/services";
 
 const WIDGET = "application/vnd.jupyter.widget-view+json";
 
-export async function startKernel(baseUrl, token) {
+export async function startKernel(baseUrl, token, name) {
   const wsUrl = baseUrl.replace(/^http/, "ws");
   const serverSettings = ServerConnection.makeSettings({ baseUrl, wsUrl, token, appendToken: true });
-  const kernel = await new KernelManager({ serverSettings }).startNew({ name: "python3" });
+  const kernel = await new KernelManager({ serverSettings }).startNew({ name });
   await kernel.info;
   return kernel;
 }

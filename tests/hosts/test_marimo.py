@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from textwrap import indent
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.lab_pages import free_port, wait_until_up
-from tests.hosts.shown import Shown, cells
+from tests.browser.lab_pages import free_port, served
+from tests.hosts.shown import DRAWN_MS, Shown, cells
 
 APP = """
 # /// script
@@ -24,51 +22,70 @@ APP = """
 import marimo
 
 app = marimo.App(width="full")
-
-@app.cell
-def _():
-{first}
-    return (board,)
-
-@app.cell
-def _(board):
-{second}
-    return
 """
+CELL = """
+@app.cell
+def _({needs}):
+{code}
+    return ({gives})
+"""
+
+WRAPPED = """
+import marimo as mo
+from hta_widgets.panels import KernelBreakdownPanel
+panel = mo.ui.anywidget(KernelBreakdownPanel({folder!r}))
+panel
+"""
+SET_ONCE = """
+if panel.num_kernels == 10:
+    panel.num_kernels = 4
+mo.md(f"after Python: {panel.value['num_kernels']}")
+"""
+READ = "mo.md(f\"elsewhere: {panel.value['num_kernels']}\")"
 
 
 @pytest.fixture
-def page(chromium: Browser, job4: str, tmp_path: Path) -> Iterator[Page]:
-    first, second = (indent(cell, "    ") for cell in cells(job4))
-    app, log, port = tmp_path / "app.py", tmp_path / "log", free_port()
-    app.write_text(APP.format(first=first, second=second))
-    command = [sys.executable, "-m", "marimo", "run", str(app), "--headless", "--no-token"]
-    command += ["--host=127.0.0.1", f"--port={port}"]
-    alone = {"HOME": str(tmp_path), "MARIMO_SKIP_UPDATE_CHECK": "1"}
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            command,
-            env={**os.environ, **alone},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_up(url, server, log)
-        page = chromium.new_page(viewport={"width": 1300, "height": 1500})
-        page.goto(url)
-        yield page
-        page.close()
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=20)
+def show(chromium: Browser, tmp_path: Path) -> Iterator[Callable[[str], Page]]:
+    """Open a page of an app that is given as text."""
+    with ExitStack() as stack:
+
+        def shown(app: str) -> Page:
+            path, port = tmp_path / "app.py", free_port()
+            path.write_text(app)
+            command = ["marimo", "run", str(path), "--headless", "--no-token"]
+            command += ["--host=127.0.0.1", f"--port={port}"]
+            environment = {**os.environ, "HOME": str(tmp_path), "MARIMO_SKIP_UPDATE_CHECK": "1"}
+            url = f"http://127.0.0.1:{port}"
+            stack.enter_context(served(command, url, tmp_path / "log", environment))
+            page = chromium.new_page(viewport={"width": 1300, "height": 1500})
+            stack.callback(page.close)
+            page.goto(url)
+            return page
+
+        yield shown
 
 
-def test_marimo(page: Page):
-    shown = Shown(page)
+def cell(code: str, needs: str = "", gives: str = "") -> str:
+    return CELL.format(code=indent(code, "    "), needs=needs, gives=gives)
+
+
+def test_marimo(show: Callable[[str], Page], job4: str):
+    first, second = cells(job4)
+    shown = Shown(show(APP + cell(first, gives="board,") + cell(second, needs="board")))
     shown.draws()
     shown.moves()
+    shown.answers_keys()
     shown.links()
+    shown.opens_a_tab()
     shown.is_dark()
     shown.screenshot("marimo")
+
+
+def test_values_reach_other_cells(show: Callable[[str], Page], job4: str):
+    wrapped = cell(WRAPPED.format(folder=job4), gives="mo, panel,")
+    page = show(APP + wrapped + cell(SET_ONCE, "mo, panel") + cell(READ, "mo, panel"))
+    slider = page.get_by_role("slider", name="Top kernels")
+    expect(page.get_by_text("after Python: 4")).to_be_visible(timeout=DRAWN_MS)
+    expect(slider).to_have_value("4")
+    slider.press("ArrowRight")
+    expect(page.get_by_text("elsewhere: 5")).to_be_visible()

@@ -32,6 +32,7 @@ def test_notebook(page: Page):
     shown = Shown(page)
     shown.draws()
     shown.moves()
+    shown.answers_keys()
     shown.links()
     page.evaluate(DARK)
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")

@@ -15,10 +15,10 @@ const scripts = {
   successHandler: () => {},
 };
 
-globalThis.run = async (baseUrl, token, cells) => {
+globalThis.run = async (baseUrl, token, kernelName, cells) => {
   activate();
-  window.vscIPyWidgets8.load();
-  const kernel = await startKernel(baseUrl, token);
+  (window.vscIPyWidgets8 ?? window.vscIPyWidgets7).load();
+  const kernel = await startKernel(baseUrl, token, kernelName);
   const manager = new window.vscIPyWidgets.WidgetManager(kernel, document.body, scripts, () => {});
   const show = async (view, output) => {
     const model = await manager.get_model(view.model_id);

@@ -4,7 +4,7 @@ import pytest
 
 from hta_widgets.panels import CuptiCountersPanel
 from tests.analyses.generated_jobs import open_job
-from tests.analyses.test_cupti_counters import measured
+from tests.analyses.test_cupti_counters import measured, stepwise
 from tests.kineto_text import call, host
 
 
@@ -37,3 +37,12 @@ def test_without_counters_it_says_how_to_get_them(tmp_path):
     panel = CuptiCountersPanel(open_job(tmp_path, [[host(0, 1, "op")]]))
     assert "profiler_metrics" in panel._view["empty"]
     assert panel._view["error"] is None
+
+
+def test_it_follows_the_selected_steps(tmp_path):
+    panel = CuptiCountersPanel(stepwise(tmp_path), level="bottom_level_op")
+    panel.selection.steps = (1,)
+    assert panel.result.ranges["name"].tolist() == ["k1"]
+    assert panel._view["time"] == "step 1"
+    panel.selection.window_ns = (0, 50_000)
+    assert panel._view["empty"] == "No measured kernel was launched in step 1, 0.0–50.0 µs."

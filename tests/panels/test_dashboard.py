@@ -1,10 +1,24 @@
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
 from html import escape
 
+import pytest
 from IPython.core.formatters import DisplayFormatter
+from traitlets import TraitError
 
-from hta_widgets.panels import Dashboard, Panel, Selection
+from hta_widgets.analyses.diagnosis import budget
+from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
+from hta_widgets.panels.bands.budget import budget_band
+from hta_widgets.panels.bands.head import verdict
+from hta_widgets.panels.bands.kernels import kernel_times
+from hta_widgets.panels.bands.of_diagnosis import OWN_TIME
+from hta_widgets.panels.bands.tabs import NOT_IN_TABS, TABS, tabs_of
+from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.protocol import BudgetBand
+from hta_widgets.panels.dashboard import OF_DIAGNOSIS, PANELS
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
 
@@ -30,8 +44,8 @@ def test_notices_on_the_job_are_said_once(loaded: Job):
     board = Dashboard(loaded)
     assert any("ProfilerStep" in notice for notice in board.header._view["notices"])
     for panel in board.panels.values():
-        assert not any("ProfilerStep" in notice for notice in panel._view["notices"])
         assert any("ProfilerStep" in notice for notice in panel.result.notices)
+        assert not any("ProfilerStep" in notice for notice in panel._view["notices"])
 
 
 def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):
@@ -56,14 +70,184 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     assert board.header.wide
 
 
-def test_its_summary_has_the_findings_and_first_rows_of_all_panels(loaded: Job):
+def test_its_summary_has_the_findings_the_budget_and_the_kernels(loaded: Job):
     board = Dashboard(loaded)
     data, _ = DisplayFormatter().format(board)
+    page = data["text/html"]
     assert data["text/plain"] == repr(board)
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == board.model_id
-    for panel in (board.header, *board.panels.values()):
-        assert escape(panel.result.finding) in data["text/html"]
-        assert escape(panel._view["table"]["rows"][0][0]) in data["text/html"]
+    assert escape(board.header.result.finding.removesuffix(".")) in page
+    for found in board.findings:
+        assert escape(found.sentence) in page
+    assert 'alt="Chart: Where a step goes"' in page
+    for name in kernel_times(loaded)["name"][:10]:
+        assert escape(name)[:150] in page
+
+
+def test_only_the_open_tab_is_computed(loaded: Job):
+    board = Dashboard(loaded)
+    assert all(panel._computed is None for panel in board.panels.values())
+    board._repr_mimebundle_()
+    computed = {name for name, panel in board.panels.items() if panel._computed is not None}
+    assert computed == {"ranks", "timeline"}
+    assert board.panels["idle_time"].result.finding
+
+
+def test_nothing_is_computed_for_a_page_that_does_not_show_it(loaded: Job):
+    board = Dashboard(loaded)
+    board.selection.ranks = [1]
+    assert not board._bands["ready"]
+    board.set_state({"_visible": True})
+    assert board._bands["ready"]
+    assert board._bands["budget"]["whose"].startswith("rank 1,")
+    board.set_state({"_visible": False})
+    board.selection.ranks = []
+    assert board._bands["budget"]["whose"].startswith("rank 1,")
+    board.set_state({"_visible": True})
+    assert board._bands["budget"]["whose"].startswith("mean of 4 ranks,")
+
+
+class TestTabs:
+    def test_each_panel_but_the_bands_is_in_a_tab(self, loaded: Job):
+        spec = Dashboard(loaded)._spec
+        shown = {place for tab in spec["tabs"] for place in (*tab["panels"], *tab["folded"])}
+        names = {spec["names"][place - 1] for place in shown}
+        assert names == {*spec["names"]} - {*NOT_IN_TABS}
+
+    def test_a_panel_that_no_tab_names_is_in_the_last_one(self):
+        tab = tabs_of(["diagnosis", "of_a_user"])[-1]
+        assert (tab["label"], tab["panels"]) == ("More", [2])
+
+    def test_a_tab_without_panels_is_left_out(self):
+        names = [tab["name"] for tab in tabs_of(["memory_use", "ranks"])]
+        assert names == ["ranks", "memory", "compare"]  # the last says how to fill it
+
+    def test_nothing_is_folded_where_that_would_be_all(self):
+        ranks, _ = tabs_of(["temporal_breakdown", "rank_overlap"])
+        assert (ranks["panels"], ranks["folded"]) == ([2, 1], [])
+        ranks, _ = tabs_of(["temporal_breakdown", "ranks"])
+        assert (ranks["panels"], ranks["folded"]) == ([2], [1])
+
+    def test_every_panel_of_an_analysis_has_its_place(self):
+        named = {name for tab in TABS for name in (*tab.panels, *tab.folded)}
+        assert PANELS.keys() | OF_DIAGNOSIS.keys() <= named | {*NOT_IN_TABS}
+
+    def test_one_is_opened_from_python_and_from_a_page(self, loaded: Job):
+        board = Dashboard(loaded)
+        assert board.tab == "ranks"
+        board.set_state({"tab": "kernels"})
+        assert board.tab == "kernels"
+        with pytest.raises(TraitError, match=r"tab must be one of ranks, .*, got 'none'"):
+            board.tab = "none"
+        board.set_state({"tab": "none"})
+        assert board.tab == "kernels"
+        assert Dashboard(loaded, tab="memory").tab == "memory"
+
+
+def bar_of(board: Dashboard) -> BudgetBand:
+    rows = finding_rows(board.findings, board.selection)
+    bar = budget_band(board.findings, board.selection, rows)
+    assert bar is not None
+    return bar
+
+
+class TestBudget:
+    @pytest.fixture
+    def board(self, loaded: Job) -> Iterator[Dashboard]:
+        board = Dashboard(loaded)
+        yield board
+        board.selection.set()
+
+    def test_its_parts_are_the_mean_step(self, board):
+        table = budget(board.findings.steps)
+        parts = bar_of(board)["parts"]
+        assert sum(part["share"] for part in parts) == pytest.approx(1)
+        for part in parts:
+            ns = table[f"{part['name']}_ns"].mean()
+            assert part["share"] == pytest.approx(ns / table["period_ns"].mean())
+            assert part["share"] == part["all_share"]
+
+    def test_selected_ranks_stand_before_all_ranks_on_one_scale(self, board):
+        whole = bar_of(board)
+        board.selection.set(ranks=[3], steps=(10,))
+        chosen = bar_of(board)
+        assert (whole["compared"], chosen["compared"]) == (False, True)
+        assert chosen["whose"].startswith("rank 3, 1 step, in ms: ")
+        table = budget(board.findings.steps)
+        own = table[(table["rank"] == 3) & (table["step"] == 10)].iloc[0]
+        longest = max(table["period_ns"].mean(), own["period_ns"])
+        for part in chosen["parts"]:
+            assert part["share"] == pytest.approx(own[f"{part['name']}_ns"] / longest)
+            assert part["all_share"] == pytest.approx(table[f"{part['name']}_ns"].mean() / longest)
+
+    def test_a_window_stands_before_all_drawn_as_long(self, board):
+        steps = board.findings.steps
+        window = int(steps["start_ns"].max()) + 2_000_000, int(steps["end_ns"].max()) - 1_000_000
+        whole = bar_of(board)
+        board.selection.set(ranks=[1, 3], window_ns=window)
+        chosen = bar_of(board)
+        table = window_budget(board.job, [1, 3], window).groupby("rank").sum()
+        assert chosen["title"] == "Where the window goes"
+        assert chosen["whose"].startswith("mean of ranks 1, 3 in ")
+        assert (chosen["compared"], chosen["behind"].endswith("as long as the window")) == (
+            True,
+        ) * 2
+        all_shares = {part["name"]: part["share"] for part in whole["parts"]}
+        for part in chosen["parts"]:
+            ns = table[f"{part['name']}_ns"].mean()
+            assert part["share"] == pytest.approx(ns / table["period_ns"].mean())
+            assert part["all_share"] == pytest.approx(all_shares[part["name"]])
+        ranks = board.panels["ranks"]
+        own = ranks.table.set_index("rank")
+        assert own.loc[3, "compute_ms"] == pytest.approx(table.loc[3, "compute_ns"] / 1e6)
+        (drawn,) = ranks.figures.values()
+        assert drawn.layout.xaxis.title.text == "ms in the window"
+
+    def test_a_window_without_analysed_time_selects_nothing(self, board):
+        board.selection.window_ns = (-1_000, -500)
+        assert not bar_of(board)["compared"]
+
+    def test_a_class_selects_the_finding_that_is_seen_in_it(self, board):
+        rows = finding_rows(board.findings, board.selection)
+        parts = {part["name"]: part for part in bar_of(board)["parts"]}
+        causes = [each.cause for each in board.findings]
+        loading = rows[causes.index("input_starvation")]
+        assert loading["show"]["window_ns"]
+        assert parts["data_loading"]["show"] == {**loading["show"], "window_ns": None}
+        assert parts["other_idle"]["show"] is None
+
+    def test_steps_that_are_not_analysed_select_nothing(self, board):
+        board.selection.steps = (99,)
+        assert not bar_of(board)["compared"]
+
+
+def test_the_selected_events_are_sent_as_a_file(loaded: Job, monkeypatch):
+    board, sent = Dashboard(loaded), []
+    monkeypatch.setattr(board, "send", lambda content, buffers: sent.append((content, buffers)))
+    board.selection.set(kernel=board.events["name"][0], ranks=[2], steps=(11,))
+    order = {"sort": "", "descending": False, "filter": ""}
+    asked = {"kind": "table-text", "id": "7", "style": "csv", "offset": 0, **order}
+    board._handle_custom_msg(asked, [])
+    ((content, (packed,)),) = sent
+    assert (content["id"], content["bytes"]) == ("7", len(packed))
+    lines = gzip.decompress(packed).decode().splitlines()
+    assert len(lines) == 1 + len(board.events)
+    assert lines[0].lstrip("\ufeff").replace('"', "").split(",") == [*board.events]
+    board._show()
+    assert board._bands["detail"]["about"].endswith(" · on rank 2 · in step 11")
+    board.selection.set()
+
+
+def test_a_failure_is_said_in_the_bands(loaded: Job, monkeypatch):
+    def fail(*_):
+        msg = "a mistake of ours"
+        raise KeyError(msg)
+
+    monkeypatch.setattr(dashboard, "bands_of", fail)
+    board = Dashboard(loaded)
+    page = board._repr_mimebundle_()[0]["text/html"]
+    assert "a mistake of ours" in board._bands["error"]
+    assert "a mistake of ours" in page
 
 
 def test_its_summary_is_escaped_and_stays_small(tmp_path):
@@ -83,3 +267,32 @@ def test_closing_it_closes_its_panels(loaded: Job):
     board.close()
     assert all(each.comm is None for each in (board, board.header, *board.panels.values()))
     assert board.selection.comm is not None
+
+
+def test_the_budget_of_the_ranks_says_what_it_counts(loaded: Job, tmp_path):
+    write(tmp_path / "rank-0.json", [call(0, 1, 1), kernel(5, 10, correlation=1)])
+    boards = Dashboard(loaded), Dashboard(tmp_path)
+    titles = [
+        figure.layout.xaxis.title.text
+        for board in boards
+        for figure in board.panels["ranks"].figures.values()
+    ]
+    assert titles == ["ms per step", "ms of the recording"]
+
+
+def test_a_step_is_equally_long_in_all_bands(tmp_path):
+    """Three ranks of 10, 20 and 90 ms: 40 ms in the mean, 20 ms of the median rank."""
+    for rank, ends in enumerate((10_000, 20_000, 90_000)):
+        gap = [call(ends - 1_010, 5, 2), kernel(ends - 1_000, 1_000, correlation=2)]
+        write(tmp_path / f"rank-{rank}.json", [call(-1, 1, 1), kernel(0, 500, correlation=1), *gap])
+    board = Dashboard(tmp_path)
+    page = board._repr_mimebundle_()[0]["text/html"]
+    bands = board._bands
+    assert bands["facts"][-1] == "40 ms recorded"
+    assert verdict(board.findings).endswith(" of 40 ms of the recording")
+    assert bands["budget"]["whose"].endswith("the sum is 40 ms")
+    assert "40 ms recorded" in page
+    assert "40 ms in the mean recording" in page
+    titles = bands["budget"]["title"], *board.panels["steps"].figures
+    assert {*titles} - {OWN_TIME} == {"Where the recording goes"}
+    assert 'alt="Chart: Where the recording goes"' in page

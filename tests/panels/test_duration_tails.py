@@ -50,6 +50,9 @@ def test_one_side_of_the_table_and_the_figures(loaded: Job):
     panel.listed = "categories"
     assert set(panel.table["side"]) == {"host"}
     assert len(panel.figures["Time by category"].data[0].x) == 2
+    assert " API calls (" in panel.result.finding
+    panel.side = "device"
+    assert "calls" not in panel.result.finding
 
 
 def test_nothing_recorded_is_said(tmp_path):
@@ -59,7 +62,7 @@ def test_nothing_recorded_is_said(tmp_path):
     assert list(panel.table) == list(panel.result.tails)
     write(tmp_path / "rank-0.json", [kernel(0, 1)])
     panel = DurationTailsPanel(open_trace(tmp_path, progress=False), side="host")
-    assert panel._view["empty"] == "No host events on the selected ranks."
+    assert panel._view["empty"] == "No CUDA API calls were recorded on the selected ranks."
 
 
 @pytest.mark.parametrize("name", ["duration_tails", "launch_overlap"])

@@ -8,9 +8,8 @@ import shutil
 
 import pytest
 
-from hta_widgets.panels.base import front_end
+from hta_widgets.panels.base import drawn_widget, front_end
 from hta_widgets.panels.base.assets import shared_assets
-from hta_widgets.panels.base.panel import Panel
 
 
 def test_the_build_is_up_to_date():
@@ -72,7 +71,7 @@ def test_a_new_loader_brings_new_modules_with_it(tmp_path, monkeypatch):
         shutil.copy(front_end.static_file(f"{name}.js.gz"), tmp_path)
     (tmp_path / "panel.js.gz").write_bytes(gzip.compress(b"rebuilt"))
     monkeypatch.setattr(front_end, "STATIC", tmp_path)
-    Panel._esm.changed.emit(str(Panel._esm))
+    drawn_widget._Loader._esm.changed.emit("rebuilt")
     assert gzip.decompress(assets.files["panel"]) == b"rebuilt"
     assert assets.sums["panel"] != before["panel"]
     assert assets.sums["plotly"] == before["plotly"]

@@ -16,27 +16,27 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     panel = IdleTimePanel(loaded, ranks=[1, 3], consecutive_kernel_delay=2.5)
     expected = idle_time(loaded, [1, 3], consecutive_kernel_delay=2.5)
     pd.testing.assert_frame_equal(panel.result.streams, expected.streams)
-    pd.testing.assert_frame_equal(panel.table, expected.streams)
-    panel.level = "device"
-    pd.testing.assert_frame_equal(panel.table, expected.devices)
+    pd.testing.assert_frame_equal(panel.table, expected.device_split)
+    panel.level = "stream"
+    pd.testing.assert_frame_equal(panel.table, expected.stream_split)
 
 
 def test_the_delay_moves_intervals_between_causes(loaded: Job):
     panel = IdleTimePanel(loaded, ranks=[0], consecutive_kernel_delay=0)
 
-    def kernel_wait() -> int:
-        table = panel.result.streams
-        return int(table.loc[table["idle_category"] == "kernel_wait", "count"].sum())
+    def between_kernels() -> int:
+        table = panel.table
+        return int(table.loc[table["split"] == "between_kernels", "count"].sum())
 
-    assert kernel_wait() == 0
+    assert between_kernels() == 0
     send(panel, consecutive_kernel_delay=10_000)
-    assert kernel_wait() > 0
+    assert between_kernels() > 0
     with pytest.raises(TraitError):
         panel.consecutive_kernel_delay = -1
 
 
 def test_a_linked_panel_draws_all_gpus_and_the_streams_of_the_selected_ranks(loaded: Job):
-    panel = IdleTimePanel(loaded)
+    panel = IdleTimePanel(loaded, level="stream")
     panel.ranks = [2]
     streams = panel.figures["Idle time of each stream"]
     assert not any("Rank" in label for label in streams.layout.yaxis.ticktext)
@@ -49,13 +49,33 @@ def test_a_linked_panel_draws_all_gpus_and_the_streams_of_the_selected_ranks(loa
 
 def test_shares_or_times(loaded: Job):
     panel = IdleTimePanel(loaded)
-    assert "%" in panel.figures["Idle time of each stream"].layout.xaxis.title.text
-    panel.visualize_pctg = False
-    assert "%" not in panel.figures["Idle time of each stream"].layout.xaxis.title.text
+    assert "ms" in panel.figures["Idle time of each GPU"].layout.yaxis.title.text
+    panel.visualize_pctg = True
+    assert "%" in panel.figures["Idle time of each GPU"].layout.yaxis.title.text
+
+
+def test_times_are_per_step_where_whole_steps_are_counted(loaded: Job):
+    panel = IdleTimePanel(loaded)
+
+    def drawn() -> tuple[str, float]:
+        figure = panel.figures["Idle time of each GPU"]
+        return figure.layout.yaxis.title.text, sum(float(bar.y[0]) for bar in figure.data)
+
+    def idle_ms() -> float:
+        table = panel.result.device_split
+        return float(table.loc[table["rank"] == 0, "idle_time_ns"].sum()) / 1e6
+
+    steps = len(loaded.rank(0).steps) - 1  # the last mark is not analysed
+    assert drawn() == ("Time (ms per step)", pytest.approx(idle_ms() / steps))
+    panel.selection.steps = (11,)
+    assert drawn() == ("Time (ms per step)", pytest.approx(idle_ms()))
+    panel.selection.set(window_ns=(0, 30_000_000))
+    assert drawn() == ("Time (ms)", pytest.approx(idle_ms()))
+    panel.selection.set()
 
 
 def test_streams_that_nothing_runs_on_are_said(loaded: Job):
-    panel = IdleTimePanel(loaded, streams=[12345])
+    panel = IdleTimePanel(loaded, streams=[12345], level="stream")
     assert panel._view["empty"] == "No GPU work on the selected streams."
     panel.level = "device"
     assert panel._view["empty"] is None

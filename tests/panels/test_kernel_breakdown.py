@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from math import isnan
+
 import pandas as pd
 import pytest
 from traitlets import TraitError
 
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.launch_facts.beside import SHOWN
 from hta_widgets.panels import KernelBreakdownPanel
 from hta_widgets.trace.job import Job
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import kernel
 
 
 @pytest.fixture
@@ -75,3 +81,30 @@ def test_a_kernel_that_is_not_there_shows_nothing(panel: KernelBreakdownPanel):
 def test_values_out_of_range_are_refused(panel: KernelBreakdownPanel, name: str, value: object):
     with pytest.raises(TraitError, match=name):
         setattr(panel, name, value)
+
+
+def test_how_kernels_are_launched(panel: KernelBreakdownPanel):
+    before = panel.table
+    panel.launch_facts = True
+    listed = {each["name"] for each in panel._view["table"]["columns"]}
+    assert {*SHOWN} - {"module"} <= listed
+    pd.testing.assert_frame_equal(panel.table[list(before)], before)
+    facts = launch_facts(panel.job).kernels.set_index(["rank", "name"])
+    for row in panel.table.to_dict("records"):
+        if row["folded"] or row["kernel_type"] == "MEMORY":
+            assert (row["grid"], row["operator"]) == ("", "")
+            assert isnan(row["registers"])
+        else:
+            expected = facts.loc[(row["rank"], row["name"])]
+            assert {name: row[name] for name in ("grid", "waves", "operator", "registers")} == {
+                name: expected[name] for name in ("grid", "waves", "operator", "registers")
+            }
+
+
+def test_launches_that_are_not_recorded_are_said_once(tmp_path):
+    job = open_job(tmp_path, [[kernel(0, 5)]])
+    panel = KernelBreakdownPanel(job, launch_facts=True)
+    notices = panel.result.notices
+    assert notices.count("no grids and blocks of kernels were recorded") == 1
+    assert len({*notices}) == len(notices)
+    assert not {*SHOWN[:8]} & {*panel.table}

@@ -98,7 +98,7 @@ class TestMessages:
         view = send(panel, bars=5, ratio=0.5, named=False)
         assert panel.runs == 2
         assert view["rev"] == panel._req == 1
-        assert view["table"]["rows"][0] == ["0", "0"]
+        assert view["table"]["rows"][0] == ["0", 0]
 
     def test_a_number_alone_is_answered_too(self, panel):
         assert send(panel)["rev"] == 1
@@ -178,6 +178,28 @@ class TestVisibility:
     def test_nor_when_the_browser_asks(self, panel):
         panel.set_state({"_visible": False})
         assert send(panel, bars=5)["finding"] == "5 bars on 4 ranks."
+
+    def test_of_forty_only_those_on_the_page_compute_at_once(self):
+        job = fake_job()
+        panels = [FakePanel(job) for _ in range(40)]
+        panels[0].selection.ranks = [1]
+        assert {panel.runs for panel in panels} == {2}
+        for panel in panels[3:5]:
+            panel.set_state({"_visible": True})
+        panels[0].set_state({"_visible": False})
+        panels[0].selection.ranks = [2]
+        assert [panel.runs for panel in panels] == [2] * 3 + [3] * 2 + [2] * 35
+        assert {panel.result.finding for panel in panels} == {"3 bars on 1 ranks."}
+
+    def test_a_panel_is_computed_when_it_is_displayed(self):
+        job = fake_job()
+        shown, other = FakePanel(job), FakePanel(job)
+        shown.set_state({"_visible": True})
+        other.bars = 5
+        assert other.runs == 1
+        assert "5 bars" in other._repr_mimebundle_()[0]["text/html"]
+        other.ratio = 0.13
+        assert "bad luck" in other._repr_mimebundle_()[0]["text/plain"]
 
     def test_becoming_visible_costs_nothing_by_itself(self, panel):
         panel.set_state({"_visible": False})

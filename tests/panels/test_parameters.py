@@ -16,12 +16,15 @@ from hta_widgets import TraceAnalysis, panels
 from hta_widgets.panels import ComparePanel
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, WidgetParameters
+from hta_widgets.panels.base.traits import Texts
 from hta_widgets.panels.dashboard import PANELS
 
 EVERY = {**PANELS, "compare": ComparePanel}
 
 OTHER_DEFAULTS = {
+    "idle_time": {"visualize_pctg": (False, True)},  # GPUs on one scale, as the sentence says it
     "kernel_sequences": {"whole_name": (True, False)},  # operators are picked by their whole names
+    "modules": {"merge": ("class", "instance")},  # a tree of instances fills many screens
 }
 """Defaults of panels, and those of the functions and of HTA where they are others."""
 
@@ -56,6 +59,8 @@ def type_of(trait: TraitType) -> Any:
         return Literal[tuple(trait.values)]
     if isinstance(trait, List):
         return list[type_of(trait._trait)]
+    if isinstance(trait, Texts):
+        return tuple[str, ...]
     kinds = {Bool: bool, Int: int, Float: float, Unicode: str}
     return next(kind for known, kind in kinds.items() if isinstance(trait, known))
 

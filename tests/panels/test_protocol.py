@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -11,22 +12,29 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 import anywidget
 import pytest
-from traitlets import Bool, Int, List, TraitType, Unicode
+from traitlets import Bool, Enum, Int, List, TraitType, Unicode
 
-from hta_widgets.panels import Dashboard, Panel, Selection
+from hta_widgets.analyses.timeline.added import LANE_KINDS
+from hta_widgets.analyses.timeline.lane_name import LaneName
+from hta_widgets.panels import Dashboard, FlamePanel, Panel, Selection, TimelinePanel
 from hta_widgets.panels.base import protocol
 from hta_widgets.panels.base.assets import MODULES, Assets, SharedModel
 from hta_widgets.panels.base.front_end import SOURCES
+from hta_widgets.panels.base.traits import Integers, Texts
 from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.panels.timeline import messages as timeline_messages
+from hta_widgets.panels.timeline.requests import answer
 from hta_widgets.trace.job import Job
 
-TYPES = Path(os.environ.get("HTA_WIDGETS_JS", SOURCES)) / "src" / "types.ts"
+TYPESCRIPT = Path(os.environ.get("HTA_WIDGETS_JS", SOURCES)) / "src"
+TYPES = TYPESCRIPT / "types.ts"
 SIMPLE = {
     Any: "unknown",
     str: "string",
     int: "number",
     float: "number",
     bool: "boolean",
+    bytes: "ArrayBufferView",
     NoneType: "null",
 }
 STATES = {
@@ -52,7 +60,8 @@ class TypeScript:
         self.aliases = {name: one_way(text) for name, text in self.ALIAS.findall(source)}
         self.interfaces: dict[str, dict[str, str]] = {}
         for name, parents, body in self.INTERFACE.findall(source):
-            inherited = [self.interfaces[parent] for parent in re.findall(r"\w+", parents)]
+            named = re.findall(r"\w+", parents)
+            inherited = [self.interfaces[each] for each in named if each in self.interfaces]
             own = {field: one_way(text) for field, text in self.FIELD.findall(body)}
             self.interfaces[name] = {
                 key: of for fields in (*inherited, own) for key, of in fields.items()
@@ -85,7 +94,7 @@ def in_typescript(hint: Any, names: Mapping[Any, str]) -> str:
 
 
 def interface(typed_dict: Any, names: Mapping[Any, str]) -> dict[str, str]:
-    optional = typed_dict.__optional_keys__
+    optional = getattr(typed_dict, "__optional_keys__", ())
     return {
         name + "?" * (name in optional): in_typescript(hint, names)
         for name, hint in get_type_hints(typed_dict).items()
@@ -135,19 +144,24 @@ def test_models_have_the_traits_that_the_browser_reads(typescript, name, widget)
     if widget is Panel:
         traits = {key: trait for key, trait in traits.items() if key not in Panel.parameters()}
     fields = typescript.interfaces[name]
+    traits.pop("_esm", None)  # anywidget reads it
     assert fields.keys() == traits.keys()
     for key, trait in traits.items():
         assert fields[key] in types_of(trait), key
 
 
 def types_of(trait: TraitType) -> set[str]:
-    if isinstance(trait, Int):
-        return {"number"}
-    if isinstance(trait, List):
-        of_widgets = isinstance(trait._trait, anywidget.WidgetTrait)
-        return {"string[]" if of_widgets else "number[]"}
-    if isinstance(trait, Bool):
-        return {"boolean"}
+    if isinstance(trait, Int | Bool):
+        plain = "number" if isinstance(trait, Int) else "boolean"
+        return {one_way(f"{plain} | null") if trait.allow_none else plain}
+    if isinstance(trait, Integers):
+        return {one_way("[number, number] | null") if trait.allow_none else "number[]"}
+    if isinstance(trait, List | Texts):
+        is_text = isinstance(trait, Texts) or isinstance(trait._trait, anywidget.WidgetTrait)
+        is_free = isinstance(trait, List) and trait._trait is None
+        return {"string[]" if is_text else "Option[]" if is_free else "number[]"}
+    if isinstance(trait, Enum):
+        return {"Activity"}
     if isinstance(trait, Unicode | anywidget.WidgetTrait):
         return {"string"}
     of_text = "to_json" in trait.metadata
@@ -156,6 +170,7 @@ def types_of(trait: TraitType) -> set[str]:
         if of_text
         else {
             "PanelSpec",
+            "BoardSpec",
             "Action",
             "Answer",
             "Record<AssetName, Gzipped>",
@@ -175,3 +190,100 @@ def test_panels_send_what_the_protocol_says(loaded: Job, name):
     }
     for control in spec["controls"]:
         assert control.keys() == get_type_hints(kinds[control["kind"]]).keys()
+
+
+# Panels with a protocol of their own
+
+
+class Fits:
+    """Whether real messages are what TypeScript takes them for."""
+
+    def __init__(self, source: str) -> None:
+        self.of = TypeScript(source)
+
+    def check(self, value: Any, kind: str, where: str = "") -> None:
+        """Compare a value with a type, and all that it holds."""
+        if kind in self.of.aliases:
+            kind = self.of.aliases[kind]
+        choices = kind.split(" | ")
+        if len(choices) > 1:
+            assert any(self.is_one(value, choice) for choice in choices), (where, kind, value)
+        elif kind.endswith("[]"):
+            assert isinstance(value, list | tuple), (where, kind, value)
+            for each in value:
+                self.check(each, kind[:-2], f"{where}[]")
+        elif kind.startswith("["):
+            parts = kind[1:-1].split(", ")
+            assert len(value) == len(parts), (where, kind, value)
+            for each, part in zip(value, parts, strict=True):
+                self.check(each, part, where)
+        elif kind in self.of.interfaces:
+            fields = self.of.interfaces[kind]
+            assert value.keys() == fields.keys(), (where, kind)
+            for name, field in fields.items():
+                self.check(value[name], field, f"{where}.{name}")
+        else:
+            assert self.is_one(value, kind), (where, kind, value)
+
+    def is_one(self, value: Any, kind: str) -> bool:
+        """Whether a value is of one of the types of a union."""
+        if kind.startswith('"'):
+            return value == kind.strip('"')
+        simple = {"string": str, "number": int | float, "boolean": bool, "null": NoneType}
+        if kind in simple:
+            return isinstance(value, simple[kind])
+        try:
+            self.check(value, kind)
+        except (AssertionError, AttributeError, TypeError):
+            return False
+        return True
+
+
+@needs_sources
+def test_the_timeline_has_the_same_types_on_both_sides():
+    source = TypeScript((TYPESCRIPT / "timeline" / "types.ts").read_text())
+    ours = {
+        each: each.__name__
+        for each in vars(timeline_messages).values()
+        if is_typeddict(each) or each is LaneName
+    }
+    names = {**ours, timeline_messages.Step: "Step", protocol.Fill: "Fill"}
+    mine = {name: interface(each, names) for each, name in ours.items()}
+    state = source.interfaces.pop("TimelineState")
+    assert mine == source.interfaces
+    assert source.aliases["Step"] == in_typescript(timeline_messages.Step, {})
+    own = TimelinePanel.class_trait_names(sync=True)
+    assert state.keys() - {"_recorded?"} == {*own} - {*Panel.class_trait_names(sync=True)}
+
+
+@needs_sources
+def test_messages_of_the_timeline_are_what_the_browser_takes_them_for(loaded: Job):
+    fits = Fits(TYPES.read_text() + (TYPESCRIPT / "timeline" / "types.ts").read_text())
+    panel = TimelinePanel(loaded, lanes=("queue",), ranks=[0])
+    fits.check(panel._timeline, "TimelineLayout")
+    lanes = panel.result.lanes
+    row = int(loaded.rank(0).gpu_work.rows[-1])
+    where = {"start": 0, "end": 10**7, "pixels": 9}
+    asked = {
+        "WindowAnswer": {"kind": "window", "lanes": [[0, "rank", 0], [0, "queue 0 7", 0]], **where},
+        "LanesAnswer": {"kind": "lanes", "rank": 0},
+        "AddedAnswer": {"kind": "added", "rank": 0, "lanes": [*LANE_KINDS]},
+        "KindsAnswer": {"kind": "kinds"},
+        "EventAnswer": {"kind": "event", "rank": 0, "row": row},
+        "RefusedAnswer": {"kind": "event", "rank": 0, "row": -1},
+        "NoneAnswer": {"kind": "next", "rank": 0, "key": "phases", "row": row, "forward": True},
+    }
+    for name, request in asked.items():
+        fits.check(answer(lambda: lanes, {**request, "id": 1}).content, name, name)
+    panel.close()
+
+
+@needs_sources
+def test_the_flame_graph_is_what_the_browser_takes_it_for(loaded: Job):
+    fits = Fits((TYPESCRIPT / "flame" / "types.ts").read_text())
+    panel = FlamePanel(loaded)
+    fits.check(json.loads(panel._flame), "FlameMessage")
+    state = fits.of.interfaces["FlameState"]
+    own = {*FlamePanel.class_trait_names(sync=True)} - {*Panel.class_trait_names(sync=True)}
+    assert own - {*FlamePanel.controls} == state.keys()
+    panel.close()

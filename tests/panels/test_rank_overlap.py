@@ -32,11 +32,11 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     assert set(panel.table.columns) == set(expected.outliers.columns)
 
 
-def test_a_linked_panel_draws_all_ranks_and_greys_out_the_others(loaded: Job):
+def test_a_linked_panel_draws_all_ranks_and_rings_around_the_selected(loaded: Job):
     panel = RankOverlapPanel(loaded)
     panel.ranks = [0, 2]
     for figure in panel.figures.values():
-        assert [(shape.y0, shape.y1) for shape in figure.layout.shapes] == [(0.5, 1.5), (2.5, 3.5)]
+        assert [(shape.y0, shape.y1) for shape in figure.layout.shapes] == [(-0.5, 0.5), (1.5, 2.5)]
     assert panel.table["rank"].tolist() == [0, 2]
     panel.ranks = []
 
@@ -62,7 +62,7 @@ def test_the_table_of_outliers_begins_with_the_farthest():
     assert set(panel.table["rank"]) == {7}
     far = panel.table["modified_z"].abs().tolist()
     assert far == sorted(far, reverse=True)
-    assert panel._view["finding"].startswith("Rank 7 is an outlier among 8 ranks")
+    assert panel._view["finding"].startswith("Rank 7 differs most among 8 ranks")
     panel.ranks = [7]
     assert set(panel.table["rank"]) == {7}
 
@@ -84,3 +84,22 @@ def test_the_dashboard_shows_it_where_there_is_something_to_compare(loaded: Job)
     assert "rank_overlap" in Dashboard(loaded).panels
     assert RankOverlapPanel.concerns(kernels_job({0: a_rank(5, 5)}))
     assert not RankOverlapPanel.concerns(kernels_job({0: [(COMPUTE, 0, 9, 0, 7)]}))
+
+
+def test_the_selected_window_is_cut_into_slices():
+    job = kernels_job({0: a_rank(10_000, 30_000), 1: a_rank(20_000, 20_000)})
+    panel = RankOverlapPanel(job, slices=2)
+    whole = panel.result
+    panel.selection.window_ns = (10_000, 30_000)
+    slices = panel.result.slices
+    assert slices[["start_ns", "end_ns"]].drop_duplicates().to_numpy().tolist() == [
+        [10_000, 20_000],
+        [20_000, 30_000],
+    ]
+    assert slices["compute_ns"].tolist() == [0, 0, 10_000, 0]
+    pd.testing.assert_frame_equal(panel.result.lanes, whole.lanes)
+    assert panel._view["time"] == "time slices of 10.0–30.0 µs"
+    bars = panel.figures["Activity in each time slice"].data[1]
+    assert sorted(set(bars.x)) == [15, 25]
+    panel.selection.window_ns = (50_000, 60_000)
+    pd.testing.assert_frame_equal(panel.result.slices, whole.slices)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from traitlets import TraitError
 
+from hta_widgets.figures.queue_length import queue_lines
 from hta_widgets.panels import Dashboard, MemoryBandwidthPanel, QueueLengthPanel
 from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.collective_jobs import Clock, ddp, write_job
 from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 
@@ -92,3 +94,40 @@ def test_nothing_to_show(tmp_path):
 
 def test_they_are_on_the_dashboard(job):
     assert {"queue_length", "memory_bandwidth"} <= set(Dashboard(job).panels)
+
+
+def test_the_selected_window_zooms_the_panels(panel):
+    panel.selection.window_ns = (1_500, 6_000)
+    assert list(axis_of(panel).range) == [1.5, 6]
+    send(panel, window_us=[2, 3])
+    assert panel.selection.window_ns == (1_500, 6_000)
+    panel.selection.kernel = "gemm"
+    assert panel.window_us == [2, 3]
+    panel.selection.window_ns = (4_000, 6_000)
+    assert panel.window_us == [4, 6]
+    panel.selection.window_ns = None
+    assert panel.window_us == []
+
+
+def test_a_later_panel_begins_with_the_selected_window(panel):
+    panel.selection.window_ns = (1_500, 6_000)
+    assert type(panel)(panel.job).window_us == [1.5, 6]
+    assert type(panel)(panel.job, window_us=[2, 3]).window_us == [2, 3]
+    assert type(panel)(panel.job, ranks=[0]).window_us == []
+
+
+def test_lines_and_windows_are_on_the_aligned_clock(tmp_path):
+    """The recorded clock of rank 1 is 4 ms ahead, and the panel says that it is corrected."""
+    write_job(tmp_path, ddp(2, 20), clocks={1: Clock(4_000_000)})
+    job = open_trace(tmp_path, progress=False)
+    panel = QueueLengthPanel(job)
+    lines = [line.time_ns[0] for line in queue_lines(panel.result, panel.shift_ns)]
+    recorded = [line.time_ns[0] for line in queue_lines(panel.result)]
+    apart = {1: 4_000_000}
+    of_rank = panel.result.streams["rank"].tolist()
+    for first, own, rank in zip(lines, recorded, of_rank, strict=True):
+        assert abs((own - first) - (recorded[0] - lines[0]) - apart.get(rank, 0)) < 10_000
+    assert any("clock" in notice for notice in panel._view["notices"])
+    panel.selection.window_ns = (1_000_000, 2_000_000)
+    panel.ranks = [1]
+    assert panel.window_us == [1_000, 2_000]

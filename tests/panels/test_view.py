@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.panels.base.view import figure_view, format_cell, table_view
+from hta_widgets.panels.base.view import figure_view, format_cell
 
 
 def bar(**properties):
@@ -56,40 +56,6 @@ def test_the_template_stays_behind():
     drawn = Drawing([], {"height": 300})
     assert figure_view("f", drawn)["layout"] == {"height": 300}
     assert drawn.figure().layout.template == go.Figure(layout={"template": "none"}).layout.template
-
-
-def test_a_table_is_text_with_numbers_to_the_right():
-    table = pd.DataFrame(
-        {
-            "name": ["a", "b"],
-            "sum_ns": [1234567, 2],
-            "ratio": [0.123456, np.nan],
-            "ok": [True, False],
-            "known": pd.array([1234, None], dtype="Int64"),
-        }
-    )
-    assert table_view(table) == {
-        "columns": [
-            {"label": "name", "align": "left"},
-            {"label": "sum_ns", "align": "right"},
-            {"label": "ratio", "align": "right"},
-            {"label": "ok", "align": "left"},
-            {"label": "known", "align": "right"},
-        ],
-        "rows": [["a", "1,234,567", "0.123", "yes", "1,234"], ["b", "2", "", "no", ""]],
-        "total": 2,
-    }
-
-
-def test_long_tables_are_cut_and_say_so():
-    view = table_view(pd.DataFrame({"n": range(1000)}))
-    assert (len(view["rows"]), view["total"]) == (200, 1000)
-
-
-def test_an_empty_table_keeps_its_columns():
-    view = table_view(pd.DataFrame({"n": pd.Series(dtype=float)}))
-    assert [column["label"] for column in view["columns"]] == ["n"]
-    assert view["rows"] == []
 
 
 @pytest.mark.parametrize(

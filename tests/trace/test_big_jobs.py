@@ -9,7 +9,10 @@ import pandas as pd
 import pytest
 
 from hta_widgets import Dashboard, RankSample, TraceAnalysis, open_trace
+from hta_widgets.analyses.clocks import clocks
+from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.compare import compare
+from hta_widgets.analyses.diagnosis import diagnosis
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
@@ -18,6 +21,7 @@ from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
+from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.sample import write_sample
@@ -37,7 +41,8 @@ RANKS = 6
 HELD = 2
 ANALYSES = (
     *(temporal_breakdown, overlap, rank_overlap, kernel_breakdown),
-    *(idle_time, duration_tails, compared_with_itself),
+    *(idle_time, duration_tails, compared_with_itself, clocks, collectives),
+    *(step_table, diagnosis),
 )
 
 
@@ -215,3 +220,21 @@ def test_ranks_that_do_not_exist(folder):
         open_trace(folder, ranks=[0, 9], progress=False)
     with pytest.raises(ParameterError, match="needs 1 rank or more, got 0"):
         RankSample(0)
+
+
+def kernels_longer_than(rank, limits):
+    return int((rank.gpu_work.duration_ns > limits[0]).sum())
+
+
+@pytest.mark.usefixtures("big")
+def test_arguments_of_each_rank(folder):
+    """Ranks answer in workers with arguments of their own, which need not be hashable."""
+    limits = {rank: ([1000 * rank],) for rank in range(RANKS)}
+    job, whole = open_trace(folder, progress=False), open_trace(folder, progress=False).load()
+    expected = {rank: kernels_longer_than(whole.rank(rank), *limits[rank]) for rank in limits}
+    assert job.reduce_each(kernels_longer_than, limits) == expected
+    assert whole.reduce_each(kernels_longer_than, limits) == expected
+    assert len(set(expected.values())) > 1
+    assert job.reduce_each(kernels_longer_than, {}) == {}
+    with pytest.raises(UnknownRankError):
+        job.reduce_each(kernels_longer_than, {RANKS: ([0],)})

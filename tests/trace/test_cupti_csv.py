@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hta_widgets.errors import HtaWidgetsError, TraceFormatError
@@ -204,6 +204,7 @@ def folder_of(tmp_path_factory, drawn, text=exact, columns=COLUMNS):
     return write_cupti_folder(tmp_path_factory.mktemp("cupti"), tables, text=text, columns=columns)
 
 
+@example([("conc_kernel.csv", 1800, 0, "a")])
 @given(times)
 def test_exact_text_is_read_exactly(tmp_path_factory, drawn):
     trace = load_cupti_csv(folder_of(tmp_path_factory, drawn), 0)

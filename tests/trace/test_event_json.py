@@ -13,7 +13,8 @@ GOOD = b'{"ph": "X", "name": "good", "ts": 1.5, "dur": 2}'
 
 
 def decode(*events):
-    return decode_events(b", ".join(events), SEPARATOR)
+    reading = decode_events(b", ".join(events), SEPARATOR)
+    return reading.events, reading.dropped
 
 
 @pytest.mark.parametrize(
@@ -84,18 +85,29 @@ def test_counters_are_read_with_all_arguments():
     assert decode_counters(text)[0].args == {"any name": 3}
 
 
+def test_counters_beside_an_event_that_is_repaired():
+    good = b'{"ph": "C", "name": "n", "args": {"a": 3}}'
+    for bad in (b'{"ph": "X", "name": "C:\\q"}', b'{"ph": "X", "name": 5}'):
+        text = b", ".join([good, bad, good])
+        assert len(decode_events(text, b'{"ph":').events) == 3
+        counted = decode_counters(text)
+        assert [event.args for event in counted] == [{"a": 3}, None, {"a": 3}]
+
+
 def test_fields_are_kept_as_they_are_written():
     text = b'{"ts": 1753.0010000000000000001, "args": {"b": [1.50, {}]}}, {"name": "x"}'
-    (first, second), dropped = decode_fields(text, b"{")
+    reading = decode_fields(text, b"{")
+    first, second = reading.events
     assert bytes(first["ts"]) == b"1753.0010000000000000001"
     assert bytes(first["args"]) == b'{"b": [1.50, {}]}'
-    assert (bytes(second["name"]), dropped) == (b'"x"', 0)
+    assert (bytes(second["name"]), reading.dropped) == (b'"x"', 0)
 
 
 @pytest.mark.parametrize("broken", [b'"\x01"', b"NaN", b'"\xff"', b'"C:\\q"'])
 def test_fields_are_repaired_like_events(broken):
     text = b'{"ph":"X","name":"a"},{"ph":"X","name":"b","args":{"k":' + broken + b"}}"
-    fields, dropped = decode_fields(text, b'{"ph":')
+    reading = decode_fields(text, b'{"ph":')
+    fields = reading.events
     assert [json.loads(bytes(each["name"])) for each in fields] == ["a", "b"]
-    assert (dropped, len(fields)) == (0, len(decode_events(text, b'{"ph":')[0]))
+    assert (reading.dropped, len(fields)) == (0, len(decode_events(text, b'{"ph":').events))
     json.loads(bytes(fields[1]["args"]))

@@ -67,7 +67,7 @@ DERIVATION = """
 exact = _paired
 def _paired(rank):
     columns = exact(rank)
-    return {**columns, "signed_delay_ns": columns["signed_delay_ns"] + 5}
+    return {**columns, "first_delay_ns": columns["first_delay_ns"] + 5}
 """
 
 

@@ -113,6 +113,14 @@ def test_odd_ids(tmp_path):
     assert table.stream.tolist()[3:] == [13, 13]
 
 
+def test_arguments_say_the_device_and_stream_and_lanes_do_where_they_do_not(tmp_path):
+    said = {**kernel(0, 1), "pid": 5, "tid": 9, "args": {"device": 2, "stream": 3}}
+    unsaid = {**kernel(1, 1), "pid": 5, "tid": 9, "args": {}}
+    events = load(tmp_path, [said, unsaid, host(2, 1, "aten::add")]).events
+    assert events.device.tolist()[:2] == [2, 5]
+    assert events.stream.tolist()[:2] == [3, 9]
+
+
 def test_what_is_null_is_as_if_it_were_not_there(tmp_path):
     keys = ("device", "stream", "correlation", "bytes", "memory bandwidth (GB/s)")
     copy = kernel(0, 1, cat="gpu_memcpy", name="Memcpy HtoD")

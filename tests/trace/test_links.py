@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
 
@@ -104,3 +105,15 @@ def test_work_of_merged_ranks_is_never_linked_to_calls_of_another(tmp_path, devi
         assert (launches == NO_LAUNCH).all()
     if devices == (0, 1) and later == 30:
         assert (launches[(table.kind == Kind.KERNEL) & (table.device == 0)] != NO_LAUNCH).all()
+
+
+def test_work_with_several_possible_calls_is_counted_apart(tmp_path):
+    lost = kernel(1, 1, correlation=99)
+    path = write(tmp_path / "trace.json", [*ranks_merged((0, 1), 0), lost])
+    unmatched, unsure = open_trace(path, progress=False).notices_for([0])
+    assert unmatched.startswith("1 of 41 GPU operations have no launch in the trace")
+    assert unsure == (
+        "40 of 41 GPU operations have the correlation id of calls of several processes, so that "
+        "their launch is not known: the file seems to be merged from several ranks; open the trace "
+        "of each rank instead"
+    )

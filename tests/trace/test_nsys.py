@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hta_widgets.panels.bands.head import devices_in_words
 from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.loaders.nsys.events import _TWICE, _UNTIMED, _WHOLE
 from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.links import NO_LAUNCH, launch_rows
 from hta_widgets.trace.model.steps import profiler_steps
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
 from tests.nsys_export import (
     GRAPH,
@@ -371,6 +373,15 @@ def test_launches_stay_within_their_process(tmp_path_factory, rows):
                 launch = None if first is None else (first[0] - origin, -first[1])
                 expected.append((at - origin, ns, launch))
         assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_gpus_are_named_where_the_export_does(write):
+    gpus = [{"id": 0, "name": "NVIDIA H100", "uuid": "secret"}, {"id": None, "name": "lost"}]
+    path = write({KERNEL: [on_gpu(0, 10)], "TARGET_INFO_GPU": gpus})
+    assert load_nsys(path, 0).metadata == {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+    assert devices_in_words(open_trace(path, progress=False)) == "1 × NVIDIA H100"
+    unnamed = write({KERNEL: [on_gpu(0, 10), on_gpu(0, 10, device=1)]}, "unnamed.sqlite")
+    assert devices_in_words(open_trace(unnamed, progress=False)) == "1 rank, 2 GPUs"
 
 
 def test_the_bytes_read_add_up_to_the_size(write):

@@ -32,6 +32,11 @@ def test_last_step_is_left_out(tmp_path):
     )
 
 
+def test_one_step_is_written_as_one(tmp_path):
+    job, _ = analysed_names(tmp_path, THREE_STEPS[1:])
+    assert any("is left out (1 events); step 5 is analysed (" in each for each in job.notices)
+
+
 def test_gpu_work_follows_its_launch(tmp_path):
     events = [
         *THREE_STEPS,

@@ -1,0 +1,105 @@
+"""Kernels that are tried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.diagnosis import Limits
+from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+
+
+def job(tried, *, waits=True, kernels=6, steps=7):
+    """One rank that tries kernels in some steps."""
+    one = Host()
+    for number in range(steps):
+        with one.step(number):
+            if number in tried:
+                for each in range(kernels):
+                    for _ in range(3):
+                        one.launch(150, name=f"triton_mm_{each}")
+                    if waits:
+                        one.calls("cudaEventSynchronize", max(1, one.free - one.now))
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+    return one
+
+
+@pytest.mark.parametrize("tried", [{0}, {2}, {1, 4}])
+def test_steps_with_trials(tmp_path, tried):
+    result = diagnosed(tmp_path, job(tried))
+    finding = found(result, "autotuning")
+    assert finding.steps == tuple(sorted(tried))
+    assert finding.recoverable_ms == pytest.approx(2.7 * len(tried) / 6, rel=0.1)
+    assert "up to 6 kernels, such as triton_mm_" in finding.sentence
+    assert [each.cause for each in result] == ["autotuning"]
+
+
+def test_kernels_of_another_shape_are_not_tried(tmp_path):
+    """Nobody waits for events between them."""
+    assert found(diagnosed(tmp_path, job({2}, waits=False)), "autotuning") is None
+
+
+def test_few_new_kernels_are_not_tried(tmp_path):
+    assert found(diagnosed(tmp_path, job({2}, kernels=3)), "autotuning") is None
+
+
+def test_what_all_steps_do_is_no_trial(tmp_path):
+    assert found(diagnosed(tmp_path, job(set(range(7)))), "autotuning") is None
+
+
+def recording(*, waits=True, kernels=6, runs=3, inside=(), repeats=1, used=30):
+    """One rank without steps: what it uses, trials, and again what it uses."""
+    one = Host()
+    for _ in range(used):
+        one.launch(200)
+    for _ in range(repeats):
+        for each in range(kernels):
+            for _ in range(runs):
+                one.launch(150, name=f"triton_mm_{each}")
+                for name in inside:
+                    one.launch(150, name=name)
+            if waits:
+                one.calls("cudaEventSynchronize", max(1, one.free - one.now))
+    for _ in range(used):
+        one.launch(200)
+    one.synchronise()
+    return one
+
+
+@pytest.mark.parametrize(("runs", "repeats"), [(3, 1), (1, 3)], ids=["in a row", "in turns"])
+def test_trials_in_a_recording_without_steps(tmp_path, runs, repeats):
+    result = diagnosed(tmp_path, recording(runs=runs, repeats=repeats))
+    finding = found(result, "autotuning")
+    assert finding.steps == ()
+    assert finding.recoverable_ms == pytest.approx(18 * 0.15, rel=0.1)
+    assert finding.sentence.startswith(
+        "The host tries up to 6 kernels, such as triton_mm_0, one after another, with a wait for"
+    )
+    assert [each.cause for each in result] == ["autotuning"]
+
+
+def test_caches_are_emptied_between_trials(tmp_path):
+    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"
+    finding = found(diagnosed(tmp_path, recording(inside=[fill])), "autotuning")
+    assert finding.recoverable_ms == pytest.approx(36 * 0.15, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"waits": False},
+        {"kernels": 3},
+        {"runs": 1},
+        {"inside": ["gemm"]},
+        {"used": 1},
+    ],
+    ids=["no waits", "few kernels", "run once", "a model that waits", "all of the recording"],
+)
+def test_what_is_no_trial_in_a_recording_without_steps(tmp_path, options):
+    assert found(diagnosed(tmp_path, recording(**options)), "autotuning") is None
+
+
+def test_the_limits_of_trials_can_be_set(tmp_path):
+    for limits in (Limits(trial_kernels=7), Limits(trial_runs=4), Limits(trial_steps_percent=10)):
+        assert found(diagnosed(tmp_path, job({2}), limits=limits), "autotuning") is None

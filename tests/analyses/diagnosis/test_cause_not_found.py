@@ -1,0 +1,71 @@
+"""Losses without a known cause are named as such."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.diagnosis import Limits
+from tests.analyses.diagnosis.training_jobs import (
+    US,
+    Meet,
+    diagnosed,
+    found,
+    layers,
+    write_training,
+)
+from tests.kineto_text import call, host, kernel, step, write
+
+EVERYBODY = (0, 1, 2, 3)
+
+
+def talking(transfer_us):
+    def program(rank, step):
+        del rank, step
+        return [*layers(9, 500 * US), Meet(EVERYBODY, transfer_us * US), *layers(1, 500 * US)]
+
+    return program
+
+
+def test_communication_of_one_rank_cannot_be_divided(tmp_path):
+    made = diagnosed(write_training(tmp_path, 4, talking(2000), only=[2]))
+
+    finding = found(made, "exposed_communication")
+    assert finding.confidence == "inconclusive"
+    assert finding.ranks == (2,)
+    assert finding.recoverable_ms == pytest.approx(2.0, rel=0.02)
+    assert "cause not found: waiting and transfer cannot be told apart" in finding.sentence
+
+
+def test_a_small_loss_is_not_named(tmp_path):
+    assert not diagnosed(write_training(tmp_path, 4, talking(500), only=[2]))
+
+
+def test_the_limit_is_the_callers(tmp_path):
+    folder = write_training(tmp_path, 4, talking(500), only=[2])
+    assert diagnosed(folder, limits=Limits(least_percent_unexplained=5))
+
+
+def test_it_is_silent_beside_a_finding(tmp_path):
+    made = diagnosed(write_training(tmp_path, 4, talking(2000)))
+    assert [(each.cause, each.confidence) for each in made] == [
+        ("exposed_communication", "measured")
+    ]
+
+
+def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
+    write(tmp_path / "rank-0.json", [step(1, 0, 1000), step(2, 1000, 1000), host(10, 50, "op")])
+
+    made = diagnosed(tmp_path)
+    assert not made
+    assert made.finding == "No GPU work was recorded on the selected ranks."
+    assert made.steps.empty
+
+
+def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(tmp_path):
+    events = [call(0, 5, 1), call(10, 5, 2), kernel(20, 100, correlation=1)]
+    path = write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)])
+    made = diagnosed(path)
+    assert not made
+    assert (
+        "in 80 % of the recording, the GPU waits for work that the trace does not" in made.finding
+    )

@@ -1,0 +1,84 @@
+"""All-to-alls in which some ranks get more tokens than the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.training_jobs import (
+    US,
+    Compute,
+    Meet,
+    diagnosed,
+    found,
+    layers,
+    write_training,
+)
+
+EVERYBODY = (0, 1, 2, 3)
+TOKENS = 1000
+
+
+def experts(busiest, times=2.0):
+    """Tokens go out, experts work as long as they have tokens, and tokens come back."""
+
+    def program(rank, step):
+        rest = (4 - times) / 3
+        items = []
+        for layer in range(4):
+            busy = busiest(step, layer)
+            tokens = {each: round(TOKENS * (times if each == busy else rest)) for each in EVERYBODY}
+            items += [
+                *layers(2, 200 * US),
+                Meet(EVERYBODY, 50 * US, "all_to_all", "ep", TOKENS, tokens),
+                Compute(tokens[rank] * US, name="expert", shape=f"[[{tokens[rank]}, 64]]"),
+                Meet(
+                    EVERYBODY, 50 * US, "all_to_all", "ep", tokens, dict.fromkeys(EVERYBODY, TOKENS)
+                ),
+            ]
+        return items
+
+    return program
+
+
+def test_the_rank_with_most_tokens_is_named(tmp_path):
+    made = diagnosed(write_training(tmp_path, 4, experts(lambda _step, _layer: 2)))
+
+    finding = found(made, "expert_imbalance")
+    assert finding.ranks == (2,)
+    assert finding.sentence.startswith("Rank 2 gets 2 times the mean number of elements")
+    assert finding.recoverable_ms == pytest.approx(4 * 1.333, rel=0.05)
+    assert finding.evidence["elements"]["times_the_mean"].round(2).tolist() == [
+        0.67,
+        0.67,
+        2.0,
+        0.67,
+    ]
+    assert not found(made, "workload_imbalance")
+    assert not found(made, "slow_gpu")
+
+
+def test_no_rank_is_named_if_it_is_another_one_in_each_layer(tmp_path):
+    made = diagnosed(write_training(tmp_path, 4, experts(lambda _step, layer: layer)))
+
+    finding = found(made, "expert_imbalance")
+    assert finding.ranks == ()
+    assert "another rank each time" in finding.sentence
+
+
+def test_even_exchanges_are_silent(tmp_path):
+    assert not diagnosed(write_training(tmp_path, 4, experts(lambda _step, _layer: 2, 1.0)))
+
+
+def test_a_slow_gpu_among_even_exchanges_is_no_matter_of_experts(tmp_path):
+    def program(rank, step):
+        items = experts(lambda _step, _layer: 2, 1.0)(rank, step)
+        return [
+            Compute(round(each.ns * 1.4), each.name, each.shape)
+            if rank == 1 and isinstance(each, Compute)
+            else each
+            for each in items
+        ]
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    assert not found(made, "expert_imbalance")
+    assert found(made, "slow_gpu").ranks == (1,)

@@ -1,0 +1,91 @@
+"""Waiting for data."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.kineto_text import host, step
+
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+ZOOM = "data.py(7): zoom_shift"
+
+
+def job(loading, steps=5, loader=LOADER, inner=0.0):
+    """Ranks that load for so long (µs) in each step; a function of rank and step."""
+    hosts = [Host() for _ in range(4)]
+    for number in range(steps):
+        begins = [each.now for each in hosts]
+        for rank, each in enumerate(hosts):
+            begins_loading, length = each.now, loading(rank, number)
+            each.does(loader, length, cat="user_annotation")
+            if inner:
+                event = host(begins_loading, inner * length, ZOOM, cat="python_function")
+                each.events.append(event)
+            for _ in range(8):
+                each.launch(200)
+        all_reduce(hosts)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return hosts
+
+
+def test_all_ranks_wait_for_data(tmp_path):
+    finding = found(diagnosed(tmp_path, *job(lambda *_: 1500)), "input_starvation")
+    assert finding.ranks == (0, 1, 2, 3)
+    assert finding.steps == (0, 1, 2, 3)
+    assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
+    assert "all of this time in the DataLoader with workers" in finding.sentence
+    assert finding.action.startswith("Use more DataLoader workers")
+    link = finding.links[0]
+    start, end = link.window_ns
+    assert 1_500_000 <= end - start <= 2_000_000
+    assert finding.evidence["steps"]["idle_ms"].max() == pytest.approx(1.5, rel=0.1)
+
+
+def test_the_function_that_takes_most_of_it_is_named(tmp_path):
+    """Of the time inside the loader, and only if no other function may take as much."""
+    hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.8)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert f"% of this time inside {ZOOM}, in the single-process DataLoader" in finding.sentence
+    share = float(finding.sentence.partition(" % of this time")[0].rpartition(" ")[2])
+    assert share == pytest.approx(80, abs=2)
+    assert "num_workers" in finding.action
+
+
+def test_a_function_that_takes_half_of_it_is_not_named(tmp_path):
+    hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.55)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert ZOOM not in finding.sentence
+    assert "all of this time in the single-process DataLoader" in finding.sentence
+
+
+def test_one_rank_waits_for_data(tmp_path):
+    hosts = job(lambda rank, _: 1500 if rank == 2 else 10)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert finding.ranks == (2,)
+    assert finding.sentence.startswith("Rank 2 loads data")
+    assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
+
+
+def test_ranks_that_wait_in_turns_hold_up_all(tmp_path):
+    """In each step another one: no rank's own time tells the cost."""
+    hosts = job(lambda rank, number: 1500 if rank == number % 4 else 10, steps=9)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
+    assert finding.ranks == (0, 1, 2, 3)
+
+
+def test_steps_are_named_if_not_all_starve(tmp_path):
+    hosts = job(lambda _, number: 3000 if number in (2, 4) else 10, steps=7)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert finding.steps == (2, 4)
+    assert "in steps 2, 4" in finding.sentence
+
+
+def test_silent_without_loading(tmp_path):
+    assert found(diagnosed(tmp_path, *job(lambda *_: 10)), "input_starvation") is None

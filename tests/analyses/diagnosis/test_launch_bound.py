@@ -1,0 +1,105 @@
+"""A host that launches too slowly."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.diagnosis import Limits
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.kineto_text import call, step
+
+
+def job(takes, *, steps=5, ranks=1):
+    """Long kernels, then a hundred short ones, each launched by an operator that takes so long."""
+    hosts = [Host() for _ in range(ranks)]
+    for number in range(steps):
+        begins = [each.now for each in hosts]
+        for rank, each in enumerate(hosts):
+            for _ in range(5):
+                each.launch(200)
+            each.synchronise()
+            with each.inside("Optimizer.step#AdamW.step"):
+                for _ in range(100):
+                    each.launch(2, operator="aten::mul", takes=takes(rank))
+        if ranks > 1:
+            all_reduce(hosts)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return hosts
+
+
+def test_a_slow_host(tmp_path):
+    finding = found(diagnosed(tmp_path, *job(lambda _: 15)), "launch_bound")
+    assert finding.recoverable_ms == pytest.approx(1.3, rel=0.1)
+    assert finding.steps == (0, 1, 2, 3)
+    assert finding.action.startswith("Use CUDA graphs")
+    assert "105 kernels per step" in finding.sentence
+    assert "in AdamW (100 kernels of 2 µs)" in finding.sentence
+    row = finding.evidence["launching"].iloc[0]
+    assert row["region"] == "AdamW"
+    assert row["region_percent"] > 90
+    assert row["median_launch_us"] == 4
+
+
+def test_the_slow_rank_is_blamed(tmp_path):
+    hosts = job(lambda rank: 30 if rank == 1 else 3, ranks=4)
+    finding = found(diagnosed(tmp_path, *hosts), "launch_bound")
+    assert finding.ranks == (1,)
+    assert finding.sentence.startswith("Rank 1 launches")
+
+
+def test_the_limit_can_be_changed(tmp_path):
+    hosts = job(lambda _: 15)
+    limits = Limits(least_percent=60)
+    assert found(diagnosed(tmp_path, *hosts, limits=limits), "launch_bound") is None
+
+
+def test_a_host_that_is_just_too_slow(tmp_path):
+    """Each launch begins while the kernel before runs, but that is done before the next starts."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(20, takes=40)
+            for _ in range(200):
+                one.launch(4, takes=6)
+    finding = found(diagnosed(tmp_path, one), "launch_bound")
+    assert finding.recoverable_ms == pytest.approx((10 * 20 + 200 * 2) / 1000, rel=0.1)
+
+
+def test_silent_where_the_host_is_ahead(tmp_path):
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for _ in range(50):
+                one.launch(100)
+            one.synchronise()
+    assert not diagnosed(tmp_path, one)
+
+
+@pytest.mark.parametrize(("takes", "cost_ms"), [(8, 0.5), (3, 0)])
+def test_a_host_that_is_busy_all_the_time_with_short_kernels(tmp_path, takes, cost_ms):
+    """The GPU is behind at all times, but starting so many kernels takes long, too."""
+    one = Host(starting=2)
+    for number in range(5):
+        with one.step(number):
+            for _ in range(50):
+                one.launch(30)
+            for _ in range(250):
+                one.launch(2, takes=takes)
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "launch_bound")
+    assert (finding.recoverable_ms if finding else 0) == pytest.approx(cost_ms, rel=0.2)
+
+
+def test_a_host_that_waits_for_a_place_in_the_queue_is_not_slow(tmp_path):
+    one = Host(starting=2)
+    for number in range(5):
+        with one.step(number):
+            for _ in range(500):
+                one.launch(10, takes=3)
+            length = one.free - one.now - 100
+            one.events.append(call(one.now, length, 10_000 + number))
+            one.now += length
+    assert found(diagnosed(tmp_path, one), "launch_bound") is None

@@ -1,0 +1,63 @@
+"""Stages of a pipeline that wait for micro-batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.pipelines import pipeline
+from tests.analyses.diagnosis.training_jobs import (
+    US,
+    Compute,
+    Meet,
+    diagnosed,
+    found,
+    write_training,
+)
+
+
+def even(batches, stages=4, copies=1):
+    return pipeline(stages, batches, lambda _rank, _step: 300 * US, copies=copies)
+
+
+def test_few_micro_batches_leave_a_bubble(tmp_path):
+    made = diagnosed(write_training(tmp_path, 4, even(4)))
+
+    finding = found(made, "pipeline_bubble")
+    assert finding.ranks == (0, 1, 2, 3)
+    assert finding.recoverable_ms == pytest.approx(3 * 0.9, rel=0.2)
+    assert finding.evidence["micro_batches"] == 4
+    assert finding.evidence["least_bubble_percent"] == pytest.approx(300 / 7)
+    assert "4 micro-batches leave 42.9 % of it empty" in finding.sentence
+    assert not found(made, "exposed_communication")
+
+
+def test_many_micro_batches_are_silent(tmp_path):
+    assert not diagnosed(write_training(tmp_path, 4, even(32)))
+
+
+def test_copies_of_a_pipeline_have_one_bubble(tmp_path):
+    made = diagnosed(write_training(tmp_path, 8, even(4, copies=2)))
+    assert found(made, "pipeline_bubble").ranks == tuple(range(8))
+
+
+def test_waiting_for_a_slow_gpu_is_no_bubble(tmp_path):
+    def forward_ns(rank, _step):
+        return (600 if rank == 5 else 300) * US
+
+    made = diagnosed(write_training(tmp_path, 8, pipeline(4, 32, forward_ns, copies=2)))
+    assert found(made, "slow_gpu").ranks == (5,)
+    assert not found(made, "pipeline_bubble")
+
+
+def test_without_sends_in_both_directions_there_is_no_pipeline(tmp_path):
+    def program(rank, step):
+        del step
+        items = []
+        for _ in range(4):
+            items.append(Compute((900 if rank == 0 else 100) * US, shape=f"[[{rank}]]"))
+            items += [
+                Meet((k, k + 1), 20 * US, "p2p", "cp") for k in range(3) if rank in {k, k + 1}
+            ]
+        return items
+
+    assert not found(diagnosed(write_training(tmp_path, 4, program)), "pipeline_bubble")

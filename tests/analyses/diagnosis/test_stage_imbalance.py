@@ -1,0 +1,57 @@
+"""Stages of a pipeline that compute longer than the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.pipelines import pipeline
+from tests.analyses.diagnosis.training_jobs import US, diagnosed, found, write_training
+
+
+def job(folder, slow, *, copies=1, factor=1.5, batches=16):
+    def forward_ns(rank, step):
+        del step
+        return round(300 * US * (factor if rank in slow else 1))
+
+    return write_training(folder, 4 * copies, pipeline(4, batches, forward_ns, copies=copies))
+
+
+def test_the_stage_with_most_work_is_named(tmp_path):
+    def forward_ns(rank, step):
+        del step
+        return (450 if rank == 2 else 300) * US
+
+    def program(rank, step):
+        shape = "[[96, 64]]" if rank == 2 else "[[64, 64]]"
+        return pipeline(4, 16, forward_ns, shape=shape)(rank, step)
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    finding = found(made, "stage_imbalance")
+    assert finding.ranks == (2,)
+    assert finding.recoverable_ms == pytest.approx(16 * 3 * 0.15 * 3 / 4, rel=0.05)
+    assert finding.sentence.startswith(
+        "Rank 2 (stage 2 of the pipeline) computes 1.5 times as long as the median of the other "
+        "stages, which wait for it: "
+    )
+    assert finding.evidence["stages"]["factor"].round(2).tolist() == [1.0, 1.0, 1.5, 1.0]
+    assert not found(made, "workload_imbalance")
+
+
+def test_equal_kernels_that_take_longer_on_all_copies_of_a_stage_are_no_hardware(tmp_path):
+    made = diagnosed(job(tmp_path, (4, 5), copies=2))
+
+    assert found(made, "stage_imbalance").ranks == (4, 5)
+    assert not found(made, "slow_gpu")
+    assert not found(made, "gpu_throttling")
+
+
+def test_one_slow_copy_of_a_stage_is_hardware(tmp_path):
+    made = diagnosed(job(tmp_path, (5,), copies=2))
+
+    assert found(made, "slow_gpu").ranks == (5,)
+    assert not found(made, "stage_imbalance")
+
+
+def test_even_stages_are_silent(tmp_path):
+    made = diagnosed(job(tmp_path, (), batches=40))
+    assert not made

@@ -1,0 +1,172 @@
+"""Chains of elementwise kernels that one kernel could replace."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.analyses.diagnosis import scripts
+from tests.analyses.diagnosis.training_jobs import (
+    US,
+    Compute,
+    Meet,
+    diagnosed,
+    found,
+    write_training,
+)
+from tests.kineto_text import kernel
+
+EVERYBODY = (0, 1)
+
+
+def elementwise(name):
+    return f"void at::native::vectorized_elementwise_kernel<4, at::native::{name}>"
+
+
+def chain(names, us=100, layers=5):
+    def program(rank, step):
+        del rank, step
+        items = []
+        for _ in range(layers):
+            items += [Compute(500 * US, "bf16_s16816gemm")]
+            items += [Compute(us * US, elementwise(name)) for name in names]
+        return [*items, Meet(EVERYBODY, 20 * US)]
+
+    return program
+
+
+def test_a_chain_of_different_kernels_would_be_faster_as_one(tmp_path):
+    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add", "tanh", "pow"])))
+
+    finding = found(made, "unfused_elementwise")
+    assert finding.ranks == EVERYBODY
+    assert finding.recoverable_ms == pytest.approx(5 * 0.4 * (1 - 1.5 / 4))
+    assert "in chains of up to 4" in finding.sentence
+    assert finding.evidence["chains"].to_numpy().tolist() == [
+        [elementwise("mul"), 4, 20, pytest.approx(8.0)]
+    ]
+
+
+def test_equal_kernels_work_on_other_tensors(tmp_path):
+    made = diagnosed(write_training(tmp_path, 2, chain(["add"] * 8)))
+    assert not found(made, "unfused_elementwise")
+
+
+def test_two_kernels_are_no_chain(tmp_path):
+    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add"], us=400)))
+    assert not found(made, "unfused_elementwise")
+
+
+def test_a_small_share_is_silent(tmp_path):
+    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add", "tanh", "pow"], us=20)))
+    assert not made
+
+
+def test_no_more_than_ten_kernels_are_taken_for_one(tmp_path):
+    names = [f"op{number}" for number in range(40)]
+    made = diagnosed(write_training(tmp_path, 2, chain(names, us=20)))
+    assert found(made, "unfused_elementwise").recoverable_ms == pytest.approx(
+        5 * 0.8 * (1 - 1.5 / 10)
+    )
+
+
+def test_kernels_that_run_before_the_first_step_are_of_no_step(tmp_path):
+    shifts = dict.fromkeys(EVERYBODY, 10_000 * US)
+    program = chain(["mul", "add", "tanh", "pow"], us=20)
+    folder = write_training(tmp_path, 2, program, shifts_ns=shifts)
+    for path in folder.glob("*.json"):
+        content = json.loads(path.read_text())
+        first = min(each["ts"] for each in content["traceEvents"] if each["cat"] == "kernel")
+        content["traceEvents"] += [
+            kernel(
+                first - 5010 + 50 * place, 50, name=elementwise(("mul", "add", "pow")[place % 3])
+            )
+            for place in range(100)
+        ]
+        path.write_text(json.dumps(content))
+
+    assert not found(diagnosed(folder), "unfused_elementwise")
+
+
+HEADS = 32
+BMM, SOFTMAX = "bf16_s16816gemm", "void (anonymous namespace)::softmax_warp_forward<float, 10>"
+MATH = "aten::_scaled_dot_product_attention_math"
+
+
+def attention(one, *, keys=512, width=64, softmax="aten::_softmax", order="psv"):
+    """Products of 100 µs, and between them a division and a softmax of 150 µs each."""
+    queries, value = [HEADS, keys, width], [HEADS, keys, width]
+    scores, other = [HEADS, keys, keys], [HEADS, width, keys]
+    parts = {
+        "p": ("aten::bmm", [queries, other], BMM, 100),
+        "d": ("aten::div", [scores], elementwise("div"), 150),
+        "s": (softmax, [[1, *scores]], SOFTMAX, 150),
+        "v": ("aten::bmm", [scores, value], BMM, 100),
+        "b": ("aten::_softmax_backward_data", [[1, *scores]], SOFTMAX, 150),
+    }
+    for part in order:
+        operator, shapes, name, us = parts[part]
+        one.launch(us, operator=operator, shapes=shapes, name=name)
+
+
+def job(around=(), **options):
+    """Three steps of four such layers and a product of 1 ms each."""
+    one = scripts.Host()
+    for number in range(4):
+        with one.step(number), one.inside("nn.Module: Model_0", "python_function"):
+            for layer in range(4):
+                with one.inside(f"nn.Module: SelfAttention_{layer}", "python_function"):
+                    begin = one.now
+                    attention(one, **options)
+                    one.events += [scripts.host(begin, one.now - begin, name) for name in around]
+                one.launch(1000, name=BMM)
+            one.synchronise()
+    return one
+
+
+def unfused(folder, **options):
+    return scripts.found(scripts.diagnosed(folder, job(**options)), "unfused_elementwise")
+
+
+def test_attention_that_is_not_fused_costs_what_is_between_its_products(tmp_path):
+    finding = unfused(tmp_path, order="pdsv")
+
+    assert finding.recoverable_ms == pytest.approx(4 * 0.3)
+    assert finding.sentence.startswith(
+        "Unfused attention (bmm + softmax + bmm) takes 2 ms of 6 ms computing per step, all of it "
+        "in SelfAttention; a fused kernel would save: at least 1.2 ms of each 6"
+    )
+    assert "scaled_dot_product_attention" in finding.action
+    assert finding.evidence["attention"].to_numpy().tolist() == [[512, 512, 12, 2.4, 3.6]]
+
+
+def test_its_backward_pass_counts(tmp_path):
+    finding = unfused(tmp_path, order="pdsvpbdv")
+    assert "(bmm + softmax + bmm) takes 4 ms of 8 ms" in finding.sentence
+    assert finding.recoverable_ms == pytest.approx(4 * 0.6)
+
+
+def test_kernels_beside_its_products_are_no_part_of_it(tmp_path):
+    """They have the shape of the scores by chance."""
+    assert unfused(tmp_path, order="dpdsvd").recoverable_ms == pytest.approx(4 * 0.3)
+
+
+def test_attention_that_finds_no_fused_kernel_is_told_why(tmp_path):
+    finding = unfused(tmp_path, order="pdsv", around=[MATH])
+    assert "warns of what they refuse" in finding.action
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": "vdsp"},
+        {"order": "pdv"},
+        {"order": "dsd"},
+        {"order": "pdsv", "softmax": "aten::_log_softmax"},
+        {"order": "pdsv", "keys": 64},
+    ],
+    ids=["other order", "no softmax", "no products", "log", "few keys"],
+)
+def test_what_is_no_attention_is_silent(tmp_path, options):
+    assert unfused(tmp_path, **options) is None

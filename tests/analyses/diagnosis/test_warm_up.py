@@ -1,0 +1,100 @@
+"""First steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.kineto_text import host as event
+
+COMPILES = "backend_compile (dynamo_timed)"
+
+
+def job(first, *, steps=6, marks=True):
+    """One rank; before its steps it does what is given for some of them."""
+    one = Host()
+    for number in range(steps):
+        begin = one.now
+        for name, length in first.get(number, ()):
+            one.calls(name, length) if name.startswith("cu") else one.does(name, length)
+        for _ in range(10):
+            one.launch(200)
+        one.synchronise()
+        if marks:
+            mark = f"ProfilerStep#{number}"
+            one.events.append(event(begin, one.now - begin, mark, cat="user_annotation"))
+    return one
+
+
+def test_a_first_step_that_initialises(tmp_path):
+    result = diagnosed(tmp_path, job({0: [("cuModuleLoadData", 3000), ("aten::conv2d", 4000)]}))
+    finding = found(result, "warm_up")
+    assert finding.steps == (0,)
+    assert finding.recoverable_ms == pytest.approx(7 / 5, rel=0.05)
+    assert "7 ms longer than the others, 7 ms more idle" in finding.sentence
+    assert [each.cause for each in result] == ["warm_up"]
+
+
+def test_steps_that_still_compile(tmp_path):
+    one = job({0: [(COMPILES, 9000)], 1: [(COMPILES, 5000)], 4: [("aten::add", 3000)]}, steps=9)
+    result = diagnosed(tmp_path, one)
+    assert found(result, "warm_up").steps == (0, 1)
+    assert found(result, "host_pause").steps == (4,)
+
+
+def test_kernels_that_only_the_first_step_runs(tmp_path):
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(200, name="gemm")
+            for each in range(10 if number == 0 else 0):
+                one.launch(200, name=f"init_{each}")
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "warm_up")
+    assert "2 ms more compute" in finding.sentence
+
+
+def test_a_first_step_that_waits_for_data_does_not_warm_up(tmp_path):
+    one = job({0: [("train_dataloader_next", 7000)]})
+    assert not diagnosed(tmp_path, one)
+
+
+def test_a_slow_first_step_is_left_out_whatever_its_cause(tmp_path):
+    loads = [("train_dataloader_next", 1000)]
+    one = job({0: [("train_dataloader_next", 9000)], **dict.fromkeys(range(1, 6), loads)})
+    finding = found(diagnosed(tmp_path, one), "input_starvation")
+    assert finding.steps == (1, 2, 3, 4)
+    assert finding.recoverable_ms == pytest.approx(1, rel=0.05)
+
+
+def test_work_of_earlier_steps_is_not_of_the_first(tmp_path):
+    """The GPU is behind the host when the first step begins."""
+    one = Host()
+    for _ in range(20):
+        one.launch(200)
+    for number in range(6):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(200)
+            one.now = max(one.now, one.free - 4000)
+    assert not diagnosed(tmp_path, one)
+
+
+def test_a_recording_that_begins_with_initialising(tmp_path):
+    calls = [("cudaFree", 5000), ("cuModuleLoadData", 2000), ("aten::conv2d", 3000)]
+    one = job({0: [*calls, ("aten::a", 1)], 1: [("cudaMalloc", 500)]}, marks=False)
+    one.events.append(event(0, 1, "aten::empty"))
+    first = Host()
+    first.launch(10)
+    one.events += [
+        {**each, "args": {**each.get("args", {}), "correlation": 999}} if "args" in each else each
+        for each in first.events
+    ]
+    result = diagnosed(tmp_path, one)
+    assert [each.cause for each in result] == ["warm_up"]
+    assert found(result, "warm_up").steps == ()
+
+
+def test_silent_where_all_steps_are_alike(tmp_path):
+    assert not diagnosed(tmp_path, job({}))

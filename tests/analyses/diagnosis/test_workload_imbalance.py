@@ -1,0 +1,126 @@
+"""Ranks that compute more than the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis.training_jobs import (
+    US,
+    Compute,
+    Meet,
+    diagnosed,
+    found,
+    layers,
+    write_training,
+)
+
+EVERYBODY = (0, 1, 2, 3)
+
+
+def sequences(length_of, ranks=EVERYBODY):
+    """Kernels take as long as the sequence."""
+
+    def program(rank, step):
+        length = length_of(rank, step)
+        shape = f"[[{length}, 64]]"
+        return [*layers(10, length * US, shape=shape, grid=length), Meet(ranks)]
+
+    return program
+
+
+def test_the_rank_with_longer_sequences_is_named(tmp_path):
+    made = diagnosed(
+        write_training(tmp_path, 4, sequences(lambda rank, _step: 700 if rank == 1 else 500))
+    )
+
+    finding = found(made, "workload_imbalance")
+    assert finding.ranks == (1,)
+    assert finding.confidence == "measured"
+    assert finding.recoverable_ms == pytest.approx(2.0, rel=0.05)
+    assert finding.sentence.startswith(
+        "Rank 1 has 1.4 times as much to compute as the median in every step; the 3 others wait "
+        "for it: "
+    )
+    assert not found(made, "slow_gpu")
+
+
+def test_no_rank_is_named_if_it_is_another_one_in_each_step(tmp_path):
+    made = diagnosed(
+        write_training(tmp_path, 4, sequences(lambda rank, step: 700 if rank == step % 4 else 500))
+    )
+
+    finding = found(made, "workload_imbalance")
+    assert finding.ranks == ()
+    assert finding.sentence.startswith("Another rank each step computes up to 1.4 times as long")
+
+
+def test_two_ranks_with_more_work_are_both_named(tmp_path):
+    made = diagnosed(
+        write_training(
+            tmp_path,
+            4,
+            sequences(lambda rank, step: 700 + 5 * (step % 2 == rank % 2) if rank < 2 else 500),
+        )
+    )
+    assert found(made, "workload_imbalance").ranks == (0, 1)
+
+
+def test_equal_sequences_that_change_together_are_silent(tmp_path):
+    assert not diagnosed(
+        write_training(tmp_path, 4, sequences(lambda _rank, step: 500 + 50 * step))
+    )
+
+
+def test_one_longer_step_is_not_reported(tmp_path):
+    made = diagnosed(
+        write_training(
+            tmp_path,
+            4,
+            sequences(lambda rank, step: 600 if (rank, step) == (1, 2) else 500),
+        )
+    )
+    assert not found(made, "workload_imbalance")
+
+
+def test_of_two_ranks_none_has_the_usual_work(tmp_path):
+    made = diagnosed(
+        write_training(tmp_path, 2, sequences(lambda rank, _step: 500 + 200 * rank, (0, 1)))
+    )
+    assert not found(made, "workload_imbalance")
+
+
+def test_a_slow_gpu_is_no_imbalance_of_work(tmp_path):
+    def program(rank, step):
+        del step
+        return [*layers(10, (700 if rank == 1 else 500) * US), Meet(EVERYBODY)]
+
+    assert not found(diagnosed(write_training(tmp_path, 4, program)), "workload_imbalance")
+
+
+def test_without_shapes_and_grids_it_cannot_be_told_from_a_slow_gpu(tmp_path):
+    folder = write_training(
+        tmp_path,
+        4,
+        sequences(lambda rank, _step: 700 if rank == 1 else 500),
+        shapes=False,
+        grids=False,
+    )
+
+    finding = found(diagnosed(folder), "workload_imbalance")
+    assert finding.ranks == (1,)
+    assert finding.confidence == "inconclusive"
+    assert "shapes are not recorded" in finding.sentence
+
+
+def test_numbers_of_the_ranks_do_not_matter(tmp_path):
+    for heavy in range(4):
+        folder = tmp_path / str(heavy)
+        folder.mkdir()
+
+        def program(rank, step, heavy=heavy):
+            del step
+            length = 700 if rank == heavy else 500
+            return [Compute(10 * length * US, shape=f"[[{length}]]"), Meet(EVERYBODY)]
+
+        made = diagnosed(write_training(folder, 4, program))
+        assert [(each.cause, each.ranks) for each in made] == [("workload_imbalance", (heavy,))]

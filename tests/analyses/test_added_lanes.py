@@ -1,0 +1,230 @@
+"""Added lanes of the timeline against brute force, and against the analyses that they come from."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
+from hta_widgets.analyses.memory_use import memory_use
+from hta_widgets.analyses.queue_length import queue_length
+from hta_widgets.analyses.timeline.added import LANE_KINDS
+from hta_widgets.analyses.timeline.added.modules import MOST_LEVELS
+from hta_widgets.analyses.timeline.curve import HIGH, LOW, Curve
+from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
+from hta_widgets.analyses.timeline.window import pixel_edges
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
+from tests.kineto_text import call, host, kernel, write
+from tests.raw_modules import read_modules
+
+PIXELS = 301
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder, ranks=2, steps=3, progress=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample(folder) -> Job:
+    return open_trace(folder, progress=False)
+
+
+@pytest.fixture(scope="module")
+def ddp(kineto_jobs) -> Job:
+    return open_trace(kineto_jobs["ddp_rank1of2"], progress=False)
+
+
+def extremes_by_brute_force(times, values, end, first, last):
+    """Least and largest value that holds or is reached in a stretch of time."""
+    held = [value for at, value in zip(times, values, strict=True) if at <= first]
+    reached = [value for at, value in zip(times, values, strict=True) if first <= at < last]
+    known = held[-1:] if held and first < end else []
+    return (min([*known, *reached]), max([*known, *reached])) if known or reached else None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=8),
+    st.integers(0, 9),
+    st.integers(-5, 30),
+    st.integers(1, 30),
+    st.integers(1, 12),
+)
+def test_the_extremes_of_a_curve_are_those_of_each_pixel(drawn, after, start, length, pixels):
+    times = np.cumsum([gap for gap, _ in drawn])
+    values = np.array([value for _, value in drawn])
+    curve = Curve(times, values, int(times[-1]) + after)
+    edges = pixel_edges(start, start + length, pixels)
+    found = curve.extremes(edges)
+    for pixel, (first, last) in enumerate(pairwise(edges)):
+        expected = extremes_by_brute_force(times, values, curve.end_ns, first, last)
+        if expected is None:
+            assert np.isnan(found[:, pixel]).all()
+        else:
+            assert tuple(found[:, pixel]) == expected
+
+
+def check_curves(job: Job, rank: int, kind: str, expected: dict[str, tuple]) -> None:
+    """Compare the curves of a rank with rows (time, value) of an analysis, by key.
+
+    Times of analyses count from the origin of the job.
+    """
+    lanes = job_lanes(job)
+    added = {name.key: name for name in lanes.of(rank).added(kind)}
+    assert added.keys() == expected.keys()
+    start, end = lanes.span
+    edges = pixel_edges(start, end, PIXELS)
+    to_common = lanes.offsets_ns[rank] - job.offset_ns(rank)
+    for key, (times, values, most) in expected.items():
+        assert added[key].most == most == values.max()
+        [found] = lanes.window([LaneAsked(rank, key)], start, end, PIXELS, most_events=0)
+        assert np.nanmax(found.extremes[HIGH]) == most
+        assert np.nanmin(found.extremes[LOW]) == values.min()
+        first = np.searchsorted(times + to_common, edges)
+        for pixel in range(PIXELS):
+            reached = values[first[pixel] : first[pixel + 1]]
+            if reached.size:
+                assert found.extremes[HIGH, pixel] >= reached.max()
+                assert found.extremes[LOW, pixel] <= reached.min()
+            elif 0 < first[pixel] < times.size:
+                assert set(found.extremes[:, pixel]) == {values[first[pixel] - 1]}
+
+
+def queues(job: Job, rank: int) -> dict[str, tuple]:
+    result = queue_length(job, [rank])
+    most = result.streams.set_index(["device", "stream"])["max"]
+    return {
+        f"queue {device} {stream}": (
+            of["time_ns"].to_numpy(),
+            of["queue_length"].to_numpy(),
+            most[device, stream],
+        )
+        for (device, stream), of in result.changes[rank].groupby(["device", "stream"])
+    }
+
+
+def bandwidths(job: Job, rank: int) -> dict[str, tuple]:
+    result = memory_bandwidth(job, [rank])
+    most = result.transfers.set_index("name")["max_gb_per_s"]
+    return {
+        f"bandwidth {name}": (
+            of["time_ns"].to_numpy(),
+            of["bandwidth_gb_per_s"].to_numpy(),
+            most[name],
+        )
+        for name, of in result.changes[rank].groupby("name")
+    }
+
+
+def memories(job: Job, rank: int) -> dict[str, tuple]:
+    result = memory_use(job, [rank])
+    most = result.peak.set_index(["device_type", "device"])["bytes"]
+    return {
+        f"memory {kind} {device}": (
+            of["time_ns"].to_numpy(),
+            of["allocated_bytes"].to_numpy(),
+            most[kind, device],
+        )
+        for (kind, device), of in result.curve.groupby(["device_type", "device"])
+    }
+
+
+ANALYSES = {"queue": queues, "bandwidth": bandwidths, "memory": memories}
+
+
+def test_curves_of_the_sample_job_are_those_of_the_analyses(sample):
+    for rank in sample.ranks:
+        for kind, numbers in ANALYSES.items():
+            check_curves(sample, rank, kind, numbers(sample, rank))
+
+
+def test_those_of_a_real_trace_are_as_well(ddp):
+    [rank] = ddp.ranks
+    for kind, numbers in ANALYSES.items():
+        expected = numbers(ddp, rank)
+        assert expected
+        check_curves(ddp, rank, kind, expected)
+
+
+def test_each_kernel_lies_in_the_runs_of_its_modules(kineto_jobs):
+    job = open_trace(kineto_jobs["h100_bert"], progress=False)
+    rank = job.ranks[0]
+    events = job.rank(rank).trace.events
+    lanes = job_lanes(job).of(rank)
+    raw = read_modules(Path(job.rank(rank).trace.source))
+    levels = [lanes.tracks(name.key) for name in lanes.added("modules")]
+    assert levels
+    row_of = {index: row for row, index in enumerate(events.index.tolist())}
+    seen = 0
+    for work in raw.work:
+        if not raw._computes(work) or work["call"] is None:
+            continue
+        path, _ = raw.node(work["call"])
+        start = int(events.start_ns[row_of[work["index"]]])
+        seen += bool(path)
+        for level, tracks in enumerate(levels):
+            found = []
+            for track in tracks:
+                first, last = track.between(start, start + 1)
+                names = events.names_at(track.row[first:last].astype(np.int64))
+                found += [name.removeprefix("nn.Module: ") for name in names]
+            assert found == [*path[level : level + 1]]
+    assert seen > 50
+    assert len(levels) <= MOST_LEVELS
+
+
+def test_annotations_stand_in_for_modules(sample):
+    events, lanes = sample.rank(0).trace.events, job_lanes(sample).of(0)
+    [name] = lanes.added("modules")
+    rows = np.concatenate([track.row for track in lanes.tracks(name.key)])
+    assert name.label == "ranges"
+    assert "## forward ##" in events.names_at(rows.astype(np.int64))
+
+
+def test_what_was_not_recorded_is_said_and_has_no_lane(tmp_path):
+    events = [
+        host(0, 40, "aten::mm"),
+        call(10, 5, 1),
+        kernel(20, 10, correlation=1),
+        kernel(40, 10, name="late"),
+    ]
+    job = open_trace(write(tmp_path / "trace.json", events), progress=False)
+    lanes = job_lanes(job)
+    why = lanes.kinds_without_lanes()
+    assert why.keys() == {"modules", "bandwidth", "memory"}
+    assert why["memory"] == "no memory events were recorded (profile_memory=True records them)"
+    assert "with_stack=True" in why["modules"]
+    assert why["bandwidth"] == "no copies or memsets were recorded"
+    assert [name.label for name in lanes.of(0).added("queue")] == ["queue 7"]
+    for kind in why:
+        assert lanes.of(0).added(kind) == []
+        assert lanes.why_none(0, kind) == why[kind]
+
+
+def test_copies_without_sizes_have_no_bandwidth(tmp_path):
+    job = open_trace(
+        write(tmp_path / "trace.json", [kernel(0, 5, name="Memcpy HtoD", cat="gpu_memcpy")]),
+        progress=False,
+    )
+    assert job_lanes(job).kinds_without_lanes()["bandwidth"].endswith("without their sizes")
+    assert job_lanes(job).of(0).added("bandwidth") == []
+
+
+def test_every_kind_has_its_own_keys(sample):
+    of_rank = job_lanes(sample).of(0)
+    for name, kind in LANE_KINDS.items():
+        assert kind.name == name
+        for lane in of_rank.added(name):
+            assert lane.key.startswith(f"{name} ")
+            assert lane.kind in ("curve", "range")
+            assert math.isfinite(lane.most)

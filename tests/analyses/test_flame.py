@@ -1,0 +1,288 @@
+"""Flame graphs against brute force, and their limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.flame import collapsed_stacks, flame, fold
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.errors import ParameterError, UnknownRankError
+from tests.analyses.generated_jobs import open_job
+from tests.analyses.test_attribution import frame
+from tests.analyses.test_modules import NET, modules_and_work
+from tests.kineto_text import call, host, kernel, step
+from tests.raw_idle import names
+from tests.raw_modules import RawModules
+from tests.trace.test_memory_events import memory
+
+NOBODY = {"gpu": "(launch not recorded)", "idle": "(no call)", "bytes": "(no call)"}
+
+allocations = st.builds(
+    memory, st.integers(0, 60), st.integers(-99, 99), tid=st.sampled_from([1, 2, 3])
+)
+
+
+def by_path(nodes, unit="ns"):
+    """Own time or bytes by path of names below the root; small nodes by a path of their own."""
+    paths, found = {0: ()}, Counter()
+    for row in nodes.to_dict("records")[1:]:
+        paths[row["node"]] = (*paths[row["parent"]], row["name"])
+        found[paths[row["node"]]] += row[f"own_{unit}"]
+    return Counter({path: ns for path, ns in found.items() if ns})
+
+
+def innermost(raw, event):
+    """The last call to begin of those that run on the thread of an event."""
+    at = 1000 * event["ts"]
+    running = [
+        each
+        for (_, tid), calls in raw.threads.items()
+        for each in calls
+        if tid == event["tid"] and each.start <= at < each.cut_end
+    ]
+    return names(running[-1]) if running else (NOBODY["bytes"],)
+
+
+def by_brute_force(raw, weight, memories):
+    found = Counter()
+    if weight == "bytes":
+        for event in memories:
+            found[innermost(raw, event)] += max(event["args"]["Bytes"], 0)
+        return Counter({path: size for path, size in found.items() if size})
+    if weight == "gpu":
+        for work in raw.analysed:
+            path = names(work["call"]) if work["call"] else (NOBODY["gpu"],)
+            found[(*path, work["name"])] += work["end"] - work["start"]
+    elif weight == "idle":
+        for device in raw.devices():
+            for row in raw.rows(device):
+                found[row["path"] or (NOBODY["idle"],)] += row["ns"]
+    else:
+        for each in raw._analysed_calls():
+            found[names(each)] += each.cut_end - each.start
+            if each.parent is not None and raw._is_analysed(each.parent):
+                found[names(each.parent)] -= each.cut_end - each.start
+    return Counter({path: ns for path, ns in found.items() if ns})
+
+
+def check(result):
+    """Every node is what it holds, and the root is everything."""
+    nodes, own, total = result.nodes, f"own_{result.unit}", f"total_{result.unit}"
+    inside = nodes[nodes["parent"] >= 0].groupby("parent")[total].sum()
+    inside = inside.reindex(nodes["node"], fill_value=0)
+    assert (nodes[own].to_numpy() + inside.to_numpy() == nodes[total].to_numpy()).all()
+    assert nodes[own].sum() == nodes[total].iloc[0]
+    assert result.names[own].sum() == nodes[total].iloc[0]
+    seen = nodes[nodes["folded"] == 0].groupby(["name", "kind"])[own].sum()
+    names = result.names.set_index(["name", "kind"])[own]
+    assert (seen <= names.reindex(seen.index, fill_value=0)).all()
+    assert (nodes["parent"] < nodes["node"]).all()
+    depth = nodes.set_index("node")["depth"]
+    assert (depth[nodes["parent"].iloc[1:]].to_numpy() + 1 == depth.iloc[1:].to_numpy()).all()
+
+
+def check_sandwich(result, name, expected):
+    """The calls of a name from their outermost one on, inwards and outwards."""
+    below, above = Counter(), Counter()
+    for path, amount in expected.items():
+        if name in path:
+            at = path.index(name)
+            below[path[at + 1 :]] += amount
+            above[path[:at][::-1]] += amount
+    for nodes, paths in ((result.nodes, below), (result.callers, above)):
+        assert nodes["name"].iloc[0] == name
+        own = f"own_{result.unit}"
+        found = by_path(nodes, result.unit)
+        found[()] = nodes[own].iloc[0]
+        assert found == paths
+    check(result)
+
+
+@settings(max_examples=60)
+@given(
+    modules_and_work(),
+    st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
+    st.lists(allocations, max_size=9),
+)
+def test_against_brute_force(tmp_path_factory, events, weight, memories):
+    job = open_job(tmp_path_factory.mktemp("flame"), [[*events, *memories]])
+    expected = by_brute_force(RawModules(events), weight, memories)
+    for order in ("merged", "time"):
+        result = flame(job, 0, weight=weight, order=order)
+        check(result)
+        assert by_path(result.nodes, result.unit) == expected
+        assert result.total_ns + result.total_bytes == expected.total()
+    for name in {name for path in expected for name in path}:
+        check_sandwich(flame(job, 0, weight=weight, focus=name), name, expected)
+    lines = [line.rsplit(" ", 1) for line in collapsed_stacks(job, 0, weight=weight).splitlines()]
+    assert {tuple(path.split(";")): int(ns) for path, ns in lines} == {
+        tuple(" ".join(name.split()) for name in path): ns for path, ns in expected.items()
+    }
+
+
+def runs(roots):
+    """Paths of a forest in order, where neighbours with one name are one."""
+    found = []
+    for name, inside in roots:
+        if found and found[-1][0] == name:
+            found[-1][1].extend(inside)
+        else:
+            found.append((name, [*inside]))
+    return [(name, runs(inside)) for name, inside in found]
+
+
+def in_order(nodes):
+    children = {}
+    for row in nodes.to_dict("records")[1:]:
+        children.setdefault(row["parent"], []).append(row)
+
+    def below(node):
+        return [(row["name"], below(row["node"])) for row in children.get(node, [])]
+
+    return below(0)
+
+
+trees = st.recursive(
+    st.sampled_from("ab").map(lambda name: (name, [])),
+    lambda inside: st.tuples(st.sampled_from("abc"), st.lists(inside, min_size=1, max_size=3)),
+    max_leaves=8,
+)
+
+
+@given(st.lists(trees, min_size=1, max_size=4))
+def test_neighbours_of_one_name_are_one(tmp_path_factory, roots):
+    events, clock = [], [0]
+
+    def lay_out(name, inside):
+        start = clock[0]
+        clock[0] += 1
+        for each in inside:
+            lay_out(*each)
+        clock[0] += 1
+        events.append(host(start, clock[0] - start, name))
+
+    for each in roots:
+        lay_out(*each)
+    job = open_job(tmp_path_factory.mktemp("flame"), [events])
+    assert in_order(flame(job, 0, weight="cpu", order="time").nodes) == runs(roots)
+
+
+def test_below_a_root(tmp_path):
+    job = open_job(tmp_path, [NET])
+    whole = flame(job, 0)
+    path = ("nn.Module: Net_0", "nn.Module: Linear_0")
+    inner = flame(job, 0, root=path)
+    check(inner)
+    assert inner.nodes["name"].tolist() == [
+        "nn.Module: Linear_0",
+        "aten::linear",
+        "cudaLaunchKernel",
+        "kernel",
+    ]
+    assert inner.root == path
+    assert inner.total_ns == whole.total_ns == 71_000
+    assert inner.nodes["total_ns"].tolist() == [10_000] * 4
+    assert inner.nodes["kind"].tolist() == ["python", "cpu_op", "runtime", "kernel"]
+    assert whole.finding == "71 µs of GPU work on rank 0."
+
+
+def test_small_nodes_are_one(tmp_path):
+    events = [host(100 * each, 50, f"large {each}") for each in range(3)]
+    events += [host(1000 + each, 0.05, f"small {each}") for each in range(20)]
+    result = flame(open_job(tmp_path, [events]), 0, weight="cpu")
+    check(result)
+    last = result.nodes.iloc[-1]
+    assert (last["name"], last["folded"], last["total_ns"]) == ("(20 smaller)", 20, 1_000)
+    assert len(result.nodes) == 1 + 3 + 1
+    assert len(result.names) == 23
+
+
+def test_no_more_nodes_than_a_message_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(fold, "MOST_NODES", 10)
+    events = [host(0, 2000, "outer")]
+    events += [host(20 * each, 10 + each / 10, f"op {each}") for each in range(50)]
+    result = flame(open_job(tmp_path, [events]), 0, weight="cpu")
+    check(result)
+    assert len(result.nodes) == 1 + 10 + 1
+    assert result.nodes["folded"].max() == 41
+
+
+def test_idle_time_is_that_of_its_owners(tmp_path):
+    job = open_job(tmp_path, [NET])
+    expected = idle_owners(job).devices["idle_ns"].sum()
+    assert flame(job, 0, weight="idle").total_ns == expected
+    part = idle_owners(job, window_ns=(50_000, 220_000)).devices["idle_ns"].sum()
+    assert flame(job, 0, weight="idle", window_ns=(50_000, 220_000)).total_ns == part
+
+
+def test_steps(tmp_path):
+    events = [step(1, 0, 100), step(2, 100, 100), step(3, 200, 10)]
+    events += [call(10, 1, 1), kernel(20, 10, correlation=1)]
+    events += [call(110, 1, 2), kernel(120, 30, correlation=2)]
+    job = open_job(tmp_path, [events])
+    assert flame(job, 0).total_ns == 40_000
+    assert flame(job, 0, steps=[2]).total_ns == 30_000
+
+
+def test_names_in_collapsed_stacks_stay_on_one_line(tmp_path):
+    events = [frame(0, 9, "f;g\nh"), call(2, 1, 1), kernel(20, 5, correlation=1)]
+    text = collapsed_stacks(open_job(tmp_path, [events]), 0)
+    assert text == "f,g h;cudaLaunchKernel;kernel 5000\n"
+
+
+def test_nothing(tmp_path):
+    result = flame(open_job(tmp_path, [[host(0, 1, "aten::mm")]]), 0)
+    assert result.nodes["total_ns"].tolist() == [0]
+    assert result.finding == ""
+
+
+def test_arguments(tmp_path):
+    job = open_job(tmp_path, [NET])
+    with pytest.raises(ParameterError, match="there is no 'nothing' in the outermost calls"):
+        flame(job, 0, root=["nothing"])
+    with pytest.raises(ParameterError, match=r"there is no 'x' in nn\.Module: Net_0"):
+        flame(job, 0, root=["nn.Module: Net_0", "x"])
+    with pytest.raises(ParameterError, match="weight must be one of 'gpu', 'cpu', 'idle'"):
+        flame(job, 0, weight="flop")
+    with pytest.raises(UnknownRankError):
+        flame(job, 7)
+
+
+def test_a_name_that_is_not_there_is_no_focus(tmp_path):
+    with pytest.raises(ParameterError, match="focus must be a name of the flame graph, got 'mm'"):
+        flame(open_job(tmp_path, [NET]), 0, focus="mm")
+
+
+def test_memory_that_calls_allocate(tmp_path_factory):
+    """Frees do not count, nor does memory of the CPU where the GPU's was recorded."""
+    events = [
+        host(0, 20, "train.py(3): main", cat="python_function"),
+        host(10, 10, "aten::empty"),
+        memory(12, 4096, tid=100),
+        memory(14, -4096, tid=100),
+        memory(15, 77, tid=100, device=(0, -1)),
+        memory(30, 904, tid=100),
+    ]
+    result = flame(open_job(tmp_path_factory.mktemp("gpu"), [events]), 0, weight="bytes")
+    assert result.total_bytes == 5_000
+    assert result.total_ns == 0
+    assert by_path(result.nodes, "bytes") == {
+        ("train.py(3): main", "aten::empty"): 4096,
+        ("(no call)",): 904,
+    }
+    assert result.finding == "5 kB allocated in all on rank 0."
+    job = open_job(tmp_path_factory.mktemp("cpu"), [[*events[:2], events[4]]])
+    assert flame(job, 0, weight="bytes").total_bytes == 77
+
+
+def test_stacks_of_a_window(tmp_path):
+    job = open_job(tmp_path, [NET])
+    window = (0, 30_000)
+    inside = flame(job, 0, weight="cpu", window_ns=window)
+    text = collapsed_stacks(job, 0, weight="cpu", window_ns=window)
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()) == inside.total_ns
+    assert inside.total_ns < flame(job, 0, weight="cpu").total_ns

@@ -1,0 +1,567 @@
+"""Idle owners against brute force, and the rules one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.shared.attribution import patterns
+from hta_widgets.analyses.shared.attribution.causes import (
+    CAUSE_NAMES,
+    IDLE_BUDGET,
+    IDLE_CAUSES,
+    Share,
+    idle_cause,
+)
+from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import call, host, kernel, step, write
+from tests.raw_idle import RawIdle
+
+
+def frame(ts, dur, name, **where):
+    return host(ts, dur, name, cat="python_function", **where)
+
+
+def annotation(ts, dur, name, **where):
+    return host(ts, dur, name, cat="user_annotation", **where)
+
+
+def overhead(ts, dur, **where):
+    return host(ts, dur, "Activity Buffer Request", cat="overhead", **where)
+
+
+def api(ts, dur, name, correlation=1000, **where):
+    return call(ts, dur, correlation, name=name, **where)
+
+
+def paths_of(result):
+    found = {-1: ()}
+    for row in result.paths.to_dict("records"):
+        found[row["path"]] = (*found[row["parent"]], row["name"])
+    return found
+
+
+def by_owner(result):
+    paths, found = paths_of(result), Counter()
+    for row in result.owners.to_dict("records"):
+        key = (row["device"], row["step"], row["part"], row["cause"], paths[row["path"]])
+        found[key] += row["idle_ns"]
+    return found
+
+
+def by_brute_force(events):
+    raw, found = RawIdle(events), Counter()
+    for device in raw.devices():
+        for row in raw.rows(device):
+            key = (device, row["step"], row["part"], row["cause"], row["path"] or ())
+            found[key] += row["ns"]
+    return found
+
+
+def causes(tmp_path, events, part="between"):
+    """Idle time (µs) by cause."""
+    result = idle_owners(open_job(tmp_path, [events]))
+    table = result.causes[result.causes["part"] == part]
+    return {cause: rows["idle_ns"].sum() / 1000 for cause, rows in table.groupby("cause")}
+
+
+def owners(tmp_path, events, part="between"):
+    """Idle time (µs) by innermost call."""
+    result = idle_owners(open_job(tmp_path, [events]))
+    table = result.owners[result.owners["part"] == part]
+    return {owner: rows["idle_ns"].sum() / 1000 for owner, rows in table.groupby("owner")}
+
+
+NAMES = (
+    *("aten::mm", "train.py(3): step", "## backward ##", "autograd::engine::evaluate_function"),
+    *("torch/autograd/profiler.py(1): __enter__", "enumerate(DataLoader)#next", "cudaMalloc"),
+    *("ProfilerStep#1", "ProfilerStep#2", "cudaStreamSynchronize", "Python GC"),
+)
+CATEGORIES = ("cpu_op", "user_annotation", "python_function", "cuda_runtime", "overhead")
+
+
+@st.composite
+def calls_and_work(draw):
+    threads = st.sampled_from([1, 1, 2, 3])
+    starts, lengths = st.integers(0, 90), st.integers(0, 40)
+    events = [
+        {
+            **host(draw(starts), draw(lengths), draw(st.sampled_from(NAMES)), tid=draw(threads)),
+            "cat": draw(st.sampled_from(CATEGORIES)),
+        }
+        for _ in range(draw(st.integers(0, 9)))
+    ]
+    for number in range(draw(st.integers(1, 5))):
+        name = draw(st.sampled_from(["cudaLaunchKernel", "cudaGraphLaunch"]))
+        if draw(st.integers(0, 5)):
+            events.append(call(draw(starts), draw(lengths), number, name=name, tid=draw(threads)))
+        events += [
+            kernel(
+                draw(st.integers(0, 120)),
+                draw(st.integers(0, 20)),
+                name=draw(st.sampled_from(["gemm", "ncclDevKernel_AllReduce"])),
+                device=draw(st.sampled_from([0, 0, 1])),
+                correlation=number,
+            )
+            for _ in range(draw(st.integers(1, 3)))
+        ]
+    return draw(st.permutations(events))
+
+
+TWO_STEPS_AT_ONCE = [host(0, 1, "aten::mm"), step(1, 1, 0), step(2, 1, 0), kernel(0, 0)]
+A_FRAME_NAMED_LIKE_A_STEP = [frame(0, 0, "ProfilerStep#1"), kernel(1, 0, correlation=0)]
+
+
+@settings(max_examples=60)
+@given(calls_and_work())
+@example(A_FRAME_NAMED_LIKE_A_STEP)
+@example(TWO_STEPS_AT_ONCE)
+def test_against_brute_force(tmp_path_factory, events):
+    result = idle_owners(open_job(tmp_path_factory.mktemp("idle"), [events]))
+    assert by_owner(result) == by_brute_force(events)
+    check_sums(result)
+
+
+def check_sums(result):
+    devices = result.devices.set_index(["rank", "device"])
+    assert (devices["window_ns"] - devices["busy_ns"] == devices["idle_ns"]).all()
+    for table in (result.causes, result.owners):
+        by_device = table.groupby(["rank", "device"])["idle_ns"].sum()
+        assert by_device.to_dict() == devices["idle_ns"][devices["idle_ns"] > 0].to_dict()
+    keys = ["rank", "device", "step", "part", "cause"]
+    by_cause = [table.groupby(keys)["idle_ns"].sum() for table in (result.causes, result.owners)]
+    assert by_cause[0].to_dict() == by_cause[1].to_dict()
+
+
+@settings(max_examples=30)
+@given(calls_and_work(), st.data())
+def test_what_changes_nothing(tmp_path_factory, events, data):
+    """Neither a shift in time nor another order of the file, nor new ids, nor one more thread."""
+    events = [{**event, "ts": event["ts"] + place / 1000} for place, event in enumerate(events)]
+    expected = by_owner(idle_owners(open_job(tmp_path_factory.mktemp("idle"), [events])))
+    changed = [
+        {**event, "ts": event["ts"] + 10**6, "tid": event["tid"] * 7}
+        for event in data.draw(st.permutations(events))
+    ]
+    work = next(event for event in changed if event["cat"] == "kernel")
+    changed.append(host(work["ts"], 0, "unrelated", tid=99))
+    folder = tmp_path_factory.mktemp("changed")
+    assert by_owner(idle_owners(open_job(folder, [changed]))) == expected
+
+
+def test_parts_of_an_interval(tmp_path):
+    """Before the launch call, in it, and after it."""
+    events = [kernel(0, 10), call(40, 20, 1), kernel(100, 5, correlation=1)]
+    assert causes(tmp_path, events) == {
+        "nothing_recorded": 30,
+        "launching": 20,
+        "dependency": 40,
+    }
+
+
+def test_a_late_call_counts_at_least_15_us(tmp_path):
+    events = [kernel(0, 10), call(40, 2, 1), kernel(100, 5, correlation=1)]
+    assert causes(tmp_path, events) == {
+        "nothing_recorded": 30,
+        "launching": 15,
+        "dependency": 45,
+    }
+
+
+def test_a_long_gap_whose_call_returned_at_once_is_not_the_hosts(tmp_path):
+    """Issue 17: 493 ms idle, of which the launch call took 45 µs."""
+    events = [kernel(0, 10), call(12, 43, 1), kernel(493_010, 5, correlation=1)]
+    found = causes(tmp_path, events)
+    assert found["dependency"] == 493_000 - 45
+    assert sum(found.values()) == 493_000
+
+
+def test_a_call_that_began_before_the_gpu_ran_dry(tmp_path):
+    short = [call(5, 8, 1), kernel(0, 10), kernel(18, 1, correlation=1)]
+    assert causes(tmp_path, short) == {"launching": 3, "between_kernels": 5}
+    long = [call(5, 45, 1), kernel(0, 10), kernel(60, 1, correlation=1)]
+    assert causes(tmp_path, long) == {"launching": 40, "dependency": 10}
+
+
+def test_launched_in_time(tmp_path):
+    short = [call(1, 2, 1), kernel(0, 10), kernel(39.999, 1, correlation=1)]
+    assert causes(tmp_path, short) == {"between_kernels": 29.999}
+    long = [call(1, 2, 1), kernel(0, 10), kernel(40, 1, correlation=1)]
+    assert causes(tmp_path, long) == {"dependency": 30}
+
+
+def test_a_blocking_call_is_no_cause_where_the_work_was_launched_before(tmp_path):
+    """The host sits in a copy that waits for the work, and is the victim."""
+    events = [
+        *(call(1, 2, 1), kernel(0, 10), kernel(500, 5, correlation=1)),
+        api(5, 510, "hipMemcpyWithStream"),
+    ]
+    assert causes(tmp_path, events) == {"dependency": 490}
+    assert owners(tmp_path, events) == {"cudaLaunchKernel": 490}
+
+
+def test_unknown_launches(tmp_path):
+    events = [kernel(0, 10), host(11, 30, "aten::mm"), kernel(50, 1), kernel(60, 1, correlation=4)]
+    assert causes(tmp_path, events) == {"launch_not_recorded": 49}
+    assert owners(tmp_path, events) == {"": 49}
+
+
+def test_inside_a_graph(tmp_path):
+    graph = call(0, 3, 1, name="cudaGraphLaunch")
+    events = [graph, *(kernel(ts, 5, correlation=1) for ts in (4, 50, 120))]
+    assert causes(tmp_path, events) == {"inside_graph": 41 + 65}
+    assert owners(tmp_path, events) == {"cudaGraphLaunch": 41 + 65}
+    one_call = [call(0, 3, 1), *(kernel(ts, 5, correlation=1) for ts in (4, 50))]
+    assert causes(tmp_path, one_call) == {"dependency": 41}
+
+
+def test_the_first_operation_of_a_graph_waits_for_its_launch(tmp_path):
+    events = [kernel(0, 5), call(20, 1, 1, name="cudaGraphLaunch"), kernel(60, 1, correlation=1)]
+    assert causes(tmp_path, events)["nothing_recorded"] == 15
+
+
+def test_two_kernels_that_start_at_once(tmp_path):
+    """The one launched first ends the interval."""
+    events = [
+        *(kernel(0, 10), call(5, 1, 1), call(40, 1, 2)),
+        *(kernel(50, 5, correlation=2), kernel(50, 5, stream=20, correlation=1)),
+    ]
+    assert causes(tmp_path, events) == {"dependency": 40}
+
+
+def test_kernels_of_no_duration(tmp_path):
+    """They keep no GPU busy, and end an interval only where nothing else starts."""
+    events = [
+        *(kernel(0, 10), kernel(20, 0), call(5, 1, 1), call(2, 1, 2)),
+        *(kernel(50, 0, correlation=2), kernel(50, 5, correlation=1)),
+    ]
+    assert owners(tmp_path, events) == {"cudaLaunchKernel": 40}
+    result = idle_owners(open_job(tmp_path, [events]))
+    assert result.devices["gaps"].tolist() == [1]
+
+
+def test_head_and_tail(tmp_path):
+    events = [
+        *(host(0, 100, "aten::mm"), call(40, 5, 1), kernel(50, 10, correlation=1)),
+        host(120, 80, "aten::add"),
+    ]
+    assert causes(tmp_path, events, "head") == {"operator": 40, "launching": 10}
+    assert causes(tmp_path, events, "tail") == {"operator": 40 + 80, "nothing_recorded": 20}
+    assert causes(tmp_path, events) == {}
+
+
+def test_work_that_runs_where_the_window_begins(tmp_path):
+    events = [step(1, 10, 40), step(2, 60, 40), kernel(0, 10), call(12, 1, 1)]
+    events += [kernel(30, 10, correlation=1), host(11, 60, "aten::mm")]
+    assert causes(tmp_path, events, "head") == {}
+    assert causes(tmp_path, events)["operator"] == 1
+
+
+def test_two_devices(tmp_path):
+    events = [
+        *(kernel(0, 10), kernel(10, 10, device=1), call(1, 1, 1), call(15, 1, 2)),
+        *(kernel(20, 10, correlation=1), kernel(30, 10, device=1, correlation=2)),
+    ]
+    result = idle_owners(open_job(tmp_path, [events]))
+    assert result.devices["idle_ns"].tolist() == [20_000, 20_000]
+    check_sums(result)
+
+
+@pytest.mark.parametrize(
+    ("cause", "events"),
+    [
+        ("operator", [host(8, 90, "aten::mm")]),
+        ("host_code", [frame(8, 90, "train.py(3): step")]),
+        ("host_code", [annotation(8, 90, "forward")]),
+        ("operator", [host(8, 90, "aten::mm"), frame(9, 80, "inner.py(1): f")]),
+        ("profiler", [overhead(8, 90, tid=5)]),
+        ("profiler", [frame(8, 90, "torch/profiler/profiler.py(9): step")]),
+        (
+            "data_loading",
+            [annotation(8, 90, "enumerate(DataLoader)#_Next"), host(9, 80, "aten::a")],
+        ),
+        ("garbage_collection", [host(8, 90, "Python GC")]),
+        ("compiling", [frame(8, 90, "torch/_dynamo/convert_frame.py(1): f"), host(9, 70, "a")]),
+        ("allocating", [api(8, 90, "cudaMalloc")]),
+        ("allocating", [api(8, 90, "hipHostMalloc"), api(9, 70, "cuMemAlloc", cat="cuda_driver")]),
+        ("initialising", [api(8, 90, "cuModuleLoadData", cat="cuda_driver")]),
+        ("initialising", [api(-1_000, 1_098, "cudaStreamCreateWithFlags")]),
+        ("launching", [api(-900, 998, "cudaStreamCreateWithFlags")]),
+        ("synchronising", [api(9.5, 88, "cudaDeviceSynchronize")]),
+        ("launching", [api(9, 90, "cudaStreamIsCapturing")]),
+        ("operator", [host(8, 90, "cudaMalloc")]),
+    ],
+)
+def test_what_the_host_did(tmp_path, cause, events):
+    """80 µs of idle time between two kernels, while the host is in some call."""
+    launch = [kernel(0, 10), call(90, 1, 1), kernel(106, 5, correlation=1)]
+    found = causes(tmp_path, [*launch, *events])
+    assert found[cause] >= 80
+
+
+def test_every_cause_has_a_label_and_a_class():
+    assert len({*CAUSE_NAMES}) == len(CAUSE_NAMES)
+    for cause in IDLE_CAUSES:
+        assert cause.budget in IDLE_BUDGET
+        assert idle_cause(cause.name) is cause
+    decided_by_rules = {cause.name for cause in IDLE_CAUSES if not cause.gap}
+    assert decided_by_rules == {"launching", "operator", "host_code", "nothing_recorded"}
+    on_the_gpu = {cause.name for cause in IDLE_CAUSES if cause.share is Share.GPU}
+    assert {idle_cause(name).gap for name in on_the_gpu} == {"gap_depend"}
+    assert {idle_cause(name).budget for name in on_the_gpu} == {"other_idle"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "others"),
+    [
+        (
+            patterns.PROFILER,
+            ["torch/autograd/profiler.py(7): __exit__", "torch/profiler/profiler.py(1): step"],
+            ["profile.py(3): run"],
+        ),
+        (
+            patterns.DATA_LOADING,
+            ["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"],
+            ["aten::data"],
+        ),
+        (
+            patterns.GARBAGE_COLLECTION,
+            ["Python GC", "<built-in function collect>", "gc.py(2): freeze"],
+            ["collect", "my_gc.py(2): f"],
+        ),
+        (
+            patterns.COMPILING,
+            ["torch/_inductor/compile_fx.py(3): compile_fx", "triton/compiler/compiler.py(9): f"],
+            ["torch/_inductor/utils.py(3): run"],
+        ),
+        (
+            patterns.ALLOCATING,
+            ["cudaMalloc", "cudaFree", "hipHostRegister", "cuMemMap", "cudaMallocAsync_v11020"],
+            ["cudaMemcpyAsync", "cuMemcpyHtoD_v2", "my_cudaMalloc"],
+        ),
+        (
+            patterns.INITIALISING,
+            ["cuModuleLoadDataEx", "cudaFuncGetAttributes", "hipModuleGetFunction"],
+            ["cudaLaunchKernel"],
+        ),
+        (
+            patterns.BLOCKING,
+            ["cudaDeviceSynchronize", "hipMemcpyWithStream", "cudaMemcpy_v3020", "cuMemcpyDtoH_v2"],
+            ["cudaMemcpyAsync", "cudaStreamWaitEvent", "cuMemcpyAsync", "cudaMemsetAsync"],
+        ),
+        (patterns.BACKWARD_WAIT, ["## backward ##", "<built-in run_backward>"], ["backward"]),
+        (
+            patterns.AUTOGRAD_THREAD,
+            ["autograd::engine::evaluate_function: MmBackward0"],
+            ["aten::autograd"],
+        ),
+    ],
+)
+def test_patterns(pattern, fitting, others):
+    assert all(pattern.search(name) for name in fitting)
+    assert not any(pattern.search(name) for name in others)
+
+
+def test_a_drain_is_paid_for_until_the_next_launch(tmp_path):
+    """The host returns from `.item()` when the GPU has run dry, and has to catch up."""
+    item = [host(2, 40, "aten::item"), api(3, 8, "cudaStreamSynchronize")]
+    refill = [kernel(0, 10), host(50, 20, "aten::mm"), call(60, 5, 1)]
+    events = [*item, *refill, kernel(80, 5, correlation=1)]
+    assert causes(tmp_path, events) == {"synchronising": 65, "dependency": 5}
+    drains = idle_owners(open_job(tmp_path, [events])).drains
+    assert drains[["call", "count", "call_ns", "idle_behind_ns"]].to_dict("records") == [
+        {
+            "call": "cudaStreamSynchronize",
+            "count": 1,
+            "call_ns": 8_000,
+            "idle_behind_ns": 65_000,
+        }
+    ]
+
+
+@pytest.mark.parametrize("end", [8.999, 110.001])
+def test_a_blocking_call_that_ends_at_another_time_is_no_drain(tmp_path, end):
+    blocking = api(1, end - 1, "cudaStreamSynchronize", tid=100)
+    events = [kernel(0, 10), blocking, host(120, 200, "aten::mm"), call(300, 5, 1)]
+    found = causes(tmp_path, [*events, kernel(320, 5, correlation=1)])
+    assert found["operator"] == 300 - 120
+
+
+def test_launches_of_another_thread(tmp_path):
+    """Where the launching thread does nothing, the main thread is asked."""
+    events = [
+        *(step(1, 0, 200), step(2, 300, 10), host(15, 30, "aten::main")),
+        *(kernel(0, 10), host(50, 30, "aten::worker", tid=7), call(70, 5, 1, tid=7)),
+        kernel(90, 5, correlation=1),
+    ]
+    assert owners(tmp_path, events)["aten::main"] == 30
+    assert owners(tmp_path, events)["aten::worker"] == 20
+
+
+def test_the_backward_pass_runs_on_another_thread(tmp_path):
+    """While the main thread waits for it, the autograd threads are asked."""
+    backward = "autograd::engine::evaluate_function: MmBackward0"
+    events = [
+        *(kernel(0, 10), annotation(5, 90, "## backward ##"), call(80, 5, 1)),
+        *(host(20, 30, backward, tid=8), kernel(90, 5, correlation=1)),
+        *(call(1, 1, 9), kernel(1, 1, correlation=9)),
+    ]
+    assert owners(tmp_path, events)[backward] == 30
+    assert owners(tmp_path, events)["## backward ##"] == 10 + 30
+
+
+def test_a_range_that_began_in_another_frame_owns_the_time(tmp_path):
+    events = [
+        *(kernel(0, 10), frame(0, 100, "train.py(1): main")),
+        frame(1, 20, "torch/autograd/profiler.py(1): __enter__"),
+        *(annotation(8, 85, "forward"), call(80, 5, 1), kernel(96, 1, correlation=1)),
+    ]
+    assert causes(tmp_path, events)["host_code"] == 70
+
+
+def test_steps(tmp_path):
+    """A step ends with its last kernel that computes."""
+    events = [
+        *(step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)),
+        *(call(10, 1, 1), kernel(20, 100, correlation=1)),
+        *(call(50, 1, 2), kernel(130, 10, correlation=2, name="ncclDevKernel_AllReduce")),
+        *(call(150, 1, 3), kernel(170, 20, correlation=3)),
+    ]
+    result = idle_owners(open_job(tmp_path, [events]))
+    by_step = result.causes.groupby("step")["idle_ns"].sum().to_dict()
+    assert by_step == {1: 20_000, 2: 10_000 + 30_000 + 10_000}
+    second = idle_owners(open_job(tmp_path, [events]), steps=[2])
+    assert second.devices.to_dict("records") == [
+        {
+            "rank": 0,
+            "device": 0,
+            "window_ns": 80_000,
+            "busy_ns": 30_000,
+            "idle_ns": 50_000,
+            "gaps": 3,
+        }
+    ]
+    check_sums(second)
+
+
+@settings(max_examples=30)
+@given(calls_and_work(), st.integers(0, 100), st.integers(1, 100))
+def test_windows_add_up(tmp_path_factory, events, start, length):
+    job = open_job(tmp_path_factory.mktemp("idle"), [events])
+    cuts = [-1_000_000, start * 1_000, (start + length) * 1_000, 10_000_000]
+    whole, parts = by_owner(idle_owners(job)), Counter()
+    for window_ns in pairwise(cuts):
+        result = idle_owners(job, window_ns=window_ns)
+        check_sums(result)
+        parts += by_owner(result)
+    assert parts == whole
+
+
+def test_windows_count_on_the_clock_of_the_job(tmp_path):
+    """The second rank begins 100 µs later; its own times count from there."""
+    late = [{**event, "ts": event["ts"] + 100} for event in (kernel(0, 10), kernel(50, 10))]
+    job = open_job(tmp_path, [[kernel(0, 10), kernel(50, 10)], late])
+    devices = idle_owners(job, window_ns=(0, 60_000)).devices
+    assert devices["idle_ns"].tolist() == [40_000, 0]
+    devices = idle_owners(job, window_ns=(110_000, 130_000)).devices
+    assert devices["idle_ns"].tolist() == [0, 20_000]
+
+
+def test_ranks_share_paths(tmp_path):
+    events = [host(0, 100, "aten::mm"), call(40, 5, 1), kernel(60, 10, correlation=1)]
+    other = [host(0, 100, "aten::add"), *events]
+    result = idle_owners(open_job(tmp_path, [events, other]))
+    names = [(path, each[0]) for path, each in paths_of(result).items() if len(each) == 1]
+    assert sorted(name for _, name in names) == ["aten::add", "aten::mm"]
+    assert set(result.owners["rank"]) == {0, 1}
+    check_sums(result)
+
+
+def test_findings(tmp_path):
+    operator = [host(11, 60, "aten::mm"), call(60, 5, 1)]
+    events = [kernel(0, 10), *operator, kernel(80, 20, correlation=1)]
+    job = open_job(
+        tmp_path,
+        [
+            events,
+            [kernel(0, 10), kernel(50, 10)],
+            [
+                kernel(
+                    0,
+                    98,
+                ),
+                kernel(99, 1),
+            ],
+        ],
+    )
+    assert idle_owners(job, [0]).finding == (
+        "Of 70 µs idle (70 % of the recording), the CPU spent 70 % in operators, most in aten::mm "
+        "(49 µs)."
+    )
+    assert idle_owners(job, [1]).finding == (
+        "Of 40 µs idle (66.7 % of the recording), the cause of 100 % is unknown: the launch of the "
+        "next work is not in the trace."
+    )
+    assert idle_owners(job, [2]).finding == ""
+    assert "on 2 GPUs" in idle_owners(job, [0, 1]).finding
+
+
+def test_no_gpu_work(tmp_path):
+    result = idle_owners(open_job(tmp_path, [[host(0, 1, "op")]]))
+    assert result.finding == "No GPU work was recorded on the selected ranks."
+    for table in (result.devices, result.causes, result.owners, result.paths, result.drains):
+        assert table.empty
+    assert list(result.devices) == ["rank", "device", "window_ns", "busy_ns", "idle_ns", "gaps"]
+
+
+def test_only_gpu_work(tmp_path):
+    result = idle_owners(open_job(tmp_path, [[kernel(0, 10), kernel(50, 10)]]))
+    assert result.causes["cause"].tolist() == ["launch_not_recorded"]
+    assert result.owners[["pid", "tid"]].to_numpy().tolist() == [[-1, -1]]
+
+
+def test_arguments(tmp_path):
+    job = open_job(tmp_path, [[step(1, 0, 10), step(2, 20, 10), kernel(0, 1)]])
+    with pytest.raises(UnknownRankError):
+        idle_owners(job, [3])
+    with pytest.raises(UnknownStepError, match=r"step 2 is not analysed .* steps are 1 \(the last"):
+        idle_owners(job, steps=[1, 2])
+    with pytest.raises(ParameterError, match="window_ns must be"):
+        idle_owners(job, window_ns=(5, 5))
+
+
+def test_advice_on_stacks(tmp_path):
+    events = [kernel(0, 10), host(11, 60, "aten::mm"), call(60, 5, 1), kernel(80, 5, correlation=1)]
+    assert any(
+        "with_stack=True" in each for each in idle_owners(open_job(tmp_path, [events])).notices
+    )
+    stacks = [*events, frame(0, 90, "train.py(1): main")]
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    assert not any("with_stack" in each for each in idle_owners(open_job(folder, [stacks])).notices)
+
+
+def test_ids_that_are_texts(tmp_path):
+    events = [kernel(0, 10), host(11, 60, "aten::mm"), call(60, 5, 1), kernel(80, 5, correlation=1)]
+    named = [{**event, "tid": f"thread {event['tid']}"} for event in events]
+    job = open_trace(write(tmp_path / "rank-0.json", named), progress=False)
+    owners = idle_owners(job).owners
+    assert owners.loc[owners["owner"] == "aten::mm", "tid"].tolist() == ["thread 100"]
+
+
+def test_the_same_columns_with_and_without_rows(tmp_path):
+    events = [kernel(0, 10), host(11, 60, "aten::mm"), call(60, 5, 1), kernel(80, 5, correlation=1)]
+    job = open_job(tmp_path, [events, [host(0, 1, "op")]])
+    both, nothing = idle_owners(job), idle_owners(job, [1])
+    for name in ("devices", "causes", "owners", "paths", "drains"):
+        assert list(getattr(both, name)) == list(getattr(nothing, name))
+    for name in ("window_ns", "idle_ns"):
+        assert both.devices[name].dtype == np.int64

@@ -1,0 +1,72 @@
+"""What the traces lack that a diagnosis needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.analyses.diagnosis.not_recorded import RankRecords, not_recorded
+from tests.analyses.collective_jobs import all_fields, ddp, no_fields, open_job, write_job
+from tests.kineto_text import call, host, kernel, step, write
+
+ALL = RankRecords(kernels=True, host_code=True, communication=True, collectives=True)
+
+
+def lacking(records, *, world_size=0, with_steps=True):
+    found = not_recorded(records, world_size=world_size, with_steps=with_steps)
+    return [each.what for each in found]
+
+
+def test_nothing_is_said_where_all_is_recorded():
+    assert lacking({0: ALL, 1: ALL}, world_size=2) == []
+    assert lacking({0: ALL._replace(communication=False, collectives=False)}, world_size=8) == []
+
+
+def test_each_lack_is_named_with_the_ranks_that_have_it():
+    without = ALL._replace(host_code=False)
+    assert lacking({0: without, 1: without}) == ["Operators are"]
+    assert lacking({0: ALL, 1: without, 2: without}) == ["Operators of ranks 1-2 are"]
+    assert lacking({0: ALL, 1: ALL._replace(collectives=False)}) == [
+        "Process groups and message sizes of rank 1 are"
+    ]
+    assert lacking({0: ALL, 1: ALL}, with_steps=False) == [
+        "ProfilerSteps that all ranks have in common are"
+    ]
+
+
+@pytest.mark.parametrize(("ranks", "world_size"), [([0], 0), ([0], 8), ([0, 1, 3], 4)])
+def test_ranks_without_a_trace(ranks, world_size):
+    (what,) = lacking(dict.fromkeys(ranks, ALL), world_size=world_size)
+    assert what == f"Ranks other than {'0-1, 3' if len(ranks) > 1 else '0'} are"
+
+
+def test_without_kernels_nothing_else_is_said():
+    busy = RankRecords(kernels=False, host_code=False, communication=True, collectives=False)
+    assert lacking({0: busy, 1: busy}, with_steps=False, world_size=8) == ["Kernels are"]
+    assert lacking({0: busy, 1: ALL}) == ["Kernels of rank 0 are"]
+
+
+def test_of_traces(tmp_path):
+    for name, fields in (("new", all_fields), ("old", no_fields)):
+        (tmp_path / name).mkdir()
+        job = open_job(write_job(tmp_path / name, ddp(2, 4), fields=fields))
+        found = diagnosis(job)
+        assert ("Process groups" in str(found.not_recorded)) == (name == "old")
+        assert "Operators are" in str(found.not_recorded)
+        assert "Ranks other" not in str(found.not_recorded)
+        assert {each.sentence for each in found.not_recorded} <= {*found.notices}
+
+
+def test_it_is_of_the_whole_job_whatever_ranks_are_chosen(tmp_path):
+    job = open_job(write_job(tmp_path, ddp(2, 4)))
+    assert diagnosis(job, [0]).not_recorded == diagnosis(job).not_recorded
+
+
+def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
+    write(tmp_path / "rank-0.json", [step(1, 0, 9), host(0, 5, "aten::mm"), step(2, 9, 9)])
+    alone = diagnosis(open_job(tmp_path))
+    assert alone.finding == "No GPU work was recorded on the selected ranks."
+    assert (len(alone), alone.steps.empty, alone.period_ns) == (0, True, 0.0)
+    work = [step(1, 0, 9), call(1, 1, 1), kernel(3, 4, correlation=1), step(2, 9, 9)]
+    write(tmp_path / "rank-1.json", work)
+    assert diagnosis(open_job(tmp_path)).steps["rank"].tolist() == [1]

@@ -1,0 +1,95 @@
+"""The budget of a window against a trace that is cut there, and against the budget of its steps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.analyses import temporal_breakdown
+from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
+from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.errors import ParameterError, UnknownRankError
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.generated_jobs import jobs, open_job
+
+CLASSES = [f"{each.name}_ns" for each in BUDGET]
+IDLE = ["late_launching_ns", "late_synchronising_ns", "data_loading_ns", "other_idle_ns"]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory) -> Job:
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder, ranks=4, steps=3, progress=False)
+    return open_trace(folder, progress=False)
+
+
+def span_of(job: Job) -> tuple[int, int]:
+    steps = diagnosis(job).steps
+    return int(steps["start_ns"].min()) - 10**9, int(steps["end_ns"].max()) + 10**9
+
+
+def test_all_of_the_time_is_the_budget_of_the_steps(sample):
+    expected = budget(diagnosis(sample).steps).drop(columns=["own_ns"])
+    found = window_budget(sample, None, span_of(sample))
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_ranks_and_steps_are_those_asked_for(sample):
+    every = window_budget(sample, None, span_of(sample))
+    some = window_budget(sample, [3, 1], span_of(sample), steps={10})
+    assert {*zip(some["rank"], some["step"], strict=True)} == {(1, 10), (3, 10)}
+    merged = some.merge(every, on=["rank", "step"], suffixes=("", "_of_all"))
+    assert all((merged[name] == merged[f"{name}_of_all"]).all() for name in CLASSES)
+
+
+@pytest.mark.parametrize("part", [(0.1, 0.4), (0.33, 0.35), (0.5, 1.5)])
+def test_a_window_is_a_trace_that_is_cut_there(sample, part):
+    start_ns, end_ns = span_of(sample)
+    inside = start_ns + 10**9, end_ns - 10**9
+    window = tuple(int(inside[0] + each * (inside[1] - inside[0])) for each in part)
+    by_rank = window_budget(sample, None, window).groupby("rank").sum()
+    cut = temporal_breakdown(sample, window_ns=window).ranks.set_index("rank")
+    analysed = by_rank["period_ns"]
+    idle_outside = cut["kernel_time_ns"] - analysed  # the last step ends with what it computes
+    assert (analysed > 0).all()
+    np.testing.assert_array_equal(by_rank["compute_ns"], cut["compute_time_ns"])
+    if (idle_outside == 0).all():
+        np.testing.assert_array_equal(by_rank[IDLE].sum(axis=1), cut["idle_time_ns"])
+        np.testing.assert_array_equal(by_rank["copies_ns"], cut["copy_time_ns"])
+    else:
+        assert part[1] > 1
+
+
+@settings(deadline=None, max_examples=15)
+@given(jobs, st.lists(st.integers(-200, 2_000), min_size=3, max_size=5, unique=True))
+def test_windows_side_by_side_add_up_to_the_whole(tmp_path_factory, drawn, cuts):
+    job = open_job(tmp_path_factory.mktemp("job"), drawn)
+    edges = [1_000 * cut for cut in sorted(cuts)]
+    whole = window_budget(job, None, (edges[0], edges[-1]))
+    parts = pd.concat([window_budget(job, None, each) for each in pairwise(edges)])
+    np.testing.assert_array_equal(whole[CLASSES].sum(axis=1), whole["period_ns"])
+    keys = ["rank", "step"]
+    summed = parts.groupby(keys)[["period_ns", *CLASSES]].sum()
+    pd.testing.assert_frame_equal(summed, whole.groupby(keys)[["period_ns", *CLASSES]].sum())
+
+
+def test_ranks_that_are_not_held_have_the_same_budget(sample, monkeypatch):
+    window = span_of(sample)
+    held = window_budget(sample, [0, 2], window)
+    monkeypatch.setattr(type(sample), "too_many_to_hold", lambda *_: True)
+    pd.testing.assert_frame_equal(window_budget(sample, [0, 2], window), held)
+
+
+def test_a_rank_or_window_that_cannot_be_is_refused(sample):
+    with pytest.raises(UnknownRankError):
+        window_budget(sample, [9], (0, 1))
+    with pytest.raises(ParameterError, match="start < end"):
+        window_budget(sample, None, (5, 5))

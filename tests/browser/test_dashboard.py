@@ -1,0 +1,188 @@
+"""The dashboard as a user meets it: read, clicked, driven with keys, at every width."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab_pages import Lab, LabPage
+from tests.browser.test_accessibility import AXE, RUN_AXE, THEMES
+from tests.browser.test_panels import cells
+
+MARGINS = 130
+"""Width of a JupyterLab page around a cell's output."""
+
+TAB_STOPS = """root => {
+    const all = root.querySelectorAll('button, input, select, summary, a, [tabindex="0"]');
+    const reached = each => each.tabIndex >= 0 && each.checkVisibility() && !each.disabled
+        && !each.closest('[popover]:not(:popover-open)');
+    return [...all].filter(reached).length;
+}"""
+
+STICKING_OUT = """root => {
+    const { right } = root.getBoundingClientRect();
+    const out = each => each.checkVisibility() && each.getBoundingClientRect().right > right + 1;
+    return [...root.querySelectorAll('*')].filter(out).map(each => each.className);
+}"""
+
+
+def board(lab: Lab, folder: str, *, width: int = 1100, height: int = 1000) -> LabPage:
+    page = lab.open(
+        cells(folder, "dash = Dashboard(job)\ndash"), width=width + MARGINS, height=height
+    )
+    expect(dashboard(page).locator(".hta-findings li").first).to_be_visible()
+    expect(dashboard(page).locator(".hta-tab-page .main-svg").first).to_be_visible()
+    return page
+
+
+def dashboard(page: LabPage) -> Locator:
+    return page.page.locator(".hta-dashboard")
+
+
+def test_its_bands_say_what_python_has(lab: Lab, job4: str):
+    page = board(lab, job4)
+    shown = dashboard(page)
+    expect(shown.locator(".hta-board-header")).to_contain_text("steps 10-13")
+    for place, words in enumerate(page.python("[each.action for each in dash.findings]")):
+        row = shown.locator(".hta-findings li").nth(place)
+        assert words in row.locator(".hta-behind").text_content()
+    parts = page.python("dash._bands['budget']['parts']")
+    buttons = shown.locator(".hta-budget button")
+    expect(buttons).to_have_count(len(parts))
+    widths = [button.bounding_box()["width"] for button in buttons.all()]
+    for part, width in zip(parts, widths, strict=True):
+        assert abs(width - part["share"] * sum(widths)) < 6, part["name"]
+    expect(shown.locator(".hta-band-timeline canvas")).to_be_visible()
+    expect(shown.locator(".hta-footer")).to_contain_text(
+        f"dash.events({page.python('len(dash.events)'):,} selected)"
+    )
+    page.screenshot("dashboard 1100")
+
+
+def test_the_first_page_needs_no_scrolling_and_few_tab_stops(lab: Lab, job4: str):
+    page = board(lab, job4)
+    assert dashboard(page).bounding_box()["height"] <= 800
+    assert dashboard(page).evaluate(TAB_STOPS) <= 30
+
+
+def test_tabs_are_opened_and_only_then_computed(lab: Lab, job4: str):
+    page = board(lab, job4)
+    assert page.python("dash.panels['kernel_breakdown']._computed is None")
+    tabs = dashboard(page).get_by_role("tablist")
+    tabs.get_by_role("tab", name="Kernels").click()
+    page.wait_for("dash.tab", "kernels")
+    expect(dashboard(page).get_by_role("heading", name="Kernel breakdown")).to_be_visible()
+    expect(dashboard(page).locator(".hta-tab-page .main-svg").first).to_be_visible()
+    assert page.python("dash.panels['idle_time']._computed is None")
+    page.wait_for("dash.panels['ranks']._visible", expected=False)
+    page.page.keyboard.press("Home")
+    page.wait_for("dash.tab", "ranks")
+    page.execute("dash.tab = 'steps'")
+    expect(tabs.get_by_role("tab", name="Steps")).to_have_attribute("aria-selected", "true")
+    assert dashboard(page).locator(".hta-tab-page .hta-picker:visible").count() == 0
+
+
+def test_it_is_driven_with_the_keyboard(lab: Lab, job4: str):
+    page = board(lab, job4)
+    keys = page.page.keyboard
+    dashboard(page).focus()
+    keys.press("/")
+    field = dashboard(page).get_by_role("combobox", name="Search")
+    expect(field).to_be_focused()
+    field.fill("rank 3")
+    expect(page.page.get_by_role("option", name="rank 3").first).to_be_visible()
+    keys.press("Enter")
+    page.wait_for("dash.selection.ranks", [3])
+    expect(dashboard(page).locator(".hta-band-budget .hta-aside")).to_contain_text("rank 3")
+    expect(dashboard(page).locator(".hta-ghost")).to_be_visible()
+    page.execute("dash.selection.steps = (11, 13)")
+    expect(dashboard(page).locator(".hta-chip")).to_have_text(["rank 3 ×", "steps 11, 13 ×"])
+    dashboard(page).focus()
+    keys.press("Escape")
+    page.wait_for("list(dash.selection.steps)", [])
+    keys.press("Control+z")
+    page.wait_for("list(dash.selection.steps)", [11, 13])
+    keys.press("Control+z")
+    keys.press("Control+z")
+    page.wait_for("dash.selection.ranks", [])
+    expect(dashboard(page).locator(".hta-chips")).to_have_text("Selected:everything")
+    assert page.page.locator(".jp-Cell").count() == 2
+
+
+def test_chips_and_the_budget_select(lab: Lab, job4: str):
+    page = board(lab, job4)
+    dashboard(page).locator(".hta-budget button").nth(2).click()
+    wanted = page.python("dash._bands['budget']['parts'][2]['show']")
+    page.wait_for("dash.selection.finding", wanted["finding"])
+    assert page.python("dash.selection.ranks") == wanted["ranks"]
+    dashboard(page).get_by_role("button", name="Drop rank 3").click()
+    page.wait_for("dash.selection.ranks", [])
+    dashboard(page).get_by_role("button", name="Select everything").click()
+    page.wait_for("dash.selection.finding", None)
+
+
+def test_details_lead_through_the_events_of_a_kernel(lab: Lab, job4: str):
+    page = board(lab, job4)
+    page.execute("dash.selection.set(kernel=dash.events['name'].mode()[0], ranks=[1, 2])")
+    drawer = dashboard(page).get_by_role("complementary", name="Details")
+    expect(drawer.locator(".hta-drawer-name")).to_have_text(page.python("dash.selection.kernel"))
+    expect(drawer.locator(".hta-rank-bars li")).to_have_count(2)
+    drawer.get_by_role("button", name="Next event").click()
+    drawer.get_by_role("button", name="Next event").click()
+    page.wait_until(lambda: drawer.locator(".hta-turns").inner_text().split()[1] == "2")
+    starts = page.python("sorted(set(dash.panels['timeline'].selection.window_ns))")
+    assert starts[0] < page.python("int(dash.events['start_ns'].iloc[0])") < starts[1]
+    page.screenshot("dashboard details")
+
+
+def test_nothing_sticks_out_at_any_width(lab: Lab, job4: str):
+    page = board(lab, job4, width=2560)
+    page.execute("dash.selection.set(kernel=dash.events['name'][0], ranks=[3], finding=0)")
+    expect(dashboard(page).locator(".hta-drawer")).to_be_visible()
+    menu = dashboard(page).get_by_role("combobox", name="Analysis")
+    for width in (2560, 1600, 1100, 700, 620, 500):
+        page.page.set_viewport_size({"width": width + MARGINS, "height": 1400})
+        page.wait_until(lambda: dashboard(page).evaluate(STICKING_OUT) == [])
+        page.screenshot(f"dashboard {width}")
+        if width > 700:
+            expect(menu).to_be_hidden()
+    menu.select_option("memory")
+    page.wait_for("dash.tab", "memory")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe(lab: Lab, job4: str, theme: str):
+    page = board(lab, job4)
+    with page.theme(theme):
+        page.execute("dash.selection.set(kernel=dash.events['name'][0], ranks=[3], finding=1)")
+        expect(dashboard(page).locator(".hta-drawer")).to_be_visible()
+        for summary in dashboard(page).locator(".hta-findings summary:visible").all():
+            summary.click()
+        page.page.wait_for_timeout(500)
+        page.screenshot(f"dashboard {theme}")
+        page.page.add_script_tag(path=str(AXE))
+        assert page.page.evaluate(RUN_AXE) == []
+
+
+COUNT = """
+session = get_ipython().kernel.session
+send, sent = session.send, []
+
+def counted(stream, kind, content=None, *rest, buffers=None, **more):
+    said = kind if content is None else content
+    sent.append(len(str(said)) + sum(memoryview(each).nbytes for each in buffers or []))
+    return send(stream, kind, content, *rest, buffers=buffers, **more)
+
+session.send = counted
+"""
+"""Adds up what the kernel sends to the page."""
+
+
+def test_it_costs_a_page_and_a_notebook_less_than_a_megabyte(lab: Lab, job8: str):
+    page = lab.open([COUNT, *cells(job8, "dash = Dashboard(job)\ndash")], width=1100 + MARGINS)
+    expect(dashboard(page).locator(".hta-tab-page .main-svg").first).to_be_visible()
+    expect(dashboard(page).locator(".hta-band-timeline canvas")).to_be_visible()
+    page.wait_for_kernel()
+    assert 400_000 < page.python("sum(sent)") < 900_000  # with the charts' code, 460 kB
+    page.execute("session.send = send")
+    assert page.save() < 1_000_000

@@ -1,0 +1,134 @@
+"""The timeline in a real JupyterLab: what it draws, and what acts on it do in Python."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab_pages import Lab, LabPage
+from tests.browser.test_panels import cells
+
+GUTTER, HEAD = 84, 20
+
+NOT_EMPTY = """canvas => {
+    const { data } = canvas.getContext('2d').getImageData(90, 30, canvas.width - 100, 40);
+    return new Set(new Uint32Array(data.buffer)).size;
+}"""
+
+
+@pytest.fixture
+def page(lab: Lab, job8: str) -> LabPage:
+    page = lab.open(cells(job8, "panel = TimelinePanel(job)\npanel"))
+    expect(page.panel().locator("canvas")).to_be_visible()
+    return page
+
+
+def lanes(page: LabPage) -> Locator:
+    canvas = page.panel().locator(".hta-lanes canvas")
+    page.wait_until(lambda: canvas.evaluate(NOT_EMPTY) > 3)
+    return canvas
+
+
+def picture(canvas: Locator) -> str:
+    return canvas.evaluate("canvas => canvas.toDataURL()")
+
+
+def place(canvas: Locator, share: float, y: float) -> dict[str, float]:
+    """A place on the canvas: a share of the time that is shown, and pixels from the top."""
+    width = canvas.bounding_box()["width"] - GUTTER
+    return {"x": GUTTER + share * width, "y": y}
+
+
+def test_a_drag_selects_exactly_the_window(page: LabPage):
+    canvas = lanes(page)
+    start, end = page.python("panel._timeline['home']")
+    box = canvas.bounding_box()
+    first, last = (place(canvas, share, HEAD + 15) for share in (0.25, 0.5))
+    page.page.mouse.move(box["x"] + first["x"], box["y"] + first["y"])
+    page.page.mouse.down()
+    for share in (0.3, 0.4, 0.5):
+        page.page.mouse.move(box["x"] + place(canvas, share, 0)["x"], box["y"] + last["y"])
+    page.page.mouse.up()
+    page.wait_for("panel.selection.window_ns is not None", expected=True)
+    window = page.python("panel.selection.window_ns")
+    pixel = (end - start) / (box["width"] - GUTTER)
+    assert abs(window[0] - (start + (end - start) / 4)) <= 2 * pixel
+    assert abs(window[1] - (start + (end - start) / 2)) <= 2 * pixel
+    canvas.click(position=place(canvas, 0.75, HEAD + 15))
+    page.wait_for("panel.selection.window_ns", expected=None)
+
+
+def test_a_click_on_a_step_selects_it(page: LabPage):
+    canvas = lanes(page)
+    number, first, last = page.python("panel._timeline['ranks'][0]['steps'][1]")
+    start, end = page.python("panel._timeline['home']")
+    middle = ((first + last) / 2 - start) / (end - start)
+    before = picture(canvas)
+    canvas.click(position=place(canvas, middle, HEAD / 2))
+    page.wait_for("panel.selection.steps", expected=[number])
+    page.wait_until(lambda: picture(canvas) != before)
+
+
+def test_keys_zoom_in_and_out_again(page: LabPage):
+    canvas = lanes(page)
+    page.page.wait_for_timeout(500)  # the answer that sharpens the overview
+    before = picture(canvas)
+    canvas.focus()
+    for _ in range(6):
+        canvas.press("w")
+    page.wait_until(lambda: picture(canvas) != before)
+    canvas.press("Home")
+    page.wait_until(lambda: picture(canvas) == before)
+    assert page.python("panel._view['error']") is None
+
+
+def test_an_opened_rank_shows_streams_and_selects_a_kernel(page: LabPage):
+    canvas = lanes(page)
+    height = canvas.bounding_box()["height"]
+    canvas.click(position={"x": 6, "y": HEAD + 15})
+    page.wait_until(lambda: canvas.bounding_box()["height"] > height)
+    canvas.focus()
+    for _ in range(3):
+        canvas.press("ArrowDown")
+    spoken = page.panel().locator(".hta-spoken[aria-live]")
+    expect(spoken).to_contain_text("stream")
+    page.wait_until(lambda: canvas.evaluate(NOT_EMPTY) > 3)
+    canvas.press("ArrowRight")
+    expect(spoken).to_contain_text("rank 0")
+    canvas.press("Enter")
+    page.wait_for("panel.selection.kernel != ''", expected=True)
+    assert page.python("panel.selection.kernel in panel.job.rank(0).trace.events.name.values")
+
+
+def test_the_notebook_keeps_its_keys_and_its_wheel(page: LabPage):
+    canvas = lanes(page)
+    count = page.page.locator(".jp-Cell").count()
+    canvas.focus()
+    for key in ("a", "b", "d", "d", "m"):
+        canvas.press(key)
+    assert page.page.locator(".jp-Cell").count() == count
+    assert page.dialogs == []
+
+
+def test_lanes_are_added_from_the_menu(page: LabPage):
+    canvas = lanes(page)
+    height = canvas.bounding_box()["height"]
+    menu = page.panel().get_by_role("button", name="+ lanes")
+    menu.click()
+    kinds = page.panel().get_by_role("group", name="Lanes to add to each rank")
+    kinds.get_by_label("queue length").check()
+    page.wait_for("panel.lanes", expected=["queue"])
+    page.wait_until(lambda: canvas.bounding_box()["height"] > height)
+    menu.press("Escape")
+    expect(kinds).to_be_hidden()
+
+
+def test_it_is_looked_at(page: LabPage):
+    folder = os.environ.get("HTA_WIDGETS_SCREENSHOTS")
+    canvas = lanes(page)
+    canvas.click(position={"x": 6, "y": HEAD + 15})
+    page.page.wait_for_timeout(500)
+    if folder:
+        page.panel().screenshot(path=f"{folder}/timeline.png")

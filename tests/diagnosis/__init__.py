@@ -1,0 +1,1 @@
+"""Tests of the diagnosis: labelled jobs, and how well their causes are found."""

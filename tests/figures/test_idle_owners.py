@@ -1,0 +1,77 @@
+"""Figures of the owners of idle time."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners, owners_by_name
+from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES
+from hta_widgets.figures import idle_owners as figures
+from hta_widgets.trace.opening.open import open_trace
+from tests.kineto_text import call, host, kernel, write
+
+
+def idle_causes(result, **settings):
+    return figures.idle_causes(causes_by_device(result.devices, result.causes), **settings)
+
+
+def idle_owners_by_name(result, **settings):
+    return figures.idle_owners_by_name(owners_by_name(result.owners), **settings)
+
+
+@pytest.fixture
+def result(tmp_path):
+    """60 µs of idle time in an operator, then 20 in the launch call; 40 of unknown cause."""
+    launched = [host(0, 100, "a<b>"), call(70, 20, 1), kernel(0, 10), kernel(90, 10, correlation=1)]
+    write(tmp_path / "rank-3.json", launched)
+    write(tmp_path / "rank-8.json", [kernel(0, 10), kernel(50, 10)])
+    return idle_owners(open_trace(tmp_path, progress=False))
+
+
+def test_causes_of_each_gpu(result):
+    figure = idle_causes(result, selected=[8]).figure()
+    assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
+    assert {bar.name: list(bar.y) for bar in figure.data} == {
+        "Launching": [25, 0],
+        "Operators": [75, 0],
+        "Launch not recorded": [0, 100],
+    }
+    assert list(figure.data[0].selectedpoints) == [1]
+    assert "Operators: 60 µs, 75 % of 80 µs idle time" in figure.data[1].hovertext[0]
+
+
+def test_causes_by_time(result):
+    figure = idle_causes(result, as_percent=False).figure()
+    assert {bar.name: list(bar.y) for bar in figure.data}["Operators"] == [60, 0]
+    assert figure.layout.yaxis.title.text == "Time (µs)"
+
+
+def test_owners(result):
+    figure = idle_owners_by_name(result, as_percent=False).figure()
+    assert list(figure.layout.yaxis.ticktext) == ["a&lt;b&gt;", "(no call)", "cudaLaunchKernel"]
+    assert {bar.name: list(bar.x) for bar in figure.data} == {
+        "Operators": [60, 0, 0],
+        "Launch not recorded": [0, 40, 0],
+        "Launching": [0, 0, 20],
+    }
+    assert figure.data[0].name == "Launching"
+    assert figure.data[1].hovertext[0] == (
+        "a&lt;b&gt;<br>Operators: 60 µs, 50 % of 120 µs idle time"
+    )
+
+
+def test_the_top_owner(result):
+    figure = idle_owners_by_name(result, num_owners=1).figure()
+    assert {bar.name: list(bar.x) for bar in figure.data if sum(bar.x)} == {"Operators": [50]}
+
+
+def test_every_cause_has_a_colour():
+    assert figures.LOOKS.keys() == {*CAUSE_NAMES}
+    assert len(set(figures.LOOKS.values())) == len(CAUSE_NAMES)
+
+
+@pytest.mark.parametrize("draw", [idle_causes, idle_owners_by_name])
+@pytest.mark.parametrize("as_percent", [True, False])
+def test_nothing_to_draw(tmp_path, draw, as_percent):
+    job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
+    assert len(draw(idle_owners(job), as_percent=as_percent).figure().data) == 0

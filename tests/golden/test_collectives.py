@@ -1,0 +1,83 @@
+"""Collectives of real traces against values that were computed independently."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+from hta_widgets.analyses.clocks import clocks
+from hta_widgets.analyses.collectives import collectives
+from hta_widgets.analyses.overlap import overlap
+from hta_widgets.trace.opening.open import open_trace
+from tests.conftest import KINETO_FOLDERS, REAL_TRACES, REFERENCE
+
+ATTRIBUTION = REFERENCE.with_name("attribution.json")
+
+
+@cache
+def reference():
+    if not ATTRIBUTION.is_file():
+        pytest.skip(f"no reference results at {ATTRIBUTION}")
+    return json.loads(ATTRIBUTION.read_text())
+
+
+def _in_reference(table):
+    """What the reference calls communication: by name or fields, without kernels of vLLM."""
+    return (
+        table["collective"].astype(str).str.contains("nccl|rccl", case=False)
+        | table["dtype"].notna()
+    )
+
+
+def names():
+    return sorted(reference()) if ATTRIBUTION.is_file() else ["none"]
+
+
+@cache
+def kernels_of(name):
+    """Communication kernels of one file."""
+    file = next(path for each in KINETO_FOLDERS if (path := REAL_TRACES / each / name).is_file())
+    job = open_trace(file, progress=False)
+    return collectives(job).kernels, overlap(job).ranks
+
+
+@pytest.mark.parametrize("name", names())
+def test_counts_and_exposed_time(name):
+    table, by_device = kernels_of(name)
+    for device, expected in reference()[name]["collectives"].items():
+        of_device = table[table["device"] == int(device)]
+        here = of_device[_in_reference(of_device)]
+        assert len(here) == expected["count"]
+        assert here["duration_ns"].sum() == expected["duration_ns"]
+        assert here["exposed_ns"].sum() == expected["exposed_ns"]
+        row = by_device[by_device["device"] == int(device)].iloc[0]
+        assert row["exposed_communication_ns"] == of_device["exposed_ns"].sum()
+        if len(here) == len(of_device):
+            assert row["communication_time_ns"] == expected["busy_ns"]
+        with_fields = {
+            key: values for key, values in expected["rows"].items() if not key.startswith("None|")
+        }
+        keys = ["collective", "dtype", "bytes", "group_size"]
+        found = {
+            "|".join(str(part) for part in key): {
+                "count": len(rows),
+                "duration_ns": rows["duration_ns"].sum(),
+                "exposed_ns": rows["exposed_ns"].sum(),
+            }
+            for key, rows in here[here["dtype"].notna()].groupby(keys, observed=True)
+        }
+        assert found == with_fields
+
+
+def test_eight_ranks_of_one_job(kineto_jobs):
+    job = open_trace(kineto_jobs["dlrm_8rank"], progress=False)
+    result, clock = collectives(job), clocks(job)
+    kernels = result.kernels
+    assert clock.ranks["rank"].tolist() == [*range(8)]
+    names_matched = set(kernels[kernels["wait_ns"].notna()]["collective"].astype(str))
+    assert all("AllReduce" in each for each in names_matched)
+    split = kernels[kernels["wait_ns"].notna()]
+    parts = split["wait_ns"] + split["unexplained_wait_ns"] + split["transfer_ns"]
+    assert (parts == split["duration_ns"]).all()

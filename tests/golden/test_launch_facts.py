@@ -1,0 +1,66 @@
+"""Launches of kernels on real traces: brute force, and the occupancy that the profiler wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.trace.opening.open import open_trace
+from tests.conftest import REAL_TRACES
+from tests.raw_launches import facts_of, launch_rows, rows_of
+
+TRACES = ("h100_qwen", "b200_eager", "ns_resolution", "alexnet", "ddp_rank1of2", "h100_bert")
+
+
+@pytest.fixture(scope="module", params=TRACES)
+def path(request):
+    return next(REAL_TRACES.glob(f"*/{request.param}/*"))
+
+
+@pytest.fixture(scope="module")
+def document(path):
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def kernels_of(document):
+    return [each for each in document["traceEvents"] if each.get("cat", "").lower() == "kernel"]
+
+
+def gpus_of(document):
+    return {each["id"]: each for each in document["deviceProperties"]}
+
+
+def test_brute_force_over_the_json(path, document):
+    job = open_trace(path, include_last_profiler_step=True, progress=False)
+    result = launch_facts(job)
+    (rank,) = job.ranks
+    expected = launch_rows(kernels_of(document), gpus_of(document))
+    found = rows_of(result)
+    assert {key: row["count"] for key, row in found.items()} == {
+        key: row["count"] for key, row in expected.items()
+    }
+    for key, row in expected.items():
+        for name, values in row.items():
+            assert found[key][name] == pytest.approx(values, nan_ok=True, rel=1e-9), (key, name)
+    events = job.rank(rank).trace.events
+    work = job.gpu_work(rank)
+    assert result.kernels["gpu_ns"].sum() == sum(
+        ns
+        for ns, row in zip(work.duration_ns.tolist(), work.rows.tolist(), strict=True)
+        if events.kind[row] == events.kind[work.rows].min()
+    )
+
+
+def test_occupancy_is_the_profilers(document):
+    """What the profiler estimates in whole percent is what the rules here give."""
+    gpus, compared = gpus_of(document), 0
+    for event in kernels_of(document):
+        recorded = event["args"]["est. achieved occupancy %"]
+        if recorded:
+            ours = facts_of(event, gpus[event["args"]["device"]])["occupancy_percent"]
+            assert abs(ours - recorded) <= 1, event
+            compared += 1
+    assert compared > 0

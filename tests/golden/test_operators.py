@@ -1,0 +1,95 @@
+"""Operators on real traces: the reference values, and brute force over the JSON."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.operators import operators
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.test_operators import check_sums, rows_of
+from tests.conftest import REAL_TRACES
+from tests.golden.test_idle_owners import ATTRIBUTION, place_of
+from tests.raw_idle import events_of
+from tests.raw_operators import RawOperators
+
+LARGE = ("compare_test", "ddp_rank1of2", "ns_resolution")
+"""Brute force takes long."""
+
+
+@cache
+def references():
+    if not ATTRIBUTION.is_file():
+        return {}
+    values = json.loads(ATTRIBUTION.read_text())
+    return {name: each["operators"] for name, each in values.items()}
+
+
+pytestmark = pytest.mark.skipif(not references(), reason=f"no reference results at {ATTRIBUTION}")
+
+
+@pytest.fixture(scope="module", params=references() or [None], ids=lambda name: str(name)[:24])
+def trace(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def job(trace):
+    return open_trace(place_of(trace), progress=False)
+
+
+def test_equal_to_the_reference(trace, job):
+    expected, result = references()[trace], operators(job)
+    table, (totals,) = result.operators, result.ranks.to_dict("records")
+    assert table["operator"].nunique() == expected["names"]
+    for name in ("calls", "cpu_self_ns"):
+        assert table[name].sum() == expected[name]
+    assert totals["gpu_ns"] == expected["gpu_ns"]
+    assert totals["outside_operators_ns"] == expected["outside_ns"]
+    assert totals["launch_not_recorded_ns"] == expected["not_recorded_ns"]
+    sums = table.groupby("operator").sum(numeric_only=True)
+    for name, row in expected["rows"].items():
+        assert sums.loc[name, [*row]].astype(int).to_dict() == row, name
+    by_shape = operators(job, by="shape").operators
+    assert (
+        len(by_shape[["operator", "input_dims"]].drop_duplicates())
+        == (expected["name_shape_pairs"])
+    )
+
+
+def test_sums(job):
+    for by in ("name", "shape", "stack"):
+        check_sums(job, operators(job, by=by))
+
+
+def test_rows_of_a_name_add_up(job):
+    columns = ["calls", "cpu_total_ns", "gpu_total_ns", "tensor_core_ns", "backward_gpu_ns"]
+    keys = ["operator", "phase"]
+    by_name, by_shape, by_stack = (
+        operators(job, by=by).operators.groupby(keys)[columns].sum().sort_index()
+        for by in ("name", "shape", "stack")
+    )
+    assert by_shape.equals(by_name)
+    assert by_stack.equals(by_name)
+
+
+def test_brute_force_over_the_json(trace, job):
+    if trace.partition("/")[0] in LARGE:
+        return
+    raw = RawOperators(events_of(place_of(trace)))
+    rows = rows_of(operators(job).operators, "operator", "phase")
+    assert rows == raw.rows_by(lambda each: each.name, raw.phase)
+
+
+def test_every_rank_of_a_job():
+    job = open_trace(REAL_TRACES / "kineto" / "dlrm_2rank", progress=False)
+    result = operators(job)
+    check_sums(job, result)
+    steps = sorted(set(idle_owners(job).causes["step"]))
+    for number in steps:
+        part = operators(job, steps=[number])
+        idle = idle_owners(job, steps=[number]).devices.groupby("rank")["idle_ns"].sum()
+        assert (part.ranks.set_index("rank")["idle_ns"] == idle).all()

@@ -1,0 +1,232 @@
+"""The events that a selection selects, counted again event by event."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hta_widgets.analyses.clocks import clocks
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.panels import Dashboard, Selection
+from hta_widgets.panels.bands import launch
+from hta_widgets.panels.bands.detail import Windows
+from hta_widgets.panels.bands.events import count_events, selected_events
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.details import DetailGroup
+from tests.analyses.generated_jobs import open_job
+from tests.analyses.test_modules import NET
+
+TIMES = ["start_ns", "duration_ns", "launch_start_ns", "launch_duration_ns"]
+
+
+@pytest.fixture
+def board(loaded: Job):
+    board = Dashboard(loaded)
+    board.selection.set()
+    yield board
+    board.selection.set()
+
+
+def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:
+    """All analysed GPU work with everything around its launch call, one by one."""
+    offsets = clocks(job).ranks.set_index("rank")
+    rows = []
+    for number in ranks:
+        rank = job.rank(number)
+        events, work = rank.trace.events, rank.gpu_work
+        names = events.name.values
+        start, length = events.start_ns.tolist(), events.duration_ns.tolist()
+        steps = rank.steps.to_frame().sort_values("start_ns")
+        for place, row in enumerate(work.rows.tolist()):
+            launch = int(rank.launches[row])
+            around, above = [], launch
+            while above >= 0:
+                around.append(names[events.name.codes[above]])
+                above = int(rank.parents[above])
+            asked = start[launch] if launch >= 0 else start[row]
+            begun = steps[steps["start_ns"] <= asked]
+            rows.append(
+                {
+                    "rank": number,
+                    "stream": int(work.stream[place]),
+                    "step": int((begun if len(begun) else steps.head(1))["step"].iloc[-1]),
+                    "name": names[events.name.codes[row]],
+                    "own_start_ns": start[row],
+                    "duration_ns": length[row],
+                    "own_launch_ns": start[launch] if launch >= 0 else None,
+                    "around": tuple(around),
+                }
+            )
+    assert len(offsets) == len(job.ranks)
+    return pd.DataFrame(rows)
+
+
+def ask(board: Dashboard, name: object) -> None:
+    """What a page sends when somebody presses a button or a key."""
+    data = {"method": "custom", "content": {"act": name}}
+    board._handle_msg({"content": {"data": data}, "buffers": []})
+
+
+@pytest.fixture(scope="module")
+def everything(loaded: Job) -> pd.DataFrame:
+    return slowly(loaded, list(loaded.ranks))
+
+
+def test_all_of_it(board, everything):
+    found = board.events
+    for column in ("rank", "stream", "step", "name", "duration_ns"):
+        assert found[column].tolist() == everything[column].tolist(), column
+    assert all(found[column].dtype == np.int64 for column in ("rank", "step", *TIMES))
+    shift = (found["start_ns"] - everything["own_start_ns"]).groupby(found["rank"]).unique()
+    launched = found["launch_start_ns"] >= 0
+    assert launched.tolist() == everything["own_launch_ns"].notna().tolist()
+    by_launch = (found["launch_start_ns"] - everything["own_launch_ns"])[launched]
+    for rank, shifts in shift.items():
+        assert len(shifts) == 1
+        assert set(by_launch[found["rank"] == rank]) == set(shifts)
+
+
+@pytest.mark.parametrize(
+    ("fields", "holds"),
+    [
+        ({"ranks": [1, 3]}, lambda row: row["rank"] in (1, 3)),
+        ({"streams": [7]}, lambda row: row["stream"] == 7),
+        ({"steps": (11,)}, lambda row: row["step"] == 11),
+        ({"operators": ("aten::mul",)}, lambda row: "aten::mul" in row["around"]),
+        (
+            {"operators": ("aten::mul", "aten::copy_"), "ranks": [0], "steps": (10, 12)},
+            lambda row: (
+                row["rank"] == 0
+                and row["step"] in (10, 12)
+                and bool({"aten::mul", "aten::copy_"} & {*row["around"]})
+            ),
+        ),
+    ],
+)
+def test_some_of_it(board, everything, fields, holds):
+    board.selection.set(**fields)
+    found = board.events
+    expected = everything[[holds(row) for _, row in everything.iterrows()]]
+    assert len(found) == count_events(board.job, board.selection) == len(expected) > 0
+    for column in ("rank", "stream", "step", "name", "duration_ns"):
+        assert found[column].tolist() == expected[column].tolist(), column
+
+
+def test_those_of_a_window_reach_into_it(board):
+    every = board.events
+    start, end = 12_400_000, 18_000_000
+    board.selection.window_ns = (start, end)
+    inside = (every["start_ns"] < end) & (every["start_ns"] + every["duration_ns"] > start)
+    pd.testing.assert_frame_equal(board.events, every[inside].reset_index(drop=True))
+    assert 0 < inside.sum() < len(every)
+
+
+def test_those_of_a_kernel_and_a_phase(board):
+    every = board.events
+    name = every["name"].mode()[0]
+    board.selection.set(kernel=name)
+    assert (board.events["name"] == name).all()
+    assert len(board.events) == (every["name"] == name).sum()
+    parts = []
+    for phase in ("forward", "backward", "optimizer", "other"):
+        board.selection.set(phase=phase)
+        parts.append(count_events(board.job, board.selection))
+    assert sum(parts) == (every["launch_start_ns"] >= 0).sum()
+
+
+@pytest.mark.parametrize(
+    ("module", "durations"),
+    [("Net_0", [10, 20, 30]), ("Net_0 › Linear_1", [20]), ("Net › Linear", [10, 20, 30])],
+)
+def test_those_of_a_module_or_of_all_of_a_class(tmp_path, module, durations):
+    board = Dashboard(open_job(tmp_path, [NET]))
+    board.selection.set(modules=[module])
+    assert (board.events["duration_ns"] // 1000).tolist() == durations
+    board.close()
+
+
+def test_nothing_is_a_table_too(board):
+    board.selection.kernel = "no such kernel"
+    assert len(board.events) == 0
+    assert list(board.events) == list(selected_events(board.job, Selection()))
+
+
+class TestTurns:
+    def test_each_event_is_shown_once(self):
+        table = pd.DataFrame({"start_ns": [50, 10, 10], "duration_ns": [4, 20, 20]})
+        windows = Windows.of(table)
+        assert windows.neighbour(None, 1) == (0, 40)
+        assert windows.neighbour((0, 40), 1) == (48, 56)
+        assert windows.neighbour((48, 56), 1) == (0, 40)
+        assert windows.neighbour(None, -1) == (48, 56)
+        assert [windows.place(each) for each in (None, (0, 40), (48, 56), (1, 2))] == [0, 1, 2, 0]
+        assert Windows.of(table.head(0)).neighbour(None, 1) is None
+
+    def test_a_page_goes_through_them(self, board):
+        name = board.events["name"].mode()[0]
+        board.set_state({"_visible": True})
+        board.selection.set(kernel=name, ranks=[0])
+        count = board._bands["detail"]["count"]
+        seen = []
+        for _ in range(3):
+            ask(board, "next")
+            seen.append(board._bands["detail"]["place"])
+        assert seen == [1, 2, 3]
+        assert count > 3
+        assert name in set(board.events["name"])
+        ask(board, "previous")
+        assert board._bands["detail"]["place"] == 2
+        ask(board, "undo")
+        assert board._bands["detail"]["place"] == 3
+
+    def test_of_nothing_there_is_no_next(self, board):
+        ask(board, "next")
+        assert board.selection.window_ns is None
+
+
+def test_details_of_a_kernel_are_those_of_its_events(board):
+    name = board.events["name"].mode()[0]
+    board.selection.set(kernel=name)
+    events = board.events
+    board._show()
+    detail = board._bands["detail"]
+    assert detail["name"] == name
+    assert [bar["rank"] for bar in detail["bars"]] == [0, 1, 2, 3]
+    means = events.groupby("rank")["duration_ns"].mean()
+    assert [bar["share"] for bar in detail["bars"]] == pytest.approx((means / means.max()).tolist())
+    facts = {fact["label"]: fact["text"] for fact in detail["facts"]}
+    assert facts["executions"] == f"{len(events):,} times"
+
+
+def test_how_a_kernel_is_launched_is_read_where_that_is_quick(board, monkeypatch):
+    computing = board.events[board.events["type"] == "COMPUTATION"]
+    name = computing["name"].mode()[0]
+    slowest = computing[computing["name"] == name].groupby("rank")["duration_ns"].sum().idxmax()
+    board.job._loaded.clear()
+    monkeypatch.setattr(launch, "MOST_EVENTS", 10)
+
+    def launched() -> str:
+        facts = launch.launch_of(board.job, name, computing[computing["name"] == name])
+        return next(fact["text"] for fact in facts if fact["label"] == "grid")
+
+    assert "Launch facts" in launched()
+    board.job.rank(int(slowest)).details(DetailGroup.LAUNCH_CONFIGURATION)
+    row = launch_facts(board.job, [int(slowest)], kernel=name, by="configuration").kernels.iloc[0]
+    assert launched().startswith(f"{row['grid']} blocks of {row['block']} threads")
+
+
+def test_the_search_finds_what_there_is(board):
+    ask(board, "search")
+    labels = [label for label, _, _ in board._options]
+    assert {"rank 3", "step 11", "stream 7", "aten::mul"} <= {*labels}
+    kernels = [value for _, value, detail in board._options if detail.startswith("kernel")]
+    assert len(kernels) == board.events["name"].nunique()
+
+
+def test_a_page_can_ask_for_nothing_else(board):
+    ask(board, "close")
+    ask(board, "_show")
+    ask(board, ["undo"])
+    ask(board, None)
+    assert board.comm is not None

@@ -1,0 +1,408 @@
+"""Idle owners straight from the events of the JSON, in plain Python.
+
+Follows the words of the documentation and shares no code with the package: one idle interval after
+the other, and every stretch of it by looking at the calls that run then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.call_stacks import STEP, Call, cut
+
+WORK = {"kernel", "concurrent_kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"}
+WORK |= {"mtia_ccp_events"}
+NEITHER = {"cuda_sync", "gpu_user_annotation", "cuda_profiler_range", "trace", "overhead"}
+KINDS = {
+    "cpu_op": "op",
+    "operator": "op",
+    "user_annotation": "annotation",
+    "python_function": "python",
+}
+COMMUNICATION = re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
+MEMORY = re.compile(
+    r"^(hip|cuda)?Mem(cpy|set)|^Copy(Host|Device)|^FillBuffer|_rocclr_|^dma", re.IGNORECASE
+)
+
+API_VERSION = r"(_v\d+|_ptsz|_ptds)*"
+BLOCKING = re.compile(
+    r"^(cuda|hip)(Device|Stream|Event|Ctx)Synchronize|^cu(Ctx|Stream|Event)Synchronize"
+    rf"|^(cuda|hip)(Memcpy|MemcpyWithStream|Memset|Memcpy2D|Memcpy3D|MemcpyPeer){API_VERSION}$"
+    rf"|^(cuda|hip)Memcpy(DtoH|HtoD|DtoD){API_VERSION}$|^cuMemcpy(DtoH|HtoD|DtoD)?(_v\d+)?$"
+)
+ON_THE_PATH = [
+    (
+        "profiler",
+        None,
+        r"torch/(autograd/)?profiler|torch/profiler/|_(dis|en)able_profiler|_prepare_profiler",
+    ),
+    ("data_loading", None, r"DataLoader|dataloader_next|torch/utils/data/"),
+    ("garbage_collection", None, r"^Python GC|^<built-in function collect>|^gc\.py"),
+    (
+        "compiling",
+        None,
+        (
+            r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
+            r"|triton/compiler/|triton/testing\.py|do_bench"
+        ),
+    ),
+    (
+        "allocating",
+        "api",
+        (
+            r"^(cuda|hip)(Malloc|Free|Host(Alloc|Free|Malloc|Register|Unregister))"
+            r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|Address)"
+        ),
+    ),
+    (
+        "initialising",
+        "api",
+        (r"ModuleLoad|Library(Load|Get|Unload)|nvrtc|cuLink|FuncGetAttributes|hipModule(Get|Load)"),
+    ),
+]
+
+
+class RawIdle:
+    """The idle time of one rank, from its events."""
+
+    def __init__(self, events: list[dict[str, Any]], *, last_step: bool = False) -> None:
+        self.work: list[dict[str, Any]] = []
+        self.calls: list[Call] = []
+        self.steps: list[Call] = []
+        self.overhead: list[tuple[int, int]] = []
+        self.call_of: dict[Any, Call] = {}
+        for index, event in enumerate(events):
+            if event.get("ph") == "X":
+                self._add(event, index)
+        self.threads = cut(self.calls)
+        self.numbers = self._analysed_steps(last_step=last_step)
+        for each in self.work:
+            each["call"] = self.call_of.get(each["correlation"])
+
+    def _add(self, event: dict[str, Any], index: int) -> None:
+        category = str(event.get("cat", "")).lower()
+        start = to_ns(event["ts"])
+        end = start + to_ns(event.get("dur", 0))
+        args = event.get("args") or {}
+        if category in WORK:
+            self.work.append(
+                {
+                    "name": event["name"],
+                    "start": start,
+                    "end": end,
+                    "index": index,
+                    "device": int(args.get("device", event["pid"])),
+                    "correlation": args.get("correlation"),
+                    "is_kernel": "mem" not in category,
+                    "has_fields": "Collective name" in args,
+                }
+            )
+        elif category == "overhead":
+            self.overhead.append((start, end))
+        elif category not in NEITHER:
+            is_api = category.endswith(("runtime", "driver"))
+            kind = "api" if is_api else KINDS.get(category, "other")
+            call = Call(event["name"], kind, event["pid"], event["tid"], start, end, index)
+            self.calls.append(call)
+            if STEP.match(call.name) and kind in ("op", "annotation"):
+                self.steps.append(call)
+            correlation = args.get("correlation")
+            if is_api and correlation is not None:
+                known = self.call_of.get(correlation, call)
+                order = [(each.start, each.start - each.end) for each in (call, known)]
+                self.call_of[correlation] = call if order[0] <= order[1] else known
+
+    def _analysed_steps(self, *, last_step: bool) -> list[int]:
+        self.steps.sort(key=lambda each: (each.start, each.index))
+        numbers = list(dict.fromkeys(int(STEP.match(each.name)[1]) for each in self.steps))
+        if len(numbers) < 2 or last_step:
+            return numbers
+        latest = max(each.start for each in self.steps)
+        return [
+            number
+            for number in numbers
+            if any(int(STEP.match(s.name)[1]) == number and s.start < latest for s in self.steps)
+        ]
+
+    @cached_property
+    def marks(self) -> list[Call]:
+        """Marks of the analysed steps."""
+        return [each for each in self.steps if int(STEP.match(each.name)[1]) in self.numbers]
+
+    @cached_property
+    def analysed(self) -> list[dict[str, Any]]:
+        """GPU work that is analysed."""
+        distinct = {STEP.match(each.name)[1] for each in self.steps}
+        if len(distinct) == len(self.numbers):
+            return self.work
+        bound = max(each.start for each in self.steps)
+        return [e for e in self.work if (e["call"].start if e["call"] else e["start"]) < bound]
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """First and last ns that are accounted for."""
+        if self.marks:
+            ends = [each.end for each in self.marks] + [each["end"] for each in self.analysed]
+            return min(each.start for each in self.marks), max(ends)
+        calls = [each for each in self.calls if not STEP.match(each.name)]
+        starts = [each.start for each in calls] + [each["start"] for each in self.work]
+        ends = [each.end for each in calls] + [each["end"] for each in self.work]
+        return min(starts, default=0), max(ends, default=0)
+
+    def devices(self) -> list[int]:
+        """Devices on which work is analysed."""
+        return sorted({each["device"] for each in self.analysed})
+
+    def gaps(self, device: int) -> list[tuple[int, int]]:
+        """Idle intervals."""
+        at, last = self.window
+        found = []
+        work = [each for each in self.work if each["device"] == device]
+        for start, end in sorted((each["start"], each["end"]) for each in work):
+            if end > start:
+                if start > at:
+                    found.append((at, min(start, last)))
+                at = max(at, end)
+        found.append((at, last))
+        return [(start, end) for start, end in found if end > start]
+
+    def main_thread(self, device: int) -> tuple[Any, Any] | None:
+        """Thread of the first step, else the one that launches most."""
+        if self.marks:
+            return self.marks[0].pid, self.marks[0].tid
+        launches = Counter(
+            (each["call"].pid, each["call"].tid)
+            for each in self.analysed
+            if each["device"] == device and each["call"]
+        )
+        return max(sorted(launches, key=str), key=launches.get, default=None)
+
+    def rows(self, device: int) -> list[dict[str, Any]]:
+        """Stretches of idle time with the call that owns each, and its path of names."""
+        first = self.window[0]
+        by_start, by_end = defaultdict(list), defaultdict(list)
+        for each in self.work:
+            if each["device"] == device:
+                by_start[each["start"]].append(each)
+                by_end[each["end"]].append(each)
+        main, bounds, rows = self.main_thread(device), self.step_bounds(device), []
+        for start, end in self.gaps(device):
+            after, before = self._next(by_start[end]), self._previous(by_end[start])
+            part = "tail" if after is None else "between"
+            part = "head" if after and start == first and before is None else part
+            step = next((n for n, last in bounds if start < last), -1)
+            for cause, owner, ns in self._of_gap(main, start, end, after, before):
+                path = None if owner is None else names(owner)
+                where = {"gap": start, "part": part, "step": step}
+                rows.append({**where, "cause": cause, "owner": owner, "path": path, "ns": ns})
+        return rows
+
+    def _next(self, work: list[dict[str, Any]]) -> dict[str, Any] | None:
+        def order(each):
+            launched = each["call"].start if each["call"] else float("inf")
+            return each["end"] == each["start"], launched, each["index"]
+
+        return min(work, key=order, default=None)
+
+    def _previous(self, work: list[dict[str, Any]]) -> dict[str, Any] | None:
+        return max(work, key=lambda each: (each["start"], each["index"]), default=None)
+
+    def step_bounds(self, device: int) -> list[tuple[int, int]]:
+        """Number and end of each step on the device."""
+        marks: dict[int, int] = {}
+        for each in self.marks:
+            marks.setdefault(int(STEP.match(each.name)[1]), each.start)
+        order = sorted(marks, key=marks.get)
+        starts = [marks[number] for number in order]
+        ends: dict[int, dict[bool, int]] = {number: {} for number in order}
+        for each in self.analysed:
+            if each["device"] == device and each["call"] and order:
+                place = max(bisect_right(starts, each["call"].start) - 1, 0)
+                known = ends[order[place]]
+                computes = self._computes(each)
+                known[computes] = max(known.get(computes, 0), each["end"])
+        reached, bounds = self.window[0], []
+        for number in order:
+            last = ends[number].get(True, ends[number].get(False, 0))
+            reached = min(max(reached, last), self.window[1])
+            bounds.append((number, reached))
+        return [*bounds[:-1], (bounds[-1][0], self.window[1])] if bounds else []
+
+    @staticmethod
+    def _computes(work: dict[str, Any]) -> bool:
+        name = work["name"]
+        is_other = work["has_fields"] or COMMUNICATION.search(name) or MEMORY.search(name)
+        return work["is_kernel"] and not is_other
+
+    def _of_gap(self, main, start, end, after, before):
+        if after is None:
+            yield from self._host(main, main, start, end, drained=False)
+            return
+        call = after["call"]
+        if call is None:
+            yield "launch_not_recorded", None, end - start
+            return
+        if before is not None and before["call"] is call and "GraphLaunch" in call.name:
+            yield "inside_graph", call, end - start
+            return
+        late = call.start > start
+        reach = max(call.end, call.start + 15_000) if late else call.end
+        thread = call.pid, call.tid
+        drained = late and self._drained(thread, start)
+        if late:
+            yield from self._host(thread, main, start, min(end, call.start), drained=drained)
+        begin, reach = max(start, call.start), min(end, reach)
+        for first, last, _ in self._pieces_of(begin, reach, [], lambda _: None):
+            yield self._cause(call, first, drained=drained), call, last - first
+        if end > max(begin, reach):
+            short = not late and end - start < 30_000
+            cause = "between_kernels" if short else "dependency"
+            yield cause, call, end - max(begin, reach)
+
+    def _drained(self, thread, moment: int) -> bool:
+        return any(
+            each.start < moment and moment - 1_000 <= each.end <= moment + 100_000
+            for each in self._blocking[thread]
+        )
+
+    @cached_property
+    def _blocking(self) -> dict[Any, list[Call]]:
+        found = defaultdict(list)
+        for each in self.calls:
+            if each.kind == "api" and BLOCKING.search(each.name):
+                found[each.pid, each.tid].append(each)
+        return found
+
+    @cached_property
+    def _autograd(self) -> list[tuple[Any, Any]]:
+        return sorted(
+            thread
+            for thread, calls in self.threads.items()
+            if any(each.name.startswith("autograd::engine::") for each in calls)
+        )
+
+    def _host(self, thread, main, start, end, *, drained):
+        asked = [thread, main, *self._autograd]
+        for first, last, owner in self._pieces_of(
+            start, end, asked, lambda time: self._owner(thread, main, time)
+        ):
+            cause = self._cause(owner, first, drained=drained)
+            yield cause, owner, last - first
+
+    def _pieces_of(self, start, end, threads, owner_at):
+        """Cut where the innermost call of a thread changes, or the profiler begins or ends."""
+        edges = {start, end}
+        for times in [self._overhead_edges, *(self._edges(thread) for thread in threads)]:
+            edges.update(times[bisect_left(times, start) : bisect_right(times, end)])
+        ordered = sorted(edges)
+        for first, last in pairwise(ordered):
+            if start <= first < last <= end:
+                yield first, last, owner_at(first)
+
+    @cached_property
+    def _overhead_edges(self) -> list[int]:
+        return sorted({edge for each in self.overhead for edge in each})
+
+    def _edges(self, thread) -> list[int]:
+        known = self._thread_edges
+        if thread not in known:
+            calls = self.threads.get(thread, [])
+            known[thread] = sorted({edge for each in calls for edge in (each.start, each.cut_end)})
+        return known[thread]
+
+    @cached_property
+    def _thread_edges(self) -> dict[Any, list[int]]:
+        return {}
+
+    @cached_property
+    def _starts(self) -> dict[Any, list[int]]:
+        return {thread: [each.start for each in calls] for thread, calls in self.threads.items()}
+
+    def _innermost(self, thread, time: int) -> Call | None:
+        if thread not in self.threads:
+            return None
+        place = bisect_right(self._starts[thread], time) - 1
+        call = self.threads[thread][place] if place >= 0 else None
+        while call is not None and call.cut_end <= time:
+            call = call.parent
+        return call
+
+    def _owner(self, thread, main, time: int) -> Call | None:
+        own = self._innermost(thread, time)
+        if own is not None and thread != main:
+            return own
+        own = self._innermost(main, time)
+        if own is not None and re.search(r"run_backward|^## backward ##", own.name):
+            for other in self._autograd:
+                if other != main and (inner := self._innermost(other, time)) is not None:
+                    return inner
+        return own
+
+    def _cause(self, owner: Call | None, time: int, *, drained: bool) -> str:
+        return next(self._causes(owner, time, drained=drained))
+
+    def _causes(self, owner: Call | None, time: int, *, drained: bool) -> Iterator[str]:
+        """Causes that hold, the one that counts first."""
+        place = bisect_right(self._overhead_edges, time) - 1
+        if place >= 0 and any(start <= time < end for start, end in self._overhead_at(place)):
+            yield "profiler"
+        path = [] if owner is None else owner.path
+        for cause, kind, pattern in ON_THE_PATH:
+            if any(holds(pattern, e.name) for e in path if kind in (None, e.kind)):
+                yield cause
+        api = [each for each in path if each.kind == "api"]
+        if any(holds(BLOCKING.pattern, each.name) for each in api):
+            yield "synchronising"
+        slow = [each for each in api if each.end - each.start >= 1_000_000]
+        if any(not holds("Launch|Memcpy|Memset", each.name) for each in slow):
+            yield "initialising"
+        if drained:
+            yield "synchronising"
+        if owner is None:
+            yield "nothing_recorded"
+        elif owner.kind == "api":
+            yield "launching"
+        yield "operator" if any(each.kind == "op" for each in path) else "host_code"
+
+    def _overhead_at(self, place: int) -> list[tuple[int, int]]:
+        moment = self._overhead_edges[place]
+        return [each for each in self.overhead if each[0] <= moment < each[1]]
+
+
+@cache
+def holds(pattern: str, name: str) -> bool:
+    """Whether a pattern is found in a name; the same few are asked for millions of times."""
+    return re.search(pattern, name) is not None
+
+
+def names(call: Call) -> tuple[str, ...]:
+    """Names from outermost to innermost."""
+    return tuple(each.name for each in call.path)
+
+
+def to_ns(microseconds: Any) -> int:
+    """Exact ns of a time in µs."""
+    is_exact = isinstance(microseconds, int | Decimal)
+    return int((microseconds if is_exact else Decimal(str(microseconds))) * 1000)
+
+
+def read(path: Path) -> RawIdle:
+    """The idle time of a file."""
+    return RawIdle(events_of(path))
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    """The events of a file."""
+    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
+    content = json.loads(text, strict=False, parse_float=Decimal)
+    return content["traceEvents"] if isinstance(content, dict) else content

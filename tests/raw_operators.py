@@ -1,0 +1,195 @@
+"""The operator table straight from the events of the JSON, in plain Python.
+
+Follows the words of the documentation and shares no code with the package: one call after the
+other, by looking at the calls around it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from tests.call_stacks import STEP, Call
+from tests.raw_idle import RawIdle
+
+COLUMNS = (
+    *("calls", "cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work"),
+    *("kernels", "backward_gpu_ns", "idle_ns"),
+)
+NOT_OF_THE_USER = re.compile(r"^<built-in|^torch/|/torch/")
+
+
+class RawOperators(RawIdle):
+    """The operators of one rank, from its events."""
+
+    def __init__(self, events: list[dict[str, Any]], *, last_step: bool = False) -> None:
+        super().__init__(events, last_step=last_step)
+        self.arguments = {index: event.get("args") or {} for index, event in enumerate(events)}
+
+    @cached_property
+    def bound(self) -> float:
+        """Start of the last step, from which on calls are not analysed."""
+        distinct = {STEP.match(each.name)[1] for each in self.steps}
+        if len(distinct) == len(self.numbers):
+            return float("inf")
+        return max(each.start for each in self.steps)
+
+    @cached_property
+    def operators(self) -> list[Call]:
+        """Operators that are analysed."""
+        every = [call for calls in self.threads.values() for call in calls]
+        return [call for call in every if self._listed(call)]
+
+    def _listed(self, call: Call | None) -> bool:
+        return call is not None and call.kind == "op" and call.start < self.bound
+
+    def nearest(self, call: Call | None) -> Call | None:
+        """Innermost operator at or around a call."""
+        while call is not None and not self._listed(call):
+            call = call.parent
+        return call
+
+    def operator_above(self, call: Call) -> Call | None:
+        """Innermost operator around an operator."""
+        return self.nearest(call.parent)
+
+    def chain(self, call: Call | None) -> list[Call]:
+        """Operators at and around a call, the innermost of each name."""
+        found: dict[str, Call] = {}
+        call = self.nearest(call)
+        while call is not None:
+            found.setdefault(call.name, call)
+            call = self.operator_above(call)
+        return list(found.values())
+
+    def per_call(self) -> dict[Call, Counter[str]]:
+        """Numbers of each operator call."""
+        found: dict[Call, Counter[str]] = {call: Counter(calls=1) for call in self.operators}
+        for call in self.operators:
+            own = call.cut_end - call.start
+            found[call]["cpu_self_ns"] += own
+            found[call]["cpu_total_ns"] += own
+            above = self.operator_above(call)
+            if above is not None:
+                found[above]["cpu_self_ns"] -= own
+                same = next((c for c in self.chain(above) if c.name == call.name), None)
+                if same is not None:
+                    found[same]["cpu_total_ns"] -= own
+        for work in self.analysed:
+            self._add_work(found, work)
+        for device in self.devices():
+            for row in self.rows(device):
+                owner = self.nearest(row["owner"])
+                if owner is not None:
+                    found[owner]["idle_ns"] += row["ns"]
+        return found
+
+    def _add_work(self, found: dict[Call, Counter[str]], work: dict[str, Any]) -> None:
+        own, ns = self.nearest(work["call"]), work["end"] - work["start"]
+        if own is None:
+            return
+        found[own] += Counter(gpu_self_ns=ns, gpu_work=1, kernels=int(work["is_kernel"]))
+        for call in self.chain(own):
+            found[call]["gpu_total_ns"] += ns
+        backward: Call | None = own
+        while backward is not None and backward not in self.forward_of:
+            backward = backward.parent
+        if backward is not None and self.forward_of[backward] in found:
+            found[self.forward_of[backward]]["backward_gpu_ns"] += ns
+
+    def outside_ns(self) -> tuple[int, int]:
+        """GPU time outside operators, and of unknown launch."""
+        outside = unrecorded = 0
+        for work in self.analysed:
+            if work["call"] is None:
+                unrecorded += work["end"] - work["start"]
+            elif self.nearest(work["call"]) is None:
+                outside += work["end"] - work["start"]
+        return outside, unrecorded
+
+    @cached_property
+    def forward_of(self) -> dict[Call, Call]:
+        """Forward operator of each backward operator."""
+        forward, backward = defaultdict(list), defaultdict(list)
+        for call in (c for calls in self.threads.values() for c in calls if c.kind == "op"):
+            arguments = self.arguments[call.index]
+            number = arguments.get("Sequence number", -1)
+            thread = arguments.get("Fwd thread id", 0)
+            if not 0 <= number < 2**63:
+                continue
+            if thread > 0:
+                backward[call.pid, thread, number].append(call)
+            else:
+                forward[call.pid, number].append(call)
+        usual = self._usual_threads(forward, backward)
+        linked = {}
+        for (pid, thread, number), calls in backward.items():
+            known = forward[pid, number]
+            first = min(call.start for call in calls)
+            earlier = [call for call in known if call.start < first]
+            if len({call.tid for call in known}) > 1:
+                own = [call for call in earlier if call.tid == usual.get(thread)]
+                earlier = own or earlier
+            if earlier:
+                last = max(earlier, key=lambda call: (call.start, call.index))
+                linked.update(dict.fromkeys(calls, last))
+        return linked
+
+    @staticmethod
+    def _usual_threads(forward, backward) -> dict[int, Any]:
+        votes: dict[int, Counter[Any]] = defaultdict(Counter)
+        for (pid, thread, number), calls in backward.items():
+            known = forward[pid, number]
+            first = min(call.start for call in calls)
+            earlier = [call for call in known if call.start < first]
+            if earlier and len({call.tid for call in known}) == 1:
+                votes[thread][known[0].tid] += 1
+        return {thread: max(sorted(each), key=each.get) for thread, each in votes.items()}
+
+    def phase(self, call: Call) -> str:
+        """What the call is a part of."""
+        above = call.path
+        if any(each.kind == "op" and each.name.startswith("autograd::engine::") for each in above):
+            return "backward"
+        if any(_is_module(each) for each in above):
+            return "forward"
+        linked = next((each for each in reversed(above) if each in self.forward_of), None)
+        if linked is not None and any(_is_module(e) for e in self.forward_of[linked].path):
+            return "backward"
+        return "optimizer" if any(e.name.startswith("Optimizer.") for e in above) else "other"
+
+    def shape(self, call: Call) -> tuple[str, str]:
+        """Shapes and types of the inputs, as JSON."""
+        arguments = self.arguments[call.index]
+        dims = arguments.get("Input Dims", arguments.get("Input dims"))
+        types = arguments.get("Input type", arguments.get("Input Type"))
+        return _json(dims), _json(types)
+
+    def stack(self, call: Call) -> str:
+        """The five innermost frames of the user."""
+        frames = [e.name for e in call.path if e.kind == "python"]
+        return " › ".join([f for f in frames if not NOT_OF_THE_USER.search(f)][-5:])
+
+    def rows_by(self, *keys) -> dict[tuple[Any, ...], dict[str, int]]:
+        """Sums by functions of a call."""
+        found: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        for call, numbers in self.per_call().items():
+            for name, value in numbers.items():
+                found[tuple(key(call) for key in keys)][name] += value
+        return {key: {name: each[name] for name in COLUMNS} for key, each in found.items()}
+
+
+def _is_module(call: Call) -> bool:
+    return call.kind == "python" and call.name.startswith("nn.Module: ")
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else json.dumps(value, default=_number)
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else str(value)

@@ -1,0 +1,353 @@
+"""``hta-widgets diagnose``: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+from hta_widgets import cli, diagnose, open_trace
+from hta_widgets.analyses.diagnosis import CAUSES, Diagnosis, Finding, NotRecorded
+from hta_widgets.analyses.shared.collectives.partition import PARTS
+from hta_widgets.cli.diagnose.document import json_text
+from hta_widgets.cli.diagnose.report import report
+from hta_widgets.cli.terminal import say
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.job import Job
+from tests.kineto_text import call, host, kernel, step, write
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[1] / "docs" / "diagnosis.schema.json").read_text(encoding="utf-8")
+)
+HOSTILE = "</pre><script>`*[x](y)\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\n# head @all #1"
+
+
+@pytest.fixture(scope="module")
+def starved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("jobs") / "starved"
+    write_sample(folder, cause="input_starvation", progress=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("jobs") / "healthy"
+    write_sample(folder, cause="input_starvation", healthy=True, progress=False)
+    return folder
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    assert cli.main(["diagnose", *map(str, arguments)]) == code
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def eight_ranks() -> Diagnosis:
+    """Ten findings in eight ranks, with names and notices of any length."""
+    gaps = (f"gap_{letter}" for letter in "abcdefgh")
+    columns = ("own", "period", *PARTS, *gaps)
+    steps = [
+        {"rank": rank, "step": number, **{f"{name}_ns": 123_456_789 for name in columns}}
+        for rank in range(8)
+        for number in range(100, 110)
+    ]
+    evidence = {
+        **{f"number_{n}_ms": 1234.56789 for n in range(6)},
+        "kernels": pd.DataFrame({"kernel": ["k" * 500] * 50, "mean_ms": [float("nan")] * 50}),
+        "name": HOSTILE * 20,
+        "count": np.int64(7),
+    }
+    findings = tuple(
+        Finding(
+            cause=cause,
+            ranks=tuple(range(8)),
+            steps=tuple(range(100, 110)),
+            sentence=("rank 3 " * 40)[:240],
+            recoverable_ms=1234.56789,
+            percent=99.12345,
+            action="Do something about it, " * 6,
+            evidence=evidence,
+        )
+        for cause in CAUSES[:10]
+    )
+    lack = NotRecorded("Operators are", "something " * 8, "record " * 12)
+    return Diagnosis(
+        findings=findings,
+        steps=pd.DataFrame(steps),
+        job=Job({}, name=HOSTILE * 20),
+        ranks=tuple(range(8)),
+        period_ns=123_456_789.0,
+        not_recorded=(lack,) * 4,
+        finding=findings[0].sentence,
+        notices=(lack.sentence, *("notice " * 100,) * 30),
+    )
+
+
+def test_findings_as_text(starved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, starved)
+    found = diagnose(starved)[0]
+    assert text.startswith("1 finding\n\n    starved: ranks 0-3, steps 10-13 of 40.8 ms\n")
+    assert "1. 14.1 ms (34.6 %): input_starvation, all ranks, every step\n" in text
+    assert f"{found.sentence} What to do: {found.action}" in unwrapped(text)
+    assert "the last ProfilerStep, 14, is left out" in unwrapped(text.partition("Notices:")[2])
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_healthy_job_is_told_in_one_sentence(
+    healthy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, healthy)
+    assert text.startswith("No finding\n")
+    assert "No cause found that costs more than its limit" in text
+    assert "What to do" not in text
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_findings_fail_only_where_asked(
+    starved: Path, healthy: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = [*options, "--fail-on-findings"]
+    assert said(capsys, starved, *gate, code=3) == said(capsys, starved, *options)
+    said(capsys, healthy, *gate)
+
+
+def test_some_ranks(starved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "starved: ranks 0, 2-3, steps" in said(capsys, starved, "--ranks", "0,2-3")
+    found = json.loads(said(capsys, starved, "--ranks", "2", "--json"))
+    assert found["ranks"] == [2]
+    assert [row[0] for row in found["mean_step_by_rank"]["rows"]] == [2]
+
+
+def test_several_files_are_one_job(starved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [starved / f"rank-{rank}.json.gz" for rank in (0, 1)]
+    assert "ranks 0-1, steps" in said(capsys, *files)
+
+
+@pytest.mark.parametrize("ranks", ["", "3-1", "a", "1,,2", "0-99999999", "-1", "\u0661"])
+def test_ranks_that_are_none(starved: Path, ranks: str) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(["diagnose", str(starved), f"--ranks={ranks}"])
+    assert exit_info.value.code == 2
+
+
+def test_errors_are_one_line_and_code_2(
+    starved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, words in (
+        ([starved, "--ranks", "9"], "rank 9 is not in this job; its ranks are 0-3"),
+        ([tmp_path / "no\x1b[31m\n"], "/no?[31m? does not exist"),
+        ([tmp_path], "has no trace"),
+    ):
+        assert cli.main(["diagnose", *map(str, arguments)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert words in err
+        assert err.count("\n") == 1
+
+
+def test_an_interrupt_is_no_healthy_job(
+    starved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hta_widgets.cli.diagnose.diagnose", interrupted)
+    assert cli.main(["diagnose", str(starved), "--fail-on-findings"]) == 130
+    assert capsys.readouterr() == ("", "\n")
+
+
+def test_json_follows_its_schema(
+    starved: Path, healthy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    for folder in (starved, healthy):
+        document = json.loads(said(capsys, folder, "--json"))
+        jsonschema.validate(document, SCHEMA)
+        assert [*document] == SCHEMA["required"]
+    assert SCHEMA["required"] == [*SCHEMA["properties"]]
+    assert SCHEMA["$defs"]["finding"]["properties"]["cause"]["enum"] == [*CAUSES]
+
+
+def test_json_holds_the_findings_and_the_mean_step_of_each_rank(
+    starved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(said(capsys, starved, "--json"))
+    diagnosis = diagnose(starved)
+    assert document["verdict"] == diagnosis.finding
+    assert document["steps"] == [10, 11, 12, 13]
+    (found,) = document["findings"]
+    assert {**found, "evidence": {}} == {**diagnosis[0].to_dict(), "evidence": {}}
+    assert found["evidence"].keys() == diagnosis[0].evidence.keys()
+    for name, value in diagnosis[0].evidence.items():
+        shown = found["evidence"][name]
+        if isinstance(value, pd.DataFrame):
+            assert (shown["columns"], shown["row_count"]) == ([*value], len(value))
+        else:
+            assert shown == pytest.approx(value, rel=1e-5)
+    table = document["mean_step_by_rank"]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert [row["rank"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        assert sum(row[f"{part}_ms"] for part in PARTS) == pytest.approx(row["period_ms"], abs=1e-3)
+        gaps = sum(value for name, value in row.items() if name.startswith("gap_"))
+        assert gaps == pytest.approx(row["idle_ms"], abs=1e-3)
+        of_rank = diagnosis.steps[diagnosis.steps["rank"] == row["rank"]]
+        assert row["own_ms"] == pytest.approx(of_rank["own_ns"].mean() / 1e6, abs=1e-4)
+
+
+def test_json_of_eight_ranks_is_short_and_ascii() -> None:
+    text = json_text(eight_ranks())
+    document = json.loads(text)
+    jsonschema.validate(document, SCHEMA)
+    assert len(text.encode()) <= 16_000
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert all(char == "\n" or char.isprintable() for char in text)
+    first, fourth = document["findings"][0], document["findings"][3]
+    assert first["evidence"]["kernels"]["row_count"] == 50
+    assert first["evidence"]["kernels"]["rows"][0][1] is None
+    assert first["evidence"]["count"] == 7
+    assert "kernels" not in fourth["evidence"]
+
+
+def test_json_of_many_ranks_has_those_that_need_most() -> None:
+    diagnosis = eight_ranks()
+    steps = diagnosis.steps.head(1).loc[[0] * 100].assign(rank=range(100), own_ns=range(100))
+    table = json.loads(json_text(replace(diagnosis, steps=steps)))["mean_step_by_rank"]
+    assert [row[0] for row in table["rows"]] == [*range(84, 100)]
+    assert table["row_count"] == 100
+
+
+def test_names_of_a_trace_reach_neither_terminal_nor_markdown() -> None:
+    diagnosis = eight_ranks()
+    hostile = replace(diagnosis[0], sentence=HOSTILE, action=HOSTILE)
+    text = report(
+        replace(diagnosis, findings=(hostile, *diagnosis[1:]), notices=(HOSTILE, HOSTILE * 90))
+    )
+    assert all(char == "\n" or char.isprintable() for char in text)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[:2] == ["10 findings", ""]
+    assert all(not line or line.startswith("    ") for line in lines[2:])
+
+
+def test_the_first_three_findings_are_told_and_the_others_named() -> None:
+    text = report(eight_ranks())
+    assert text.count("What to do:") == 3
+    assert "And, at less cost:" in text
+    assert "    10. 1.23 s (99.1 %): expert_imbalance, ranks 0-7, every step" in text
+    assert "- and 20 more: job.notices has them" in text
+
+
+def test_no_line_begins_with_a_unit() -> None:
+    diagnosis = eight_ranks()
+    for length in range(40):
+        sentence = (
+            f"{'x' * length} takes 12.3 ms of 4 GB at 5.67 GB/s, 99.9 %, of each 1 s step " * 2
+        )
+        finding = replace(diagnosis[0], sentence=sentence)
+        lines = [
+            line.split() for line in report(replace(diagnosis, findings=(finding,))).splitlines()
+        ]
+        assert not {line[0] for line in lines if line} & {"ms", "GB", "GB/s,", "%,", "%", "s"}
+        assert unwrapped(sentence) in " ".join(word for line in lines for word in line)
+
+
+def test_an_inconclusive_finding_and_one_of_changing_ranks() -> None:
+    diagnosis = eight_ranks()
+    findings = tuple(
+        replace(each, ranks=(), steps=(), confidence="inconclusive") for each in diagnosis[:1]
+    )
+    text = report(replace(diagnosis, findings=findings))
+    assert "slow_gpu, another rank in each step, inconclusive\n" in text
+
+
+def test_what_is_not_recorded_is_said_with_how_to_record_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nccl = kernel(20, 10, name="ncclDevKernel_AllReduce", correlation=2)
+    events = [call(0, 1, 1), kernel(5, 10, correlation=1), call(2, 1, 2), nccl]
+    trace = write(tmp_path / "rank-0.json", events)
+    text = unwrapped(said(capsys, trace))
+    assert "a recording of 25 µs" in text or "a recording of 30 µs" in text
+    for words in ("ProfilerSteps", "Operators are", "Process groups", "Ranks other than 0"):
+        assert f"- {words}" in text
+    document = json.loads(said(capsys, trace, "--json"))
+    jsonschema.validate(document, SCHEMA)
+    assert document["steps"] == []
+    assert len(document["not_recorded"]) == 4
+    assert not {each.sentence for each in diagnose(trace).not_recorded} & {*document["notices"]}
+
+
+@pytest.mark.parametrize("events", [[], [host(0, 5, "aten::mm")], [step(1, 0, 9), step(2, 9, 9)]])
+def test_a_trace_without_gpu_work(
+    tmp_path: Path, events: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write(tmp_path / "rank-0.json", events)
+    text = said(capsys, trace, "--fail-on-findings")
+    assert "No GPU work was recorded on the selected ranks." in text
+    document = json.loads(said(capsys, trace, "--json"))
+    jsonschema.validate(document, SCHEMA)
+    assert document["mean_step_by_rank"]["rows"] == []
+
+
+def test_no_jupyter_is_imported(starved: Path) -> None:
+    code = (
+        "import sys; from hta_widgets.cli import main;"
+        f"main(['diagnose', {str(starved)!r}]);"
+        "print(sorted({'plotly', 'ipywidgets', 'anywidget', 'IPython', 'traitlets', 'jsonschema'}"
+        " & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stderr == ""
+
+
+def test_characters_that_the_output_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    say("5 µs\n")
+    sys.stdout.flush()
+    assert written.getvalue() == b"5 \\xb5s\n"
+
+
+def test_times_hold_for_a_job_that_is_open(starved: Path) -> None:
+    assert diagnose(open_trace(starved, progress=False)).period_ns == pytest.approx(
+        40.8e6, rel=0.01
+    )
+
+
+def test_hostile_names_in_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the job, of kernels, operators and data loaders; and the data loader is slow."""
+    name, events = HOSTILE.replace("/", "|"), []
+    for number in range(4):
+        begin, correlation = 20_000 * number, number + 1
+        loader = host(begin + 100, 9_000, f"DataLoader{HOSTILE}.__next__", cat="user_annotation")
+        operator = host(begin + 9_200, 500, HOSTILE)
+        launch = call(begin + 9_300, 10, correlation, name=f"cudaLaunchKernel{HOSTILE}")
+        work = kernel(begin + 9_400, 10_000, name=f"gemm{HOSTILE}", correlation=correlation)
+        events += [step(number, begin, 20_000), loader, operator, launch, work]
+    folder = tmp_path / name
+    folder.mkdir()
+    write(folder / "rank-0.json", events)
+    text = said(capsys, folder, "--fail-on-findings", code=3)
+    assert "input_starvation, rank 0, every step" in text
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(not line or line.startswith("    ") for line in text.splitlines()[2:])
+    document = json.loads(said(capsys, folder, "--json"))
+    jsonschema.validate(document, SCHEMA)
+    assert document["job"] == name

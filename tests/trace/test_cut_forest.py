@@ -1,0 +1,181 @@
+"""The cut forest against the stack that defines it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.cut_forest import CutForest, cut_forest
+from hta_widgets.trace.model.nesting import parent_rows
+from tests.call_stacks import Call, cut
+from tests.kineto_text import call, host, kernel, step, write
+
+KINDS = {
+    "cpu_op": "op",
+    "user_annotation": "annotation",
+    "cuda_runtime": "api",
+    "python_function": "python",
+    "something": "other",
+}
+NAMES = (
+    "aten::mm",
+    "torch/autograd/profiler.py(1): __enter__",
+    "torch/autograd/profiler.py(2): __exit__",
+    "ProfilerStep#3",
+    "train.py(3): step",
+)
+
+
+def forest_of(folder, events):
+    table = load_kineto(write(folder / "trace.json", events), rank=0).events
+    return table, CutForest(**cut_forest(table, parent_rows(table)))
+
+
+def as_calls(events):
+    return [
+        Call(
+            name=event["name"],
+            kind=KINDS[event["cat"]],
+            pid=event["pid"],
+            tid=event["tid"],
+            start=round(1000 * event["ts"]),
+            end=round(1000 * (event["ts"] + event["dur"])),
+            index=index,
+        )
+        for index, event in enumerate(events)
+        if event["cat"] in KINDS
+    ]
+
+
+def by_stack(events):
+    """Place in preorder of the parent, and the cut end, by index in the file."""
+    calls = [each for thread in sorted(cut(as_calls(events)).items()) for each in thread[1]]
+    origin = min(event["ts"] for event in events) * 1000
+    return {
+        each.index: (each.parent and each.parent.index, each.cut_end - origin) for each in calls
+    }
+
+
+def as_forest(events, folder):
+    table, forest = forest_of(folder, events)
+    index = table.index[forest.rows]
+    parents = [None if place < 0 else int(index[place]) for place in forest.parent]
+    return dict(
+        zip(index.tolist(), zip(parents, forest.cut_end_ns.tolist(), strict=True), strict=True)
+    )
+
+
+@st.composite
+def calls(draw):
+    category = draw(st.sampled_from(sorted(KINDS)))
+    return {
+        **host(
+            draw(st.integers(0, 24)),
+            draw(st.integers(0, 24)),
+            draw(st.sampled_from(NAMES)),
+            tid=draw(st.sampled_from([1, 1, 1, 2])),
+        ),
+        "cat": category,
+    }
+
+
+def enter(ts, dur):
+    return host(ts, dur, NAMES[1], cat="python_function")
+
+
+LIFTED_TWICE = [enter(0, 10), host(5, 30, "aten::mm"), enter(6, 10), host(12, 40, "aten::mm")]
+
+
+@settings(max_examples=400)
+@given(st.lists(calls(), min_size=1, max_size=14))
+@example(LIFTED_TWICE)
+def test_against_the_stack(tmp_path_factory, events):
+    folder = tmp_path_factory.getbasetemp()
+    assert as_forest(events, folder) == by_stack(events)
+
+
+@given(st.lists(calls(), min_size=1, max_size=14))
+def test_subtrees_are_slices(tmp_path_factory, events):
+    table, forest = forest_of(tmp_path_factory.getbasetemp(), events)
+    start_ns = table.start_ns[forest.rows]
+    for place in range(forest.rows.size):
+        above, chain = place, []
+        while above >= 0:
+            chain.append(above)
+            above = forest.parent[above]
+        for each in range(forest.rows.size):
+            inside = each <= place < forest.ends[each]
+            if forest.cut_end_ns[place] > start_ns[place]:
+                assert inside == (each in chain)
+
+
+def names_around(folder, events, name):
+    table, forest = forest_of(folder, events)
+    names = table.names_at(forest.rows)
+    place, found = names.index(name), []
+    while place >= 0:
+        found.append(names[place])
+        place = forest.parent[place]
+    return found
+
+
+def test_a_range_outlives_the_frame_in_which_it_begins(tmp_path):
+    frames = [
+        host(0, 100, "train.py(1): main", cat="python_function"),
+        host(1, 5, "torch/autograd/profiler.py(3): __enter__", cat="python_function"),
+        host(2, 4, "<built-in method _record_function_enter_new>", cat="python_function"),
+        host(5, 80, "forward", cat="user_annotation"),
+        host(20, 5, "aten::mm"),
+        host(84, 6, "torch/autograd/profiler.py(4): __exit__", cat="python_function"),
+        host(92, 2, "aten::add"),
+    ]
+    assert names_around(tmp_path, frames, "aten::mm") == [
+        "aten::mm",
+        "forward",
+        "train.py(1): main",
+    ]
+    assert names_around(tmp_path, frames, "aten::add") == ["aten::add", "train.py(1): main"]
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        (host(2, 30, "nccl:all_reduce", cat="user_annotation"), ["train.py(1): f"]),
+        (host(2, 9.5, "forward", cat="user_annotation"), ["train.py(1): f"]),
+        ({**host(2, 30, "forward"), "cat": "cuda_runtime"}, ["train.py(1): f"]),
+    ],
+)
+def test_what_outlives_other_calls_is_cut(tmp_path, late, expected):
+    events = [host(0, 10, "train.py(1): f", cat="python_function"), late, host(15, 1, "after")]
+    assert names_around(tmp_path, events, late["name"])[1:] == expected
+    assert names_around(tmp_path, events, "after") == ["after"]
+
+
+def test_steps_are_no_calls(tmp_path):
+    events = [host(0, 50, "main"), step(1, 1, 20), host(2, 3, "aten::mm"), kernel(4, 1)]
+    assert names_around(tmp_path, events, "aten::mm") == ["aten::mm", "main"]
+
+
+def test_depth_and_what_is_below(tmp_path):
+    events = [host(0, 9, "a"), host(1, 5, "b"), call(2, 1, 1), host(7, 1, "c"), host(7, 0, "d")]
+    table, forest = forest_of(tmp_path, events)
+    depth = dict(zip(table.names_at(forest.rows), forest.depth.tolist(), strict=True))
+    assert depth == {"a": 0, "b": 1, "cudaLaunchKernel": 2, "c": 1, "d": 2}
+    is_b = np.array([name == "b" for name in table.names_at(forest.rows)])
+    below = forest.at_or_below(is_b)
+    assert [table.names_at(forest.rows)[place] for place in np.flatnonzero(below)] == [
+        "b",
+        "cudaLaunchKernel",
+    ]
+    assert [(each.pid, each.tid) for each in forest.threads(table)] == [(100, 100)]
+
+
+def test_thousands_of_nested_calls_that_outlive_each_other(tmp_path):
+    """Each is looked at once or twice: the chain inside it is not walked again for each."""
+    events = [host(place, 20_000, f"f{place % 7}", cat="python_function") for place in range(9000)]
+    _, forest = forest_of(tmp_path, events)
+    assert set(forest.cut_end_ns.tolist()) == {20_000_000}
+    assert forest.depth.tolist() == list(range(9000))

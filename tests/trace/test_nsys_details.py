@@ -1,0 +1,125 @@
+"""How kernels of Nsight Systems exports are launched, read when it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.panels.bands.head import devices_in_words
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.opening.open import open_trace
+from tests import nsys_export
+from tests.nsys_export import KERNEL, PID, STRINGS
+
+LAUNCH = DetailGroup.LAUNCH_CONFIGURATION
+NAMES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+
+
+def launched(start, end, *sizes, **columns):
+    """A kernel with the sizes of its grid and block."""
+    names = [f"{of}{axis}" for of in ("grid", "block") for axis in "XYZ"]
+    return nsys_export.kernel(start, end, **dict(zip(names, sizes, strict=True)), **columns)
+
+
+@pytest.fixture(params=["sqlite", "parquetdir"])
+def opened(request, tmp_path):
+    """Open an export of some kernels."""
+
+    def opened(*kernels):
+        tables = {KERNEL: kernels, STRINGS: nsys_export.strings("gemm", "", "add")}
+        if request.param == "sqlite":
+            path = nsys_export.write_sqlite(tmp_path / "report.sqlite", tables)
+        else:
+            path = nsys_export.write_parquetdir(tmp_path / "report_pqtdir", tables)
+        return open_trace(path, progress=False)
+
+    return opened
+
+
+def by_start(rank, *names):
+    """Numbers of each kernel by its start."""
+    table = rank.details(LAUNCH).table
+    starts = rank.trace.events.start_ns[table.rows].tolist()
+    values = zip(*(table.columns[name].tolist() for name in names), strict=True)
+    return dict(zip(starts, values, strict=True))
+
+
+def test_each_kernel_has_its_own(opened):
+    """In any order, also of kernels that start together, and of several processes."""
+    kernels = [
+        launched(90, 99, 9, 1, 1, 32, 1, 1, correlation=3, registersPerThread=40),
+        launched(10, 19, 1, 2, 3, 4, 5, 6, correlation=1, staticSharedMemory=8),
+        launched(10, 25, 7, 1, 1, 64, 1, 1, correlation=2, dynamicSharedMemory=4,
+                 staticSharedMemory=1, stream=9),
+        launched(50, 40, 8, 8, 8, 8, 8, 8, correlation=8),
+        launched(20, 29, 5, 5, 5, 5, 5, 5, correlation=1, pid=PID + 1),
+    ]  # fmt: skip
+    job = opened(*kernels)
+    first, second = (job.rank(rank) for rank in job.ranks)
+    assert by_start(second, *NAMES) == {0: (5, 5, 5, 5, 5, 5)}
+    assert by_start(first, "grid_x") == {0: (7,), 80: (9,)}
+    sizes = first.details(LAUNCH).table.to_frame()
+    assert sizes[[*NAMES, "registers", "shared_bytes"]].to_numpy().tolist() == [
+        [1, 2, 3, 4, 5, 6, -1, 8],
+        [7, 1, 1, 64, 1, 1, -1, 5],
+        [9, 1, 1, 32, 1, 1, 40, -1],
+    ]
+    (row,) = launch_facts(job, [job.ranks[1]]).kernels.to_dict("records")
+    assert (row["grid"], row["threads"], row["registers"]) == ("5×5×5", 125, -1)
+
+
+def test_an_export_without_sizes(opened):
+    job = opened(nsys_export.kernel(0, 9))
+    notices = launch_facts(job).notices
+    assert notices.count("no grids and blocks of kernels were recorded") == 1
+
+
+def test_gpus_of_an_export(tmp_path):
+    """An A100: 648 blocks of 256 threads with 64 registers and 48 kB, of which 3 fit on an SM."""
+    described = {
+        "id": 1,
+        "cuDevice": 0,
+        "name": "NVIDIA A100-SXM4-40GB",
+        "totalMemory": 42 * 10**9,
+        "smCount": 108,
+        "threadsPerWarp": 32,
+        "maxWarpsPerSm": 64,
+        "maxRegistersPerSm": 65536,
+        "maxShmemPerSm": 167936,
+        "computeMajor": 8,
+        "computeMinor": 0,
+        "uuid": "secret",
+    }
+    sizes = {"registersPerThread": 64, "dynamicSharedMemory": 49152}
+    tables = {
+        KERNEL: [launched(0, 9, 648, 1, 1, 256, 1, 1, **sizes)],
+        "TARGET_INFO_GPU": [described],
+        STRINGS: nsys_export.strings("gemm"),
+    }
+    for path in (
+        nsys_export.write_sqlite(tmp_path / "report.sqlite", tables),
+        nsys_export.write_parquetdir(tmp_path / "report_pqtdir", tables),
+    ):
+        job = open_trace(path, progress=False)
+        (row,) = launch_facts(job).kernels.to_dict("records")
+        assert (row["sms"], row["waves"], row["occupancy_percent"]) == (108, 2.0, 37.5)
+        assert devices_in_words(job) == "1 × NVIDIA A100-SXM4-40GB"
+        assert "secret" not in str(job.rank(0).trace.metadata)
+
+
+def test_other_fields_are_refused(opened):
+    rank = opened(nsys_export.kernel(0, 9)).rank(0)
+    (notice,) = rank.details(DetailGroup.MEMORY).notices
+    assert "an Nsight Systems export has no memory events" in notice.text()
+
+
+def test_the_same_as_of_the_trace_it_was_made_from(real_traces):
+    same = ["name", "grid", "block", "registers", "shared_bytes", "count", "gpu_ns"]
+    (path,) = (real_traces / "kineto" / "h100_bert").iterdir()
+    converted = "converted/h100_bert/nsys_sqlite/h100_bert_node0_rank0.sqlite"
+    tables = [
+        launch_facts(open_trace(each, progress=False)).kernels
+        for each in (path, real_traces / converted)
+    ]
+    ours, theirs = (table.sort_values("name")[same].to_numpy().tolist() for table in tables)
+    assert ours == theirs

@@ -102,6 +102,15 @@ def sliders(files: Files, kernels: int, steps: int, **_: object) -> dict[str, An
     return {"kernels": len(job.gpu_work(job.ranks[0])), "controls": times}
 
 
+def tables(files: Files, **_: object) -> dict[str, Any]:
+    """Time the tables that attribute time and memory, and what a change of a parameter costs."""
+    from benchmarks.tables import time_tables  # noqa: PLC0415
+
+    job = TraceAnalysis(files, progress=False).job
+    make_ready(job)
+    return {"tables": dict(time_tables(job, forgetful))}
+
+
 def call_of(
     analysis: TraceAnalysis, method: str, parameters: dict[str, Any]
 ) -> Callable[[], object]:
@@ -143,6 +152,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "dashboard": dashboard,
     "analyses": analyses,
     "sliders": sliders,
+    "tables": tables,
 }
 
 

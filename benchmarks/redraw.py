@@ -21,6 +21,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "RankOverlapPanel": {},
     "KernelBreakdownPanel": {},
     "IdleTimePanel": {},
+    "IdleOwnersPanel": {},
     "LaunchStatsPanel": {},
     "DurationTailsPanel": {},
     "KernelSequencesPanel": MANY_SEQUENCES,

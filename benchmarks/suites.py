@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.bench import Bench
 from benchmarks.children import Child, Outcome, middle
 from benchmarks.table import Row
+from benchmarks.tables import FIRST_OF_ALL, FIRST_TIME
 from benchmarks.traces import H100, V100, Files
 
 QUIET = {"visualize": False}
@@ -33,6 +34,7 @@ FIRST_NUMBERS_S = 1.0
 SLIDER_S = 0.016
 WINDOW_S = 0.005
 REDRAW_S = 0.100
+TABLE_S = 1.0
 
 
 Figure = Callable[[Outcome], float]
@@ -182,6 +184,27 @@ def sliders(bench: Bench) -> Iterator[Row]:
             yield Row(f"`{name}`, slowest step", times["worst"], at_most=judged)
 
 
+def tables(bench: Bench) -> Iterator[Row]:
+    """CPU time of the tables that attribute time and memory, of traces with and without stacks.
+
+    The first time, what they share is not yet derived, and what loading leaves out is read.
+    """
+    for gpu, source in (("v100", V100), ("h100", H100)):
+        files = bench.traces.tiled(gpu, source, events=bench.large)
+        found = _repeated(bench, files)
+        for name, times in found[0].answer["tables"].items() if found else ():
+            for what in times:
+                spent = median(each.answer["tables"][name][what] for each in found)
+                limit = TABLE_S if what == FIRST_TIME else SLIDER_S
+                judged = None if what.endswith(FIRST_OF_ALL) else limit
+                yield Row(f"{gpu.upper()}-like: `{name}`, {what}", spent, at_most=judged)
+
+
+def _repeated(bench: Bench, files: Files) -> list[Outcome]:
+    runs = (bench.ours.run("tables", files=files) for _ in range(bench.repeats))
+    return [each for run in runs for each in _done(run)]
+
+
 def redraws(bench: Bench) -> Iterator[Row]:
     """Wall time from the move of a slider in JupyterLab until its charts are drawn."""
     browser = Child(bench.ours.python, "redraw")
@@ -202,6 +225,10 @@ SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     ),
     "sequences": ("Kernel sequences, CPU time", sequences),
     "sliders": ("Controls, CPU time of a step including the reply's JSON", sliders),
+    "tables": (
+        "Tables of operators, modules and memory, CPU time on 2 M events without the cache",
+        tables,
+    ),
     "redraws": ("Sliders in JupyterLab, wall time from a step to the last chart drawn", redraws),
 }
 """Title and measurements by the name that `--only` takes."""

@@ -216,6 +216,7 @@ class Lab:
 
     def __init__(self, browser: Browser, url: str, token: str, root: Path) -> None:
         self.browser = browser
+        self.context = browser.new_context()  # its pages load JupyterLab's files once
         self.url = url
         self.token = token
         self.root = root
@@ -245,7 +246,7 @@ class Lab:
         return shown
 
     def _load(self, name: str) -> LabPage:
-        page = self.browser.new_page()
+        page = self.context.new_page()
         shown = LabPage(page, self.root, name)
         page.goto(f"{self.url}/doc/tree/{name}?token={self.token}")
         return shown

@@ -13,10 +13,12 @@ from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trac
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
+    NEUTRAL,
     axis,
     class_fill,
     class_marker,
     drawing,
+    faded,
 )
 from hta_widgets.figures.base.text import plot_names
 
@@ -27,6 +29,7 @@ _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
+_ROOM_ABOVE: Final = 1.05
 _NS_PER_MS: Final = 1e6
 _LEGEND_HEIGHT: Final = 48
 _RING: Final = {"width": 2, "color": "#0072B2"}
@@ -48,7 +51,7 @@ def rank_budgets(
         What the axis counts.
     """
     names = [f"rank {rank}" for rank in table["rank"].tolist()]
-    bars = _bars(table, "rank", meta=SELECT_RANKS, orientation="h", y=names)
+    bars = _bars(table, "rank", meta=SELECT_RANKS, orientation="h", y=list(range(len(names))))
     row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(len(names), 1)))
     return drawing(
         bars,
@@ -60,8 +63,7 @@ def rank_budgets(
         xaxis=axis(unit, range=[0, float(table["period_ms"].max())]),
         yaxis=axis(
             "",
-            type="category",
-            tickvals=names[:: -(-len(names) // _MOST_TICKS)],
+            **_ticks(names),
             range=[len(names) - 0.5, -0.5],
             showgrid=False,
             ticks="",
@@ -120,35 +122,42 @@ def job_budgets(
     )
 
 
-def step_budgets(table: pd.DataFrame, *, selected: Collection[int] = ()) -> Drawing:
+def step_budgets(
+    table: pd.DataFrame, *, selected: Collection[int] = (), unit: str = "ms"
+) -> Drawing:
     """Draw a vertical bar for each step, in its order; a click selects the step.
 
     Parameters
     ----------
     table : DataFrame
-        ``step``, ``period_ms``, and the classes of the budget in ms.
+        ``step``, ``period_ms``, and the classes of the budget in ms; in a window also
+        ``whole_step_ms``, which is drawn behind the part inside.
     selected : collection of int
         Steps to put a ring around; none means all.
+    unit : str
+        What the axis counts.
     """
+    gap = max(0.3, 1 - 0.1 * len(table))
     numbers = [str(step) if step >= 0 else "recording" for step in table["step"].tolist()]
-    bars = _bars(table, "step", meta=_SELECT_STEPS, x=numbers)
+    bars = _bars(table, "step", meta=_SELECT_STEPS, x=list(range(len(numbers))))
     return drawing(
         bars,
         barmode="stack",
-        bargap=max(0.3, 1 - 0.1 * len(numbers)),
+        bargap=gap,
         height=_STEPS_HEIGHT,
         showlegend=False,
         margin={"l": 8, "r": 16, "t": 4, "b": 8},
         meta={"wide": False},
-        yaxis=axis("ms", rangemode="tozero"),
-        xaxis=axis(
-            "Step",
-            type="category",
-            tickvals=numbers[:: -(-len(numbers) // _MOST_TICKS)],
-            showgrid=False,
-        ),
-        shapes=_rings(table["step"], selected, "x", "y"),
+        yaxis=axis(unit, rangemode="tozero", **_whole_range(table)),
+        xaxis=axis("Step", **_ticks(numbers), range=[-0.5, len(numbers) - 0.5], showgrid=False),
+        shapes=[*_whole_steps(table, (1 - gap) / 2), *_rings(table["step"], selected, "x", "y")],
     )
+
+
+def _ticks(names: list[str]) -> dict[str, Any]:
+    """Labels of the places 0, 1, …; of many, every so many."""
+    every = -(-len(names) // _MOST_TICKS) or 1
+    return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every]}
 
 
 def _bars(
@@ -173,6 +182,33 @@ def _bars(
         for each in BUDGET
         if f"{each.name}_ms" in table
     ]
+
+
+def _whole_steps(table: pd.DataFrame, half_width: float) -> list[dict[str, Any]]:
+    """A box of the length of each step of which only a part is drawn, behind that part."""
+    if "whole_step_ms" not in table:
+        return []
+    is_cut = table["whole_step_ms"] > table["period_ms"]
+    return [
+        {
+            "type": "rect",
+            "layer": "below",
+            "x0": place - half_width,
+            "x1": place + half_width,
+            "y0": 0,
+            "y1": float(table["whole_step_ms"].iloc[place]),
+            "fillcolor": faded(NEUTRAL, 0.2),
+            "line": {"width": 1, "color": NEUTRAL, "dash": "dot"},
+        }
+        for place in np.flatnonzero(is_cut).tolist()
+    ]
+
+
+def _whole_range(table: pd.DataFrame) -> dict[str, Any]:
+    """Range that also holds the boxes of whole steps; plotly's own where there are none."""
+    if "whole_step_ms" not in table:
+        return {}
+    return {"range": [0, _ROOM_ABOVE * float(table["whole_step_ms"].max())]}
 
 
 def _rings(

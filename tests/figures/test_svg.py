@@ -183,6 +183,16 @@ class TestLines:
         (found,) = [each for each in paths(picture) if each.get("stroke") == "#654321"]
         assert float(found.get("d")[1:].split()[0]) == pytest.approx(placed_texts(picture)["5"][0])
 
+    def test_a_shape_below_is_drawn_before_the_bars(self):
+        box = {"type": "rect", "x0": -0.4, "x1": 0.4, "y0": 0, "y1": 9, "fillcolor": "#123456"}
+        box["line"] = {"color": "#654321", "width": 1, "dash": "dot"}
+        bar = trace("bar", x=[0], y=[5.0], marker={"color": "#ABCDEF"})
+        for layer, comes_first in (("below", "#123456"), ("above", "#ABCDEF")):
+            picture = svg(drawing([bar], shapes=[box | {"layer": layer}]))
+            places = sorted((picture.index(color), color) for color in ("#123456", "#ABCDEF"))
+            assert places[0][1] == comes_first
+            assert 'stroke-dasharray="1 3"' in picture
+
     def test_strips_lie_below_each_other(self):
         first, second = (
             line([0.0, 1], [0.0, 1], shape="hv") | {"yaxis": name} for name in ("y", "y2")

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Iterator
 from html import escape
 
+import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
@@ -68,6 +69,12 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
     assert [panel._spec["wide"] for panel in shown] == [panel.wide for panel in shown]
     assert board.header.wide
+
+
+def test_its_own_panels_have_a_static_picture(loaded: Job):
+    panels = Dashboard(loaded).panels
+    for name, charts in (("ranks", 1), ("steps", 2)):
+        assert panels[name].summary().count('<img alt="Chart: ') == charts
 
 
 def test_its_summary_has_the_findings_the_budget_and_the_kernels(loaded: Job):
@@ -203,9 +210,46 @@ class TestBudget:
         (drawn,) = ranks.figures.values()
         assert drawn.layout.xaxis.title.text == "ms in the window"
 
+    def test_its_steps_add_up_to_a_window_to_the_nanosecond(self, board):
+        """Means of ranks, of which one may have a step in the window that another has not."""
+        table = board.findings.steps
+        window = int(table["start_ns"].min()) + 3_000_001, int(table["end_ns"].max()) - 1_000_003
+        whole = board.panels["steps"].table.set_index("step")
+        board.selection.set(ranks=[1, 3], window_ns=window)
+        panel = board.panels["steps"]
+        rows = panel.table.set_index("step")
+        inside = window_budget(board.job, [1, 3], window)
+        names = [name for name in rows if name != "whole_step_ms"]
+        for name in names:
+            ns = inside[name.replace("_ms", "_ns")].sum()
+            assert round(2e6 * rows[name].sum()) == ns > 0
+        assert {f"{part['name']}_ms" for part in bar_of(board)["parts"]} >= {*names} - {"period_ms"}
+        assert rows.index.tolist() == whole.index.tolist() == [10, 11]
+        own = budget(table[table["rank"].isin([1, 3])]).groupby("step")["period_ns"].mean() / 1e6
+        assert rows["whole_step_ms"].tolist() == pytest.approx(own.tolist())
+        assert (rows["period_ms"] < rows["whole_step_ms"]).all()
+
+    def test_a_step_that_a_window_cuts_stands_before_all_of_it(self, board):
+        steps = board.findings.steps.set_index("step")
+        last = steps.loc[11]
+        board.selection.window_ns = int(last["start_ns"].max()) + 2_000_000, 10**12
+        panel = board.panels["steps"]
+        figure = panel.figures["Where each step goes"]
+        (box,) = figure.layout.shapes
+        (row,) = panel.table.to_dict("records")
+        assert (row["step"], row["period_ms"] < row["whole_step_ms"]) == (11, True)
+        assert (box.layer, box.y0, box.y1) == ("below", 0, row["whole_step_ms"])
+        assert figure.layout.yaxis.title.text == "ms in the window"
+        assert figure.layout.yaxis.range[1] > box.y1
+        assert panel._view["time"] == board.selection.time_in_words()
+        board.selection.window_ns = None
+        assert not panel.figures["Where each step goes"].layout.shapes
+
     def test_a_window_without_analysed_time_selects_nothing(self, board):
+        whole = board.panels["steps"].table
         board.selection.window_ns = (-1_000, -500)
         assert not bar_of(board)["compared"]
+        pd.testing.assert_frame_equal(board.panels["steps"].table, whole)
 
     def test_a_class_selects_the_finding_that_is_seen_in_it(self, board):
         rows = finding_rows(board.findings, board.selection)

@@ -73,9 +73,11 @@ def svg(drawn: Drawing, *, points: int = 2_000) -> str:
 
 def _chart(frame: Frame, points: int) -> Iterator[str]:
     """Draw a figure with axes from back to front."""
+    shapes = frame.layout.get("shapes", ())
     yield _grid(frame)
+    yield from (_shape(each, frame) for each in shapes if each.get("layer") == "below")
     yield from _content(frame, points)
-    yield from (_shape(shape, frame) for shape in frame.layout.get("shapes", ()))
+    yield from (_shape(each, frame) for each in shapes if each.get("layer") != "below")
     yield from (_note(note, frame) for note in frame.layout.get("annotations", ()))
     yield from (_below(axis, frame) for axis in frame.x.values())
     yield from (_beside(axis, frame) for axis in frame.y.values())
@@ -157,13 +159,12 @@ def _scale(trace: PlotlyTrace, x: Axis, frame: Frame) -> str:
 
 def _shape(shape: dict[str, Any], frame: Frame) -> str:
     (left, top), (right, bottom) = (_corner(shape, end, frame) for end in "01")
-    if shape["type"] == "line":
-        look = {"stroke": shape["line"]["color"]}
-        if shape["line"].get("dash") in DASHES:
-            look["stroke_dasharray"] = DASHES[shape["line"]["dash"]]
-        path = f"M{decimal(left)} {decimal(top)}L{decimal(right)} {decimal(bottom)}"
-        return element("path", d=path, **look)
     edge = {"stroke": shape["line"]["color"]} if shape["line"].get("color") else {}
+    if shape["line"].get("dash") in DASHES:
+        edge["stroke_dasharray"] = DASHES[shape["line"]["dash"]]
+    if shape["type"] == "line":
+        path = f"M{decimal(left)} {decimal(top)}L{decimal(right)} {decimal(bottom)}"
+        return element("path", d=path, **edge)
     return element(
         "rect",
         x=min(left, right),

@@ -52,8 +52,10 @@ def budget_band(
     if steps.empty:
         return None
     chosen = selected_steps(steps, selection)
-    in_window = rank_budgets_in_window(found.job, chosen, selection.window_ns)
-    table, everything = budget(chosen) if in_window is None else in_window, budget(steps)
+    in_window = budgets_in_window(found.job, chosen, selection.window_ns)
+    table, everything = budget(chosen), budget(steps)
+    if in_window is not None:
+        table = in_window.groupby("rank", as_index=False).sum()
     whole_ns, all_ns = (float(each["period_ns"].mean()) for each in (table, everything))
     longest_ns = max(whole_ns, all_ns) if in_window is None else whole_ns
     if not longest_ns:
@@ -76,10 +78,10 @@ def budget_band(
     )
 
 
-def rank_budgets_in_window(
+def budgets_in_window(
     job: Job, steps: pd.DataFrame, window_ns: Sequence[int] | None
 ) -> pd.DataFrame | None:
-    """Sum up the budget of each rank in a window; None without one, or without time in it.
+    """The budget of each rank and step in a window; None without one, or without time in it.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def rank_budgets_in_window(
         return None
     numbers = {*steps["step"].tolist()} - {NO_STEP}
     table = window_budget(job, steps["rank"].unique().tolist(), window_ns, steps=numbers)
-    return None if table.empty else table.groupby("rank", as_index=False).sum()
+    return None if table.empty else table
 
 
 def selected_steps(steps: pd.DataFrame, selection: Selection) -> pd.DataFrame:

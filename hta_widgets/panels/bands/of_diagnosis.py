@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import own_time_cells
-from hta_widgets.panels.bands.budget import rank_budgets_in_window
+from hta_widgets.panels.bands.budget import budgets_in_window
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
@@ -32,7 +32,7 @@ class _OfDiagnosis(Panel[Diagnosis]):
 
     wide = True
     any_number_of_ranks = True
-    follows: ClassVar[tuple[str, ...]] = ("steps",)
+    follows = TIME_FIELDS
     needs = (Recorded.KERNELS,)
 
     def __init__(self, source: Source, **parameters: Unpack[PanelParameters]) -> None:
@@ -67,7 +67,6 @@ class RanksPanel(_OfDiagnosis):
 
     title = "Where the time of each rank goes"
     table_open = True
-    follows = TIME_FIELDS
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each rank, the one that waits least first."""
@@ -93,9 +92,8 @@ class RanksPanel(_OfDiagnosis):
         return in_ms[["rank", "period_ms", *classes]]
 
     def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
-        return rank_budgets_in_window(
-            result.job, self._in_steps(result), self.selection.time["window_ns"]
-        )
+        inside = budgets_in_window(result.job, self._in_steps(result), self.selection.window_ns)
+        return None if inside is None else inside.groupby("rank", as_index=False).sum()
 
 
 class StepsPanel(_OfDiagnosis):
@@ -112,25 +110,51 @@ class StepsPanel(_OfDiagnosis):
     title = "Where each step goes"
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
-        """Draw a stacked bar for each step, and the own time of all ranks in all steps."""
-        steps = self.selection.steps
+        """Draw a stacked bar for each step, and the own time of all ranks in all steps.
+
+        In a window, behind the part of a step that is inside stands all of it.
+        """
+        steps, inside = self.selection.steps, self._in_window(result)
         has_steps = bool((result.steps["step"] != NO_STEP).any())
         title = self.title if has_steps else "Where the recording goes"
-        figures = {title: step_budgets(self._means(result), selected=steps)}
+        unit = "ms" if inside is None else "ms in the window"
+        figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
         own = own_time(result.steps)
         if own.percent.size > 1:
             figures[OWN_TIME] = own_time_cells(own, selected=self.ranks, steps=steps)
         return figures
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
-        """List the classes of each step (ms), as means of the selected ranks."""
-        return self._means(result)
+        """List the classes of each step (ms), as means of the selected ranks.
+
+        In a window, those of the part of each step that is inside: means of the ranks with time in
+        the window, so that the steps add up to the budget of the window.
+        """
+        inside = self._in_window(result)
+        return self._means(result) if inside is None else self._parts(result, inside)
 
     def _means(self, result: Diagnosis) -> pd.DataFrame:
+        return _in_ms(budget(self._of_ranks(result)).groupby("step").mean())
+
+    def _parts(self, result: Diagnosis, inside: pd.DataFrame) -> pd.DataFrame:
+        ranks = inside["rank"].unique()
+        whole = result.steps[result.steps["rank"].isin(ranks)].groupby("step")["period_ns"].sum()
+        means = inside.groupby("step").sum() / len(ranks)
+        return _in_ms(means.assign(whole_step_ns=whole / len(ranks)))
+
+    def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
+        """The budget of each rank and step inside the window; None without time in one."""
+        return budgets_in_window(result.job, self._of_ranks(result), self.selection.window_ns)
+
+    def _of_ranks(self, result: Diagnosis) -> pd.DataFrame:
         steps = result.steps
         chosen = steps["rank"].isin(self.ranks)
-        table = budget(steps[chosen] if chosen.any() else steps)
-        means = table.drop(columns=["rank"]).groupby("step").mean() / _NS_PER_MS
-        means = means.rename(columns=lambda name: name.replace("_ns", "_ms")).reset_index()
-        classes = [f"{each.name}_ms" for each in BUDGET if means[f"{each.name}_ms"].any()]
-        return means[["step", "period_ms", *classes]]
+        return steps[chosen] if chosen.any() else steps
+
+
+def _in_ms(by_step: pd.DataFrame) -> pd.DataFrame:
+    """The classes that occur, in ms."""
+    table = (by_step / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
+    times = [name for name in ("period_ms", "whole_step_ms") if name in table]
+    classes = [f"{each.name}_ms" for each in BUDGET if table[f"{each.name}_ms"].any()]
+    return table.reset_index()[["step", *times, *classes]]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hta_widgets.analyses import temporal_breakdown
 from hta_widgets.analyses.diagnosis import diagnosis
 from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
+from hta_widgets.analyses.timeline import window_budget as window_budgets
+from hta_widgets.analyses.timeline.tracks import coverage
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.sample import write_sample
@@ -81,11 +83,34 @@ def test_windows_side_by_side_add_up_to_the_whole(tmp_path_factory, drawn, cuts)
     pd.testing.assert_frame_equal(summed, whole.groupby(keys)[["period_ns", *CLASSES]].sum())
 
 
-def test_ranks_that_are_not_held_have_the_same_budget(sample, monkeypatch):
-    window = span_of(sample)
-    held = window_budget(sample, [0, 2], window)
-    monkeypatch.setattr(type(sample), "too_many_to_hold", lambda *_: True)
-    pd.testing.assert_frame_equal(window_budget(sample, [0, 2], window), held)
+def test_ranks_that_are_not_held_have_the_same_budget(tmp_path, monkeypatch):
+    write_sample(tmp_path, ranks=3, steps=2, progress=False)
+    first, second = (open_trace(tmp_path, progress=False) for _ in range(2))
+    window = span_of(first)
+    held = window_budget(first, [0, 2], window)
+    monkeypatch.setattr(Job, "too_many_to_hold", lambda *_: True)
+    pd.testing.assert_frame_equal(window_budget(second, [0, 2], window), held)
+
+
+def test_each_rank_is_counted_once_for_a_window(sample, monkeypatch):
+    """Bands and panels ask for the same window, each of its own ranks and steps."""
+    counted = []
+
+    def counting(tracks, edges):
+        counted.append(edges)
+        return coverage(tracks, edges)
+
+    monkeypatch.setattr(window_budgets, "coverage", counting)
+    start_ns, end_ns = span_of(sample)
+    window = start_ns + 10**9 + 5_000_000, end_ns - 10**9 - 5_000_000
+    first = window_budget(sample, [1, 3], window)
+    first.loc[:, "compute_ns"] = -1
+    some = window_budget(sample, [1, 3], window)
+    every = window_budget(sample, None, window)
+    window_budget(sample, [3], window, steps={10})
+    assert len(counted) == len(sample.ranks)
+    assert (some["compute_ns"] > 0).all()
+    pd.testing.assert_frame_equal(every[every["rank"].isin([1, 3])].reset_index(drop=True), some)
 
 
 def test_a_rank_or_window_that_cannot_be_is_refused(sample):

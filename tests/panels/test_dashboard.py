@@ -10,6 +10,7 @@ from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
 from hta_widgets.analyses.diagnosis import budget
+from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.budget import budget_band
@@ -228,6 +229,21 @@ class TestBudget:
         own = budget(table[table["rank"].isin([1, 3])]).groupby("step")["period_ns"].mean() / 1e6
         assert rows["whole_step_ms"].tolist() == pytest.approx(own.tolist())
         assert (rows["period_ms"] < rows["whole_step_ms"]).all()
+
+    def test_bands_and_tabs_count_a_window_once(self, board, monkeypatch):
+        asked = []
+
+        def counting(job, ranks, window_ns):
+            asked.extend(ranks)
+            return counted(job, ranks, window_ns)
+
+        counted = window_budgets._budgets
+        monkeypatch.setattr(window_budgets, "_budgets", counting)
+        board.selection.set(ranks=[2], window_ns=(3_000_007, 31_000_000))
+        assert bar_of(board)["compared"]
+        assert board.panels["ranks"].table["rank"].size == 4
+        assert "whole_step_ms" in board.panels["steps"].table
+        assert sorted(asked) == [0, 1, 2, 3]
 
     def test_a_step_that_a_window_cuts_stands_before_all_of_it(self, board):
         steps = board.findings.steps.set_index("step")

@@ -28,6 +28,7 @@ def window_budget(
     """What the time of a window is spent on, as if the trace were cut at its edges.
 
     Why a rank idles or waits is what the whole trace tells, also where the cause lies outside.
+    The job remembers what was counted of each rank in the windows asked for last.
 
     Parameters
     ----------
@@ -54,27 +55,36 @@ def window_budget(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    start_ns, end_ns = checked_window(window_ns) or (0, 0)
-    lanes, splits, numbers = job_lanes(job), rank_splits(job), tuple(sorted(steps))
+    window = checked_window(window_ns) or (0, 0)
+    known = job.remember(_known_budgets, window)
+    missing = [rank for rank in chosen if rank not in known]
+    if missing:
+        known.update(_budgets(job, missing, window))
+    table = pd.concat([known[rank] for rank in chosen], ignore_index=True)
+    return table[table["step"].isin(steps)].reset_index(drop=True) if steps else table
+
+
+def _known_budgets(_: Job, __: WindowNs) -> dict[int, pd.DataFrame]:
+    """What `window_budget` has counted of each rank in a window."""
+    return {}
+
+
+def _budgets(job: Job, ranks: Sequence[int], window_ns: WindowNs) -> dict[int, pd.DataFrame]:
+    start_ns, end_ns = window_ns
+    lanes, splits = job_lanes(job), rank_splits(job)
     own = {
-        rank: (start_ns - lanes.offsets_ns[rank], end_ns - lanes.offsets_ns[rank])
-        for rank in chosen
+        rank: (start_ns - lanes.offsets_ns[rank], end_ns - lanes.offsets_ns[rank]) for rank in ranks
     }
-    if job.too_many_to_hold(chosen):
-        asked = {rank: (splits[rank], window, numbers) for rank, window in own.items()}
-        tables = job.reduce_each(_budget_of_rank, asked)
-    else:
-        tables = {rank: _budget_of(lanes.of(rank), own[rank], numbers) for rank in chosen}
-    return pd.concat(tables.values(), ignore_index=True)
+    if job.too_many_to_hold(ranks):
+        return job.reduce_each(_budget_of_rank, {rank: (splits[rank], own[rank]) for rank in ranks})
+    return {rank: _budget_of(lanes.of(rank), own[rank]) for rank in ranks}
 
 
-def _budget_of_rank(
-    rank: Rank, split: RankSplit, window: WindowNs, steps: tuple[int, ...]
-) -> pd.DataFrame:
-    return _budget_of(RankLanes(rank, split), window, steps)
+def _budget_of_rank(rank: Rank, split: RankSplit, window: WindowNs) -> pd.DataFrame:
+    return _budget_of(RankLanes(rank, split), window)
 
 
-def _budget_of(lanes: RankLanes, window: WindowNs, steps: tuple[int, ...]) -> pd.DataFrame:
+def _budget_of(lanes: RankLanes, window: WindowNs) -> pd.DataFrame:
     """The budget of one rank in a window of its own clock."""
     edges, number = np.clip(lanes.steps.edges, *window), lanes.steps.number
     table = pd.DataFrame(
@@ -90,5 +100,4 @@ def _budget_of(lanes: RankLanes, window: WindowNs, steps: tuple[int, ...]) -> pd
         for track, covered_ns in zip(tracks, coverage(tracks, edges), strict=True):
             if track.code < len(BUDGET_CLASSES):
                 table[f"{BUDGET_CLASSES[track.code]}_ns"] = covered_ns
-    counts = table["period_ns"] > 0
-    return table[counts & table["step"].isin(steps) if steps else counts]
+    return table[table["period_ns"] > 0]

@@ -17,6 +17,7 @@ from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.job_panel import JobPanel
+from hta_widgets.panels.bands.messages import BoardSpec
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
@@ -27,7 +28,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.protocol import BoardSpec, Option
+from hta_widgets.panels.base.protocol import Option
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table_messages import answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import references, typed_dict

@@ -1,8 +1,9 @@
 // The front end that is sent with every widget; it gets the rest from the assets model of the kernel.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
+import type { WidgetState } from "./dashboard/types";
 import { resolve } from "./models";
-import type { AssetsState, WidgetState } from "./types";
+import type { AssetsState } from "./types";
 import type widget from "./widget";
 
 async function render(props: RenderProps<WidgetState>): Promise<void> {

@@ -1,11 +1,12 @@
 // Draws any widget but a dashboard: what stands in a cell of its own, and in a dashboard.
 import type { RenderProps } from "@anywidget/types";
+import type { WidgetState } from "./dashboard/types";
 import flame from "./flame/flame";
 import type { FlameState } from "./flame/types";
 import panel from "./panel";
 import timeline from "./timeline/timeline";
 import type { TimelineState } from "./timeline/types";
-import type { PanelState, WidgetState } from "./types";
+import type { PanelState } from "./types";
 
 function isTimeline(props: RenderProps<WidgetState>): props is RenderProps<TimelineState> {
   return props.model.get("_timeline") !== undefined;

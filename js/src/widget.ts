@@ -1,7 +1,7 @@
 // What the loader takes from the assets model: it draws panels and dashboards.
 import type { RenderProps } from "@anywidget/types";
 import dashboard from "./dashboard/dashboard";
-import type { DashboardState, WidgetState } from "./types";
+import type { DashboardState, WidgetState } from "./dashboard/types";
 import { renderView } from "./views";
 
 function isDashboard(props: RenderProps<WidgetState>): props is RenderProps<DashboardState> {

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { importOnce } from "../src/assets";
-import type { Bands, BudgetPart, FindingRow, Tab } from "../src/types";
+import type { Bands, BudgetPart, Tab } from "../src/dashboard/types";
+import type { FindingRow } from "../src/types";
 import widget from "../src/widget";
 import {
   EMPTY_BANDS,

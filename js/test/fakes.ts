@@ -1,7 +1,9 @@
 // Stand-ins for what a notebook gives a widget: models, and plotly.
+
+import type { Bands } from "../src/dashboard/types";
 import type { Model } from "../src/models";
 import type { Plotly } from "../src/plotly";
-import type { Bands, Cell, Column, PanelState, SelectionState, Table, View } from "../src/types";
+import type { Cell, Column, PanelState, SelectionState, Table, View } from "../src/types";
 
 // biome-ignore lint/suspicious/noExplicitAny: what a message brings
 type Callback = (...given: any[]) => void;

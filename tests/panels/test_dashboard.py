@@ -16,10 +16,10 @@ from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.head import verdict
 from hta_widgets.panels.bands.kernels import kernel_times
+from hta_widgets.panels.bands.messages import BudgetBand
 from hta_widgets.panels.bands.of_diagnosis import OWN_TIME
 from hta_widgets.panels.bands.tabs import NOT_IN_TABS, TABS, tabs_of
 from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.base.protocol import BudgetBand
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, PANELS
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write

@@ -17,6 +17,7 @@ from traitlets import Bool, Enum, Int, List, TraitType, Unicode
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.panels import Dashboard, FlamePanel, Panel, Selection, TimelinePanel
+from hta_widgets.panels.bands import messages as dashboard_messages
 from hta_widgets.panels.base import protocol
 from hta_widgets.panels.base.assets import MODULES, Assets, SharedModel
 from hta_widgets.panels.base.front_end import SOURCES
@@ -28,6 +29,7 @@ from hta_widgets.trace.job import Job
 
 TYPESCRIPT = Path(os.environ.get("HTA_WIDGETS_JS", SOURCES)) / "src"
 TYPES = TYPESCRIPT / "types.ts"
+OF_DASHBOARD = TYPESCRIPT / "dashboard" / "types.ts"
 SIMPLE = {
     Any: "unknown",
     str: "string",
@@ -103,15 +105,16 @@ def interface(typed_dict: Any, names: Mapping[Any, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def typescript() -> TypeScript:
-    return TypeScript(TYPES.read_text())
+    return TypeScript(TYPES.read_text() + OF_DASHBOARD.read_text())
 
 
 @pytest.fixture(scope="module")
 def names() -> dict[Any, str]:
-    """Everything that the protocol defines, and its name."""
+    """Everything that panels and dashboards send, and its name."""
     return {
         value: name
-        for name, value in vars(protocol).items()
+        for module in (protocol, dashboard_messages)
+        for name, value in vars(module).items()
         if is_typeddict(value) or name in protocol.__annotations__
     }
 

@@ -11,8 +11,9 @@ from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.head import facts, verdict
 from hta_widgets.panels.bands.launch import launch_of
+from hta_widgets.panels.bands.messages import Bands, Detail
 from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.base.protocol import Bands, Detail, FindingRow
+from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import Selection
 
 NOT_YET: Final = Bands(

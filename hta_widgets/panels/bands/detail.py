@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.diagnosis import Diagnosis
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.bands.events import selected_events
-from hta_widgets.panels.base.protocol import Detail, Fact, FindingRow, RankBar
+from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
+from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job

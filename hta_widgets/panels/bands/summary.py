@@ -11,7 +11,8 @@ from hta_widgets.analyses.diagnosis import Diagnosis
 from hta_widgets.analyses.diagnosis.budget import budget
 from hta_widgets.figures.diagnosis import budget_title, step_budget
 from hta_widgets.panels.bands.kernels import kernel_times
-from hta_widgets.panels.base.protocol import Bands, View
+from hta_widgets.panels.bands.messages import Bands
+from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.summary import (
     ROWS,
     SUMMARY_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hta_widgets.panels.base.protocol import Tab
+from hta_widgets.panels.bands.messages import Tab
 
 
 class TabPanels(NamedTuple):

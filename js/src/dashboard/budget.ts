@@ -1,8 +1,8 @@
 // Where a step goes: one bar that is its own legend, and behind it that of everything.
 import { keepKeys, make } from "../dom";
-import type { BudgetBand, BudgetPart } from "../types";
 import { Band } from "./band";
 import type { Board } from "./context";
+import type { BudgetBand, BudgetPart } from "./types";
 
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
 

@@ -1,6 +1,7 @@
 // What the dashboard passes to each of its bands.
 import type { Model } from "../models";
-import type { DashboardState, SelectionState } from "../types";
+import type { SelectionState } from "../types";
+import type { DashboardState } from "./types";
 
 export type Fields = Record<string, unknown>;
 

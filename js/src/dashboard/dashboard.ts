@@ -4,7 +4,7 @@ import { make, uniquePrefix } from "../dom";
 import { listen, resolve } from "../models";
 import { adoptStyles } from "../styles";
 import { followTheme, isDark } from "../theme";
-import type { Bands, DashboardState, PanelState, SelectionState } from "../types";
+import type { PanelState, SelectionState } from "../types";
 import { Band } from "./band";
 import { Budget } from "./budget";
 import { Chips } from "./chips";
@@ -15,6 +15,7 @@ import { Header } from "./header";
 import { followKeys } from "./keys";
 import { Search } from "./search";
 import { show, Tabs } from "./tabs";
+import type { Bands, DashboardState } from "./types";
 import { Verdict } from "./verdict";
 
 type Props = RenderProps<DashboardState>;

@@ -3,8 +3,8 @@ import { keepKeys, make } from "../dom";
 import { isSaved } from "../saved";
 import { copyText, download } from "../share";
 import { TableRows } from "../tablerows";
-import type { Detail, RankBar } from "../types";
 import type { Board } from "./context";
+import type { Detail, RankBar } from "./types";
 
 export class Drawer {
   readonly element: HTMLElement;

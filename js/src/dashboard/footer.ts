@@ -1,8 +1,8 @@
 // What of the page is there in Python.
 import { keepKeys, make } from "../dom";
 import { isSaved } from "../saved";
-import type { Bands } from "../types";
 import type { Board } from "./context";
+import type { Bands } from "./types";
 
 export class Footer {
   readonly element = make("footer", { className: "hta-footer" });

@@ -2,9 +2,10 @@
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make } from "../dom";
 import { listen, resolve } from "../models";
-import type { DashboardState, PanelState, Tab } from "../types";
+import type { PanelState } from "../types";
 import { renderView } from "../views";
 import type { Board } from "./context";
+import type { DashboardState, Tab } from "./types";
 
 type Props = RenderProps<DashboardState>;
 

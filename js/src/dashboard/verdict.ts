@@ -1,9 +1,9 @@
 // Why is it slow: the findings with their price, or one sentence where there is none.
 import { make } from "../dom";
 import { Findings } from "../findings";
-import type { Bands } from "../types";
 import { Band } from "./band";
 import type { Board } from "./context";
+import type { Bands } from "./types";
 
 export class Verdict {
   readonly band: Band;

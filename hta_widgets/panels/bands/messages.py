@@ -1,0 +1,115 @@
+"""What travels from a dashboard to its page; js/src/dashboard/types.ts has the same types.
+
+A test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from hta_widgets.panels.base.protocol import FindingRow
+
+
+class Tab(TypedDict):
+    """A tab of a dashboard: the places of its panels among all, some of them folded.
+
+    `without` is said in place of panels where there are none.
+    """
+
+    name: str
+    label: str
+    panels: list[int]
+    folded: list[int]
+    without: str
+
+
+class BoardSpec(TypedDict):
+    """The parts of a dashboard; a second job brings more of them.
+
+    `names` are those of the panels behind the first, which is the header; `timeline` is the place
+    of that panel, if there is one.
+    """
+
+    names: list[str]
+    tabs: list[Tab]
+    timeline: int | None
+
+
+class BudgetPart(TypedDict):
+    """A class of the time of a step.
+
+    `share` and `all_share` are parts of the longer of the two bars, from 0 to 1. A click sets
+    `show` in the selection, if that is something, and opens the tab.
+    """
+
+    name: str
+    label: str
+    text: str
+    said: str
+    color: str
+    ink: str
+    fill: str
+    share: float
+    all_share: float
+    show: dict[str, Any] | None
+    tab: str
+
+
+class BudgetBand(TypedDict):
+    """Where a step goes, of what is selected; `compared` where that is not everything.
+
+    `behind` says what stands behind it then.
+    """
+
+    title: str
+    whose: str
+    compared: bool
+    behind: str
+    parts: list[BudgetPart]
+
+
+class Fact(TypedDict):
+    """A number with its unit, and what it is."""
+
+    label: str
+    text: str
+
+
+class RankBar(TypedDict):
+    """A bar of a rank; `share` is its length, from 0 to 1."""
+
+    rank: int
+    text: str
+    share: float
+
+
+class Detail(TypedDict):
+    """What is known of the one thing that is selected.
+
+    `place` is that of the event that the window shows among `count` of them, from 1; 0 where it
+    shows none.
+    """
+
+    kind: str
+    name: str
+    about: str
+    facts: list[Fact]
+    bars: list[RankBar]
+    place: int
+    count: int
+    code: str
+
+
+class Bands(TypedDict):
+    """What a dashboard shows above its tabs; not `ready` until it is computed."""
+
+    ready: bool
+    facts: list[str]
+    verdict: str
+    said: str
+    findings: list[FindingRow]
+    budget: BudgetBand | None
+    detail: Detail | None
+    events: str
+    code: str
+    error: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import pandas as pd
 
@@ -13,22 +13,14 @@ from hta_widgets.analyses.compare.kernels import (
     kernel_totals,
     only_in_one,
 )
-from hta_widgets.analyses.compare.times import (
-    Recording,
-    compared_tails,
-    compared_times,
-    recording,
-)
+from hta_widgets.analyses.compare.sides import Sides, sides_of
+from hta_widgets.analyses.compare.times import compared_tails, compared_times
+from hta_widgets.analyses.compare.words import comparison_finding, comparison_notices
 from hta_widgets.analyses.result import Result
 from hta_widgets.errors import ParameterError
-from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.formats import Recorded
 
 PER: Final = ("rank", "job")
-
-_ALIKE_PERCENT = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,7 +108,7 @@ def compare(
     ParameterError
         If `per` has another value, or `per_step` is set and a rank has no ProfilerStep.
     """
-    sides = _sides(first, second, ranks)
+    sides = sides_of(first, second, ranks)
     _check(sides, per, per_step=per_step)
     shares = _shares(sides, per, per_step=per_step)
     kernels = _kernels(sides, shares)
@@ -131,95 +123,12 @@ def compare(
         first=sides[0].name,
         second=sides[1].name,
         unit=unit,
-        finding=_comparison_finding(sides, times, kernels, unit),
-        notices=_comparison_notices(sides, per_step=per_step),
+        finding=comparison_finding(sides, times, kernels, unit),
+        notices=comparison_notices(sides, per_step=per_step),
     )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One of the two jobs.
-
-    Attributes
-    ----------
-    job : Job
-    ranks : tuple of int
-        Those that are compared.
-    name : str
-        Tells the jobs apart.
-    """
-
-    job: Job
-    ranks: tuple[int, ...]
-    name: str
-
-    @property
-    def recording(self) -> Recording:
-        return recording(self.job, self.ranks)
-
-    @property
-    def lacks_kernels(self) -> tuple[str, ...]:
-        return self.job.lacking(self.ranks, Recorded.KERNELS)
-
-    def recorded(self) -> dict[str, object]:
-        recorded = self.recording
-        return {
-            "job": self.name,
-            "ranks": recorded.ranks,
-            "steps": recorded.steps / recorded.ranks,
-            "span_ns": recorded.times_ns["span"] / recorded.ranks,
-        }
-
-    def notices(self) -> list[str]:
-        recorded = self.recording
-        amount = (
-            f"{_number_of(recorded.ranks, 'rank')} with "
-            f"{_number_of(recorded.steps / recorded.ranks, 'ProfilerStep')} and "
-            f"{duration(recorded.times_ns['span'] / recorded.ranks)} from the first to the last "
-            f"GPU operation{' each' if recorded.ranks > 1 else ''}"
-        )
-        said = (amount, *self.job.notices_for(self.ranks), *self.lacks_kernels)
-        return [f"{self.name}: {notice}" for notice in said]
-
-
-_Sides: TypeAlias = tuple[_Side, _Side]
-
-
-def _number_of(count: float, noun: str) -> str:
-    return counted(count, noun) if count else f"no {noun}s"
-
-
-def _sides(first: Job, second: Job, ranks: Iterable[int] | None) -> _Sides:
-    wanted = tuple(ranks) if ranks is not None else None
-    names = job_names(first, second)
-    return (
-        _Side(first, first.select_ranks(wanted), names[0]),
-        _Side(second, second.select_ranks(wanted), names[1]),
-    )
-
-
-def job_names(first: Job, second: Job) -> tuple[str, str]:
-    """Names of two jobs, made different if they are equal.
-
-    Examples
-    --------
-    >>> from hta_widgets.trace.job import Job
-    >>> job_names(Job({}, name="run"), Job({}, name="run"))
-    ('run (first)', 'run (second)')
-    """
-    if first.name != second.name:
-        return first.name, second.name
-    return f"{first.name} (first)", f"{second.name} (second)"
-
-
-def steps_differ(first: Job, second: Job) -> bool:
-    """Whether all ranks of both jobs have ProfilerSteps, but different numbers of them."""
-    steps = [recording(job, job.ranks) for job in (first, second)]
-    per_rank = {each.steps / each.ranks for each in steps}
-    return all(each.all_have_steps for each in steps) and len(per_rank) > 1
-
-
-def _check(sides: _Sides, per: str, *, per_step: bool) -> None:
+def _check(sides: Sides, per: str, *, per_step: bool) -> None:
     if per not in PER:
         msg = f"per must be one of {', '.join(map(repr, PER))}, got {per!r}"
         raise ParameterError(msg)
@@ -232,7 +141,7 @@ def _check(sides: _Sides, per: str, *, per_step: bool) -> None:
         raise ParameterError(msg)
 
 
-def _shares(sides: _Sides, per: str, *, per_step: bool) -> tuple[float, float] | None:
+def _shares(sides: Sides, per: str, *, per_step: bool) -> tuple[float, float] | None:
     """Divisor of the sums of each job; None if sums are wanted."""
     if per == "job" and not per_step:
         return None
@@ -242,61 +151,15 @@ def _shares(sides: _Sides, per: str, *, per_step: bool) -> tuple[float, float] |
     return first, second
 
 
-def _kernels(sides: _Sides, shares: tuple[float, float] | None) -> pd.DataFrame:
+def _kernels(sides: Sides, shares: tuple[float, float] | None) -> pd.DataFrame:
     first, second = (kernel_totals(side.job, side.ranks) for side in sides)
     if any(side.lacks_kernels for side in sides):
         first, second = first.iloc[:0], second.iloc[:0]
     return compared_kernels(first, second, shares)
 
 
-def _unit(sides: _Sides, per: str, *, per_step: bool) -> str:
+def _unit(sides: Sides, per: str, *, per_step: bool) -> str:
     """What counts and times refer to; empty for sums, and for means over a single rank."""
     several = any(len(side.ranks) > 1 for side in sides)
     parts = ["rank"] * (per == "rank" and several) + ["ProfilerStep"] * per_step
     return f"per {' and '.join(parts)}" if parts else ""
-
-
-def _comparison_notices(sides: _Sides, *, per_step: bool) -> tuple[str, ...]:
-    steps = {side.recording.steps / side.recording.ranks for side in sides}
-    have_steps = all(side.recording.all_have_steps for side in sides)
-    advice = (
-        "the jobs have different numbers of ProfilerSteps; per_step=True compares them per step"
-    )
-    said = [notice for side in sides for notice in side.notices()]
-    return (*([advice] if len(steps) > 1 and have_steps and not per_step else []), *said)
-
-
-def _comparison_finding(
-    sides: _Sides, times: pd.DataFrame, kernels: pd.DataFrame, unit: str
-) -> str:
-    span = times[times["time"] == "span"]
-    first_ns, second_ns = float(span["first_ns"].iloc[0]), float(span["second_ns"].iloc[0])
-    idle = [side.name for side, ns in zip(sides, (first_ns, second_ns), strict=True) if not ns]
-    if idle:
-        return f"There is no GPU work in {' and '.join(idle)}, so there is nothing to compare."
-    change = 100 * (second_ns / first_ns - 1)
-    names, per = [side.name for side in sides], f" {unit}" if unit else ""
-    clock = f"{per}, from the first to the last GPU operation."
-    changes = _largest_changes(kernels)
-    if abs(change) < _ALIKE_PERCENT:
-        took = f"{names[1]} takes as long as {names[0]}: {duration(second_ns)}"
-        return f"{took}{clock}{changes}"
-    takes = f"takes {percent(abs(change))} {'longer' if change > 0 else 'less time'} than"
-    return (
-        f"{names[1]} {takes} {names[0]}: {duration(second_ns)} instead of {duration(first_ns)}"
-        f"{clock}{changes}"
-    )
-
-
-def _largest_changes(kernels: pd.DataFrame) -> str:
-    """Sentence on the kernels with the largest increase and decrease; empty without changes."""
-    changes = kernels["delta_total_ns"]
-    more, less = kernels[changes > 0], kernels[changes < 0]
-    said = []
-    if len(more):
-        row = more.iloc[0]
-        said.append(f"increase: {short_name(row['kernel'])} (+{duration(row['delta_total_ns'])})")
-    if len(less):
-        row = less.iloc[0]
-        said.append(f"decrease: {short_name(row['kernel'])} (−{duration(-row['delta_total_ns'])})")
-    return f" Largest {'; largest '.join(said)}." if said else ""

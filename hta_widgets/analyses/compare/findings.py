@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from hta_widgets.analyses.compare.analysis import job_names
+from hta_widgets.analyses.compare.sides import job_names
 from hta_widgets.analyses.diagnosis import Diagnosis, Finding, diagnosis
 from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
 from hta_widgets.analyses.result import Result

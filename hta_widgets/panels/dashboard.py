@@ -18,7 +18,7 @@ from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.job_panel import JobPanel
 from hta_widgets.panels.bands.messages import BoardSpec
-from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS
+from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, tabs_of
@@ -99,7 +99,7 @@ class Dashboard(DrawnWidget):
                 for name, make in self._makers().items()
             }
             self._compare = None if compare is None else as_job(compare)
-            for name, panel in self._of_two_jobs().items():
+            for name, panel in panels_of_two(self.job, self._compare).items():
                 self.panels[name] = unfinished.enter_context(closing(panel))
             if "timeline" in self.panels:
                 self.panels["timeline"]._compact = True  # noqa: SLF001
@@ -124,14 +124,6 @@ class Dashboard(DrawnWidget):
             if panel.concerns(self.job)
         }
 
-    def _of_two_jobs(self) -> dict[str, Panel[Any]]:
-        if self._compare is None:
-            return {}
-        return {
-            name: panel(self.job, self._compare, job_notices=False, on_demand=True)
-            for name, panel in OF_TWO_JOBS.items()
-        }
-
     def _describe(self) -> BoardSpec:
         names = [*self.panels]
         timeline = 1 + names.index("timeline") if "timeline" in names else None
@@ -145,7 +137,7 @@ class Dashboard(DrawnWidget):
     @compare.setter
     def compare(self, source: Source | None) -> None:
         self._compare = None if source is None else as_job(source)
-        made = self._of_two_jobs()
+        made = panels_of_two(self.job, self._compare)
         left = [self.panels.pop(name) for name in OF_TWO_JOBS if name in self.panels]
         self.panels |= made
         for panel in made.values():

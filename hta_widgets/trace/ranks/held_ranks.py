@@ -1,0 +1,256 @@
+"""The ranks of a job, of which some are held in memory and workers answer for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from hta_widgets.errors import UnknownRankError
+from hta_widgets.progress import OnRead, byte_bar
+from hta_widgets.trace.cache.trace_file import LoadedTrace
+from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.ranks.facts import ALWAYS_ASKED
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.loader import RankLoader
+from hta_widgets.trace.ranks.rank import Rank, RankSettings
+from hta_widgets.trace.ranks.source import RankSource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
+
+ANSWERS_KEPT = 64
+"""Questions whose answers are remembered, such as for time slices of another width."""
+
+
+class HeldRanks:
+    """Ranks that are loaded when they are first asked for, and asked in workers where they are not.
+
+    Threads may share them: one waits while another loads.
+
+    Parameters
+    ----------
+    sources : mapping of int to RankSource
+        Where the trace of each rank is.
+    name : str
+        What the job is called on screen.
+    settings : RankSettings
+    executor : Executor, optional
+        Loads ranks; processes of this machine when not given.
+    hold_at_most : int, optional
+        Ranks that are held at a time, those used last; all when not given.
+    progress : bool
+        Show a progress bar where many ranks are read for an analysis.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[int, RankSource],
+        *,
+        name: str,
+        settings: RankSettings,
+        executor: Executor | None,
+        hold_at_most: int | None,
+        progress: bool,
+    ) -> None:
+        self.name = name
+        self.sources = dict(sorted(sources.items()))
+        self.settings = settings
+        self.hold_at_most = hold_at_most
+        self._progress = progress
+        self._loader = RankLoader(
+            settings, executor, all_held=hold_at_most is None, progress=progress
+        )
+        self._lock = RLock()
+        self._loaded: dict[int, Rank] = {}
+        self._given: set[int] = set()
+        self._reduced: dict[Question, dict[int, Any]] = {}
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks, ascending."""
+        return tuple(self.sources)
+
+    def select_ranks(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
+        """Return the given ranks, or all of them for None or an empty list.
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks one of them.
+        """
+        chosen = tuple(dict.fromkeys(ranks)) if ranks is not None else ()
+        if not self.sources.keys() >= set(chosen):
+            raise UnknownRankError.from_ranks(chosen, self.ranks)
+        return chosen or self.ranks
+
+    def too_many_to_hold(self, ranks: Iterable[int] | None = None) -> bool:
+        """Whether the job is too big to hold these ranks in memory at once."""
+        limit = self.hold_at_most
+        return limit is not None and len(self.select_ranks(ranks)) > limit
+
+    def rank(self, rank: int) -> Rank:
+        """Return one rank, loading it when it is first asked for."""
+        self.select_ranks([rank])
+        with self._lock:
+            if rank not in self._loaded:
+                self._hold(self._loader.load_here(self.sources[rank], rank))
+            self._loaded[rank] = self._loaded.pop(rank)
+            return self._loaded[rank]
+
+    def add_trace(self, trace: Trace) -> None:
+        """Use a trace that is already loaded."""
+        self.add(LoadedTrace(trace, {}))
+
+    def add(self, loaded: LoadedTrace) -> None:
+        """Use a loaded trace, with what was derived from it, for as long as the job lives."""
+        with self._lock:
+            self._given.add(loaded.trace.rank)
+            for known in self._reduced.values():
+                known.pop(loaded.trace.rank, None)
+            self._hold(loaded)
+
+    def _hold(self, loaded: LoadedTrace) -> None:
+        number = loaded.trace.rank
+        source = self.sources[number]
+        is_other = number in self._given and loaded.trace.source != source.name
+        held = self._loaded[number] = Rank(
+            loaded, source.format, self.settings, None if is_other else source
+        )
+        if self.hold_at_most is not None:  # the rank may be gone when they are asked
+            for question in ALWAYS_ASKED:
+                known = self._reduced.setdefault(question, {})
+                if number not in known:
+                    known[number] = question.asked_of(held)
+        evictable = [rank for rank in self._loaded if rank not in self._given]
+        surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
+        for rank in evictable[: max(surplus, 0)]:
+            del self._loaded[rank]
+
+    def load(self, ranks: Iterable[int] | None = None, *, progress: bool = True) -> Self:
+        """Load ranks that are not loaded yet, with a progress bar over the bytes read."""
+        chosen = self.select_ranks(ranks)
+        with self._lock:
+            missing = {rank: self.sources[rank] for rank in chosen if rank not in self._loaded}
+            if missing:
+                with self._bar(missing, show=progress) as advance:
+                    for _, loaded in self._loader.load(missing, advance):
+                        self._hold(loaded)
+        return self
+
+    def _bar(self, ranks: Iterable[int], *, show: bool) -> AbstractContextManager[OnRead]:
+        total = sum(self.sources[rank].size for rank in ranks)
+        return byte_bar(f"Loading {self.name}", total, show=show)
+
+    def gpu_work(self, rank: int) -> GpuWork:
+        """GPU work of one rank that takes part in the analyses."""
+        return self.rank(rank).gpu_work
+
+    def reduce(
+        self,
+        function: Callable[Concatenate[Rank, Arguments], Answer],
+        ranks: Iterable[int],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> dict[int, Answer]:
+        """Apply a function to each rank and collect small answers, without holding the ranks.
+
+        Ranks that are loaded answer here, the others in the workers that load them. Answers are
+        remembered either way.
+
+        Parameters
+        ----------
+        function : callable
+            From a rank and the arguments to something that is small beside the rank. Defined at the
+            top of a module, so that workers find it.
+        ranks : iterable of int
+        *arguments, **named
+            Small and hashable.
+
+        Returns
+        -------
+        dict of rank to answer
+        """
+        chosen = self.select_ranks(tuple(ranks))
+        question = Question.of(function, arguments, named)
+        with self._lock:
+            known = self._known(question)
+            missing = [rank for rank in chosen if rank not in known]
+            self._ask_workers(question, self._away(missing))
+            for rank in missing:
+                if rank not in known:
+                    known[rank] = question.asked_of(self.rank(rank))
+            return {rank: cast("Answer", known[rank]) for rank in chosen}
+
+    def reduce_each(
+        self,
+        function: Callable[Concatenate[Rank, Arguments], Answer],
+        arguments: Mapping[int, tuple[Any, ...]],
+    ) -> dict[int, Answer]:
+        """Apply a function to each rank with arguments of its own, without holding the ranks.
+
+        The answers are not remembered: `remember` what is made of them.
+
+        Parameters
+        ----------
+        function : callable
+            From a rank and its arguments to something that is small beside the rank. Defined at the
+            top of a module, so that workers find it.
+        arguments : mapping of rank to tuple
+
+        Returns
+        -------
+        dict of rank to answer
+        """
+        chosen = self.select_ranks(arguments) if arguments else ()
+        asked = {rank: Question(function, arguments[rank]) for rank in chosen}
+        with self._lock:
+            away = {rank: (asked[rank],) for rank in self._away(chosen)}
+            found = {rank: answers[0] for rank, answers in self._answers_of_workers(away)}
+            for rank in asked.keys() - found.keys():
+                found[rank] = asked[rank].asked_of(self.rank(rank))
+        return {rank: cast("Answer", found[rank]) for rank in chosen}
+
+    def _known(self, question: Question) -> dict[int, Any]:
+        """Answers to a question so far; the oldest questions are forgotten."""
+        known = self._reduced[question] = self._reduced.pop(question, {})
+        for oldest in [*self._reduced][: max(len(self._reduced) - ANSWERS_KEPT, 0)]:
+            if oldest not in ALWAYS_ASKED:
+                del self._reduced[oldest]
+        return known
+
+    def _away(self, ranks: Iterable[int]) -> list[int]:
+        """Ranks that workers load and answer for; the others are loaded here."""
+        absent = [rank for rank in ranks if rank not in self._loaded]
+        if self.hold_at_most is not None and self._loader.has_workers:
+            return absent
+        if absent and self.hold_at_most is None:
+            self.load(absent, progress=self._progress)
+        return []
+
+    def _ask_workers(self, question: Question, ranks: list[int]) -> None:
+        """Ask, along with the question, what every analysis needs to know of a rank."""
+        asked = {
+            rank: tuple(
+                each
+                for each in dict.fromkeys((question, *ALWAYS_ASKED))
+                if rank not in self._reduced.get(each, {})
+            )
+            for rank in ranks
+        }
+        for rank, answers in self._answers_of_workers(asked):
+            for each, answer in zip(asked[rank], answers, strict=True):
+                self._reduced.setdefault(each, {})[rank] = answer
+
+    def _answers_of_workers(
+        self, asked: Mapping[int, tuple[Question, ...]]
+    ) -> Iterator[tuple[int, list[Any]]]:
+        if asked:
+            with self._bar(asked, show=self._progress) as advance:
+                yield from self._loader.ask(self.sources, asked, advance)

@@ -410,6 +410,53 @@ test("an arrow opens a rank into the lanes that Python names", async () => {
   expect(drawn).toContain("▾");
 });
 
+const STREAM = { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 };
+
+/** A rank opened into a stream whose tile has not come, with the keyboard on that. */
+async function onStream() {
+  const shown = await show();
+  const { model, key, el } = shown;
+  key("ArrowDown");
+  key("o");
+  const asked = model.sent.find(({ kind }) => kind === "lanes") as Sent;
+  model.reply({ kind: "lanes", id: asked.id, rank: 0, lanes: [STREAM] });
+  await settle();
+  key("ArrowDown");
+  const spoken = () => [...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent;
+  const last = () => model.sent.at(-1) as Sent;
+  expect(spoken()).toBe("rank 0, stream 0 7");
+  return { ...shown, spoken, last };
+}
+
+const EVENT = { row: 41, key: "stream 0 7", name: "gemm", start: 500, duration: 20 };
+
+test("left and right go to the first event in view that Python knows, whatever is drawn", async () => {
+  const { model, key, spoken, last } = await onStream();
+  key("ArrowRight");
+  const where = { kind: "first", rank: 0, key: "stream 0 7" };
+  expect(last()).toMatchObject({ ...where, time: 0, forward: true });
+  model.reply({ kind: "none", id: last().id });
+  expect(spoken()).toBe("no event here");
+  key("ArrowLeft");
+  expect(last()).toMatchObject({ ...where, time: 1000, forward: false });
+  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [] });
+  await settle();
+  expect(spoken()).toBe("gemm, 20\u00a0ns, rank 0");
+});
+
+test("a key pressed before the answer goes on from there, and another lane begins anew", async () => {
+  const { model, key, last } = await onStream();
+  key("ArrowRight");
+  key("ArrowRight");
+  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [] });
+  expect(last()).toMatchObject({ kind: "next", row: 41, forward: true });
+  model.reply({ kind: "none", id: last().id });
+  key("ArrowUp");
+  key("ArrowDown");
+  key("ArrowRight");
+  expect(last()).toMatchObject({ kind: "first", forward: true });
+});
+
 test("the keyboard goes through lanes, and says what they show", async () => {
   const { el, key, selection } = await show();
   key("ArrowDown");

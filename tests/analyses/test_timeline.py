@@ -12,6 +12,7 @@ from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
+from hta_widgets.analyses.timeline.search import first_row
 from hta_widgets.analyses.timeline.tracks import (
     NO_ROW,
     Segments,
@@ -88,6 +89,26 @@ def test_a_window_of_tracks_is_what_brute_force_finds(drawn, start, length, pixe
             assert len(shown) == min(len(long), most)
             assert set(shown) <= set(long)
         assert [*found.start_ns] == sorted(found.start_ns)
+
+
+@given(disjoint(), st.integers(-10, 60), st.sets(st.integers(0, 4)))
+def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, nameless):
+    segments, truth = drawn
+    segments.row[np.isin(segments.code, [*nameless])] = NO_ROW
+    by_lane = Tracks.of(segments).by_lane
+    for lane in {lane for lane, _ in truth}:
+        events = [
+            (start, end, row)
+            for (of, code), pieces in truth.items()
+            if of == lane and code not in nameless
+            for row, (start, end) in enumerate(pieces)
+            if start < end
+        ]
+        after = {(start, row) for start, end, row in events if end > time}
+        before = {(start, row) for start, _, row in events if start < time}
+        for forward, near, choose in ((True, after, min), (False, before, max)):
+            expected = {row for start, row in near if start == choose(near)[0]} or {None}
+            assert first_row(by_lane.get(lane, ()), time, forward=forward) in expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=8))

@@ -276,7 +276,8 @@ def test_messages_of_the_timeline_are_what_the_browser_takes_them_for(loaded: Jo
         "RefusedAnswer": {"kind": "event", "rank": 0, "row": -1},
         "NoneAnswer": {"kind": "next", "rank": 0, "key": "phases", "row": row, "forward": True},
     }
-    for name, request in asked.items():
+    first = {"kind": "first", "rank": 0, "time": 0, "key": "stream 0 7", "forward": True}
+    for name, request in [*asked.items(), ("EventAnswer", first)]:
         fits.check(answer(lambda: lanes, {**request, "id": 1}).content, name, name)
     panel.close()
 

@@ -204,13 +204,34 @@ def test_next_and_previous_are_events_of_the_same_name(panel):
     assert end == {"kind": "none", "id": 3}
 
 
+def test_the_first_event_of_a_lane_is_found_whatever_is_drawn(panel):
+    rank = panel.job.rank(1)
+    work, events = rank.gpu_work, rank.trace.events
+    rows = np.sort(work.rows[work.stream == 7])
+    start = events.start_ns[rows] + panel.result.lanes.offsets_ns[1]
+    where = {"kind": "first", "rank": 1, "key": "stream 1 7"}
+    middle = int(start[10])
+    for time, forward, row in (
+        (middle, True, rows[10]),
+        (middle + 1, True, rows[10]),
+        (middle, False, rows[9]),
+        (0, True, rows[0]),
+        (int(start[-1]) + 1, False, rows[-1]),
+    ):
+        found, _ = ask(panel, id=1, **where, time=time, forward=forward)
+        assert (found["kind"], found["event"]["row"]) == ("event", row)
+        assert found["event"]["key"] == "stream 1 7"
+    for lane in ({"time": 0, "forward": False}, {"key": "phases", "time": 0, "forward": True}):
+        assert ask(panel, id=2, **{**where, **lane})[0] == {"kind": "none", "id": 2}
+
+
 WINDOW = {"kind": "window", "lanes": [[0, "rank", 0]], "start": 0, "end": 100, "pixels": 10}
 
 
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({}, "a request must be one of window, lanes, added, kinds, event, next"),
+        ({}, "a request must be one of window, lanes, added, kinds, event, first, next"),
         ({"kind": ["window"]}, "a request must be one of"),
         ({**WINDOW, "lanes": 3}, "lanes must be at most"),
         ({**WINDOW, "lanes": [[0, "rank"]]}, "lanes must be at most"),
@@ -230,6 +251,9 @@ WINDOW = {"kind": "window", "lanes": [[0, "rank", 0]], "start": 0, "end": 100, "
         ({"kind": "event", "rank": 0, "row": 10**9}, "row must be that of one of"),
         ({"kind": "next", "rank": 0, "row": 0, "key": "x", "forward": True}, "has no lane 'x'"),
         ({"kind": "next", "rank": 0, "row": 0, "key": 3, "forward": True}, "key must be a text"),
+        ({"kind": "first", "rank": 0, "time": 0, "key": "x", "forward": True}, "has no lane 'x'"),
+        ({"kind": "first", "rank": 0, "time": 0, "key": "rank", "forward": 1}, "forward true or"),
+        ({"kind": "first", "rank": 0, "time": 0.5, "key": "x", "forward": True}, "time must be"),
         ({"kind": "added", "rank": 0, "lanes": ["watts"]}, "lanes must be among modules, queue"),
         ({"kind": "added", "rank": 0, "lanes": [["queue"]]}, "lanes must be among modules, queue"),
         ({"kind": "added", "rank": 0}, "lanes must be among modules, queue"),

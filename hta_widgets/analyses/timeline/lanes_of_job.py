@@ -22,7 +22,8 @@ from hta_widgets.analyses.timeline.overview import (
     rank_overview,
     spans_of,
 )
-from hta_widgets.analyses.timeline.search import Search, found_time, next_row
+from hta_widgets.analyses.timeline.search import Search, first_row, found_time, next_row
+from hta_widgets.analyses.timeline.tracks import Track
 from hta_widgets.analyses.timeline.window import (
     LaneWindow,
     curve_window,
@@ -204,12 +205,39 @@ class JobLanes:
         """
         lanes = self.of(rank)
         lanes.check_row(row)
-        tracks = lanes.tracks(key)
+        found = next_row(self._tracks(rank, key), lanes.rank.trace.events, row, forward=forward)
+        return None if found is None else self.event(rank, found)
+
+    def first_event(self, rank: int, key: str, time_ns: int, *, forward: bool) -> EventFacts | None:
+        """The first event of a lane that ends after a time, or the last that starts before it.
+
+        Parameters
+        ----------
+        time_ns : int
+            Since the first event of all ranks.
+        forward : bool
+            Whether the first is meant.
+
+        Returns
+        -------
+        EventFacts
+            None if there is none; of a lane of modules, the call of the module.
+
+        Raises
+        ------
+        ParameterError
+            If the rank has no such lane.
+        """
+        time_ns -= self.offsets_ns[rank]
+        found = first_row(self._tracks(rank, key), time_ns, forward=forward)
+        return None if found is None else self.event(rank, found)
+
+    def _tracks(self, rank: int, key: str) -> tuple[Track, ...]:
+        tracks = self.of(rank).tracks(key)
         if tracks is None:
             msg = f"rank {rank} has no lane {key!r:.80}"
             raise ParameterError(msg)
-        found = next_row(tracks, lanes.rank.trace.events, row, forward=forward)
-        return None if found is None else self.event(rank, found)
+        return tracks
 
     def _found(self, asked: LaneAsked, search: Search) -> Intervals:
         """Time of what is looked for in a lane; that of the last search is kept.

@@ -62,6 +62,23 @@ def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool
     return int(rows[place]) if 0 <= place < rows.size else None
 
 
+def first_row(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> int | None:
+    """Row of the first event of a lane that ends after a time, or of the last that starts before.
+
+    Segments that are no events are passed over; None where there is none.
+    """
+    found = []
+    for track in tracks:
+        events = np.flatnonzero(track.row >= 0)
+        place = track.between(time_ns, time_ns + 1)[0] if forward else track.before(time_ns)
+        here = int(np.searchsorted(events, place)) - (not forward)
+        if 0 <= here < events.size:
+            found.append((int(track.start_ns[events[here]]), int(track.row[events[here]])))
+    if not found:
+        return None
+    return min(found)[1] if forward else max(found)[1]
+
+
 def _places(track: Track, events: Events, fits: NDArray[np.bool_]) -> NDArray[np.int64]:
     code = np.where(track.row >= 0, events.name.codes[track.row], -1)
     return np.flatnonzero(fits[code])

@@ -117,7 +117,11 @@ class Track(NamedTuple):
         first = int(np.searchsorted(self.start_ns, start_ns, side="right"))
         if first and self.end_of(first - 1) > start_ns:
             first -= 1
-        return first, max(first, int(np.searchsorted(self.start_ns, end_ns, side="left")))
+        return first, max(first, self.before(end_ns))
+
+    def before(self, time_ns: int) -> int:
+        """Number of the segments that start before a time."""
+        return int(np.searchsorted(self.start_ns, time_ns, side="left"))
 
     def end_of(self, place: int) -> int:
         """End of a segment (ns)."""

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from hta_widgets.analyses.shared.attribution.modules import MODULE
 from hta_widgets.analyses.timeline.added import LANE_KINDS
+from hta_widgets.analyses.timeline.event import EventFacts
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked
 from hta_widgets.analyses.timeline.search import Search
 from hta_widgets.analyses.timeline.window import MOST_EVENTS, pixel_edges
@@ -131,11 +132,25 @@ def _event(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
 
 def _next(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
     rank, row = _whole(request, "rank"), _whole(request, "row")
+    key, forward = _direction(request)
+    return _found(rank, lanes.next_event(rank, key, row, forward=forward))
+
+
+def _first(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
+    rank, time_ns = _whole(request, "rank"), _whole(request, "time")
+    key, forward = _direction(request)
+    return _found(rank, lanes.first_event(rank, key, time_ns, forward=forward))
+
+
+def _direction(request: Mapping[str, Any]) -> tuple[str, bool]:
     key, forward = request.get("key"), request.get("forward")
     if not isinstance(key, str) or not isinstance(forward, bool):
         msg = f"key must be a text, and forward true or false, got {(key, forward)!r:.80}"
         raise ParameterError(msg)
-    found = lanes.next_event(rank, key, row, forward=forward)
+    return key, forward
+
+
+def _found(rank: int, found: EventFacts | None) -> Answer:
     return Answer({"kind": "event", "rank": rank, **found} if found else {"kind": "none"}, [])
 
 
@@ -145,6 +160,7 @@ _ANSWERS: Final = {
     "added": _added,
     "kinds": _kinds,
     "event": _event,
+    "first": _first,
     "next": _next,
 }
 

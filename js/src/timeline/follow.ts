@@ -100,15 +100,17 @@ export class Follower {
     this.#stage.redraw();
   }
 
-  /** Ask Python for an event, and go to it. */
-  find(question: { kind: "event" | "next"; [field: string]: unknown }): void {
+  /** Ask Python for an event, and go to it; `again` is done instead where another question is under way. */
+  find(question: { kind: "event" | "first" | "next"; [field: string]: unknown }, again?: () => void): void {
+    const nothing = question.kind === "first" ? "no event here" : "no other event of this name";
     this.#kernel.ask(
       question,
       (answer) => {
         if (answer.kind === "event") this.#goTo(answer);
-        if (answer.kind === "none") this.#stage.say("no other event of this name");
+        if (answer.kind === "none") this.#stage.say(nothing);
       },
       "go",
+      again,
     );
   }
 

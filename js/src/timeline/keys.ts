@@ -20,27 +20,28 @@ function moveBy(stage: Stage, by: number): void {
   const { lanes, focused: id } = stage.scene;
   const now = lanes.findIndex((lane) => lane.id === id);
   const next = lanes[now < 0 ? 0 : Math.min(Math.max(now + by, 0), lanes.length - 1)];
-  if (next) stage.focus(next);
+  if (!next) return;
+  stage.scene.followed = null;
+  stage.focus(next);
 }
 
 /** Go to the next event of the same name; to the first one in view where there is none yet. */
 function step(stage: Stage, forward: boolean): void {
-  const { followed, view, tiles } = stage.scene;
+  const { followed, view } = stage.scene;
   const lane = focused(stage);
+  const again = () => step(stage, forward);
   if (followed) {
     const { row, key } = followed.event;
-    stage.follower.find({ kind: "next", rank: followed.rank, key, row, forward });
+    stage.follower.find({ kind: "next", rank: followed.rank, key, row, forward }, again);
     return;
   }
-  const tile = lane && tiles.get(lane.id);
-  if (!lane || !tile || lane.kind === "rank") {
-    moveBy(stage, 1);
+  if (!lane || lane.kind === "rank" || isOfAll(lane)) {
+    moveBy(stage, forward ? 1 : -1);
     return;
   }
-  const place = tile.firstAfter(forward ? view.start : view.end) - (forward ? 0 : 1);
-  if (place < 0 || place >= tile.events) return;
-  const { row } = tile.event(place);
-  if (row >= 0) stage.follower.find({ kind: "event", rank: lane.rank, row });
+  const { rank, key, shift } = lane;
+  const time = (forward ? view.start : view.end) + shift;
+  stage.follower.find({ kind: "first", rank, key, time, forward }, again);
 }
 
 /** Go to the other end of the arrow: from work to its launch, from a call to its work. */

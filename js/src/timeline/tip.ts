@@ -3,6 +3,7 @@ import { make } from "../dom";
 import { amount, duration, moment } from "./format";
 import { isOfAll, type Lane } from "./lanes";
 import type { Scene } from "./scene";
+import type { LaneTile } from "./tiles";
 import type { ClassLook, EventAnswer, Step } from "./types";
 
 export function swatch({ color, fill }: ClassLook): HTMLElement {
@@ -52,6 +53,16 @@ function stepAt(scene: Scene, rank: number, time: number): Step | undefined {
   return row?.steps.find(([, start, end]) => start <= time && time < end);
 }
 
+/** What is known of a lane, and how much later its time is than the axis: at first the overview of a rank. */
+function known(
+  { tiles, overview }: Scene,
+  { id, kind, rank, shift }: Lane,
+): { tile: LaneTile | undefined; shift: number } {
+  const tile = tiles.get(id);
+  if (tile || kind !== "rank") return { tile, shift: 0 };
+  return { tile: overview.get(rank), shift };
+}
+
 export function describe(scene: Scene, followed: EventAnswer | null): (Node | string)[] {
   const { hovered, view } = scene;
   if (!hovered) return [];
@@ -84,8 +95,8 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
     else if (isThis && lane.kind !== "rank") parts.push(line(tied(followed)));
     return [...parts, place];
   }
-  const tile = scene.tiles.get(lane.id) ?? scene.overview.get(lane.rank);
-  const shares = tile?.shares(scene.tiles.has(lane.id) ? time : real) ?? [];
+  const { tile, shift } = known(scene, lane);
+  const shares = tile?.shares(time + shift) ?? [];
   if (!tile || shares.length === 0) return [line("nothing recorded"), place];
   const width = (tile.end - tile.start) / tile.bins;
   const parts = shares
@@ -99,12 +110,12 @@ export function inWords(scene: Scene, lane: Lane): string[] {
   const { start, end } = scene.view;
   const band = scene.bands.get(lane.key);
   if (isOfAll(lane)) return band ? [`median ${percent(band.mean(start, end))} of the time`] : [];
-  const tile = scene.tiles.get(lane.id) ?? scene.overview.get(lane.rank);
+  const { tile, shift } = known(scene, lane);
   if (lane.kind === "curve") {
     const extremes = tile?.curve?.within(start, end);
     return [extremes ? between(extremes, lane.unit) : "nothing recorded"];
   }
-  const parts = tile?.means(start, end).slice(0, 4) ?? [];
+  const parts = tile?.means(start + shift, end + shift).slice(0, 4) ?? [];
   return parts.map(({ look, share }) => `${look.label} ${Math.round(share * 100)} %`);
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import * as hover from "../src/hover";
-import { bandTiles } from "../src/timeline/bands";
+import { Bands } from "../src/timeline/bands";
 import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, longestStep } from "../src/timeline/lanes";
 import { inkOn, pixels } from "../src/timeline/raster";
@@ -42,6 +42,7 @@ const layout = (ranks = 2): TimelineLayout => ({
   held: true,
   bands: ranks > 32 ? [{ code: 0, at: 4 }] : [],
   band_bins: 2,
+  band_pixels: 0,
 });
 
 // Words
@@ -115,8 +116,9 @@ test("many ranks are bands, and unfolded, thin rows, those that wait least on to
 test("bands are known by their pixels, a click on one unfolds the ranks", async () => {
   const state = { _timeline: layout(40), _overview: bytes(255, 0, 0, 0, 0, 51, 51, 102, 255, 204) };
   const { at, el, key, model } = await show(state);
-  const tile = bandTiles(layout(40), state._overview).get("compute");
-  expect([tile?.at(10), tile?.at(900), tile?.at(-1)]).toEqual([[0, 0.2, 1], [0.2, 0.4, 0.8], null]);
+  const bands = new Bands(layout(40), state._overview);
+  const known = [10, 900, -1].map((time) => bands.at("compute", time));
+  expect(known).toEqual([[0, 0.2, 1], [0.2, 0.4, 0.8], null]);
   at("pointermove", GUTTER + 10, 30);
   expect(el.querySelector(".hta-tip")?.textContent).toContain(
     "least 0\u00a0%, median 20\u00a0%, most 100\u00a0% of 40 ranks",
@@ -130,6 +132,42 @@ test("bands are known by their pixels, a click on one unfolds the ranks", async 
   const [asked] = model.sent as [Sent & { lanes: unknown[][] }];
   expect(asked.lanes).toHaveLength(40);
   expect(asked.lanes[0]).toEqual([39, "rank", 0]);
+});
+
+test("bands are asked for the view where they are blurred", async () => {
+  const shares = bytes(255, 0, 0, 0, 0, 51, 51, 102, 255, 204);
+  const many = { ...layout(40), band_pixels: 100 };
+  const { model, key, at, el } = await show({ _timeline: many, _overview: shares });
+  const [asked] = model.sent as [Sent & { ranks: number[] }];
+  expect(asked).toMatchObject({ kind: "bands", start: 0, end: 1000, pixels: 100 });
+  expect(asked.ranks).toHaveLength(40);
+  const planes = new DataView(Uint8Array.from({ length: 300 }, (_, place) => (place < 200 ? 51 : 255)).buffer);
+  model.reply({ kind: "bands", id: asked.id, start: 0, end: 1000, bins: 100, bands: [{ code: 0, at: 0 }] }, [planes]);
+  await settle();
+  at("pointermove", GUTTER + 900, 30);
+  expect(el.querySelector(".hta-tip")?.textContent).toContain("least 20\u00a0%, median 20\u00a0%, most 100\u00a0%");
+  key("w");
+  expect(model.sent.at(-1)).toMatchObject({ kind: "bands", pixels: 100 });
+  expect(model.sent).toHaveLength(2);
+  const sharp = await show({ _timeline: { ...many, band_pixels: 2 }, _overview: shares });
+  expect(sharp.model.sent).toHaveLength(0);
+});
+
+test("a window of bands lies over those of the whole, and its mean counts", () => {
+  const bands = new Bands(layout(40), bytes(255, 0, 0, 0, 0, 0, 0, 51, 255, 255));
+  const answer = { kind: "bands" as const, id: 1, start: 500, end: 750, bins: 1, bands: [{ code: 0, at: 0 }] };
+  bands.sharpen(answer, [bytes(0, 255, 255)]);
+  const pieces = bands.pieces("compute", { start: 250, end: 1000 });
+  expect(pieces.map(({ start, end, tile }) => [start, end, tile.end])).toEqual([
+    [250, 500, 1000],
+    [500, 750, 750],
+    [750, 1000, 1000],
+  ]);
+  expect(bands.mean("compute", 500, 750)).toBe(1);
+  expect(bands.at("compute", 600)).toEqual([0, 1, 1]);
+  bands.blur();
+  expect(bands.pieces("compute", { start: 250, end: 1000 })).toHaveLength(1);
+  expect(bands.at("compute", 600)).toEqual([0, 0.2, 1]);
 });
 
 test("aligned steps begin at 0, each with a lane of its own", () => {

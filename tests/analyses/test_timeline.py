@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from statistics import median
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +15,9 @@ from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
+from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES
 from hta_widgets.analyses.timeline.search import first_row
+from hta_widgets.analyses.timeline.spread import stacked
 from hta_widgets.analyses.timeline.tracks import (
     NO_ROW,
     Segments,
@@ -109,6 +114,31 @@ def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, 
         for forward, near, choose in ((True, after, min), (False, before, max)):
             expected = {row for start, row in near if start == choose(near)[0]} or {None}
             assert first_row(by_lane.get(lane, ()), time, forward=forward) in expected
+
+
+@given(
+    st.lists(st.tuples(disjoint(), st.integers(-9, 9)), min_size=1, max_size=4),
+    st.integers(-20, 40),
+    st.integers(1, 30),
+    st.integers(1, 6),
+)
+def test_bands_are_least_median_and_most_of_the_ranks(drawn, start, length, pixels):
+    ranks = [
+        ([track for tracks in Tracks.of(segments).by_lane.values() for track in tracks], offset)
+        for (segments, _), offset in drawn
+    ]
+    ranks = [({track.code: track for track in tracks}, offset) for tracks, offset in ranks]
+    edges = pixel_edges(start, start + length, pixels)
+    found = stacked([([*tracks.values()], offset) for tracks, offset in ranks]).spread(edges)
+    for code, spread in zip(OVERVIEW_CLASSES, found, strict=True):
+        for pixel, (first, last) in enumerate(pairwise(edges.tolist())):
+            covered = []
+            for tracks, offset in ranks:
+                track = tracks.get(code)
+                places = range(track.start_ns.size if track else 0)
+                pieces = [(track.start_ns[at] + offset, track.end_of(at) + offset) for at in places]
+                covered.append(sum(max(min(b, last) - max(a, first), 0) for a, b in pieces))
+            assert spread[:, pixel].tolist() == [min(covered), median(covered), max(covered)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=8))

@@ -269,6 +269,7 @@ def test_messages_of_the_timeline_are_what_the_browser_takes_them_for(loaded: Jo
     where = {"start": 0, "end": 10**7, "pixels": 9}
     asked = {
         "WindowAnswer": {"kind": "window", "lanes": [[0, "rank", 0], [0, "queue 0 7", 0]], **where},
+        "BandsAnswer": {"kind": "bands", "ranks": [0, 1], **where},
         "LanesAnswer": {"kind": "lanes", "rank": 0},
         "AddedAnswer": {"kind": "added", "rank": 0, "lanes": [*LANE_KINDS]},
         "KindsAnswer": {"kind": "kinds"},

@@ -22,6 +22,7 @@ from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.figures.timeline import class_looks
 from hta_widgets.figures.timeline_picture import MOST_LANES, PICTURE_BYTES, timeline_picture
 from hta_widgets.panels import TimelinePanel
+from hta_widgets.panels.timeline.bands import most_band_pixels
 from hta_widgets.panels.timeline.encoding import MOST_BYTES
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
@@ -128,6 +129,53 @@ def test_that_of_many_ranks_stays_small(tmp_path):
     panel.close()
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> TimelinePanel:
+    folder = tmp_path_factory.mktemp("many")
+    write_sample(folder, ranks=34, steps=1, progress=False)
+    panel = TimelinePanel(open_trace(folder, progress=False))
+    yield panel
+    panel.close()
+
+
+def test_bands_of_a_window_are_those_of_all_ranks(many):
+    layout, lanes = many._timeline, many.result.lanes
+    first, last = layout["home"]
+    start, end = first + (last - first) // 3, first + 2 * (last - first) // 3
+    ranks = [*many.job.ranks]
+    content, [planes] = ask(many, kind="bands", id=1, ranks=ranks, start=start, end=end, pixels=150)
+    assert [band["code"] for band in content["bands"]] == [*OVERVIEW_CLASSES]
+    exact = lanes.window([LaneAsked(r, "rank") for r in ranks], start, end, 150, most_events=0)
+    width = np.diff(pixel_edges(start, end, content["bins"]))
+    occurring = 0
+    for band in content["bands"]:
+        sent = np.frombuffer(planes, np.uint8, 3 * 150, band["at"]).reshape(3, 150) / 255
+        of_ranks = [
+            each.covered_ns[each.codes.index(band["code"])] / width
+            if band["code"] in each.codes
+            else np.zeros(150)
+            for each in exact
+        ]
+        occurring += bool(np.any(of_ranks))
+        for statistic, plane in zip((np.min, np.median, np.max), sent, strict=True):
+            assert np.abs(plane - statistic(of_ranks, axis=0)).max() <= 1 / 255
+    assert occurring > 3
+
+
+def test_bands_have_no_more_pixels_than_their_ranks_have_time_for(many):
+    most = many._timeline["band_pixels"]
+    assert most == most_band_pixels(34) == 1_927
+    request = {"kind": "bands", "id": 1, "ranks": [], "start": 0, "end": 10**9, "pixels": 10**6}
+    content, _ = ask(many, **request)
+    assert content["bins"] == most
+    big = Job(many.job.sources, name="big", hold_at_most=2)
+    panel = TimelinePanel(big)
+    assert panel._timeline["band_pixels"] == 0
+    refused, _ = ask(panel, **request)
+    assert refused["error"].startswith("34 ranks are too many")
+    panel.close()
+
+
 def test_a_window_is_answered_as_bytes(panel):
     lanes = [[0, "rank", 0], [9, "rank", 0], [0, "stream 0 7", 0]]
     start, end = panel._timeline["home"]
@@ -231,7 +279,7 @@ WINDOW = {"kind": "window", "lanes": [[0, "rank", 0]], "start": 0, "end": 100, "
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({}, "a request must be one of window, lanes, added, kinds, event, first, next"),
+        ({}, "a request must be one of window, bands, lanes, added, kinds, event, first, next"),
         ({"kind": ["window"]}, "a request must be one of"),
         ({**WINDOW, "lanes": 3}, "lanes must be at most"),
         ({**WINDOW, "lanes": [[0, "rank"]]}, "lanes must be at most"),
@@ -246,6 +294,10 @@ WINDOW = {"kind": "window", "lanes": [[0, "rank", 0]], "start": 0, "end": 100, "
         ({**WINDOW, "pixels": 0}, "at least one pixel"),
         ({**WINDOW, "pixels": True}, "pixels must be a whole number"),
         ({**WINDOW, "find": 3}, "find must be a text"),
+        ({"kind": "bands", "ranks": 3}, "ranks must be whole numbers"),
+        ({"kind": "bands", "ranks": [True]}, "ranks must be whole numbers"),
+        ({**WINDOW, "kind": "bands", "ranks": [99]}, "rank 99 is not in this job"),
+        ({**WINDOW, "kind": "bands", "ranks": [0], "end": 0}, "bands need start < end"),
         ({"kind": "lanes", "rank": None}, "rank must be a whole number"),
         ({"kind": "event", "rank": 0, "row": -1}, "row must be that of one of"),
         ({"kind": "event", "rank": 0, "row": 10**9}, "row must be that of one of"),

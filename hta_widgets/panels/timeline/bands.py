@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.analyses.timeline.overview import (
     OVERVIEW_CLASSES,
     RankOverview,
     Span,
     overview_edges,
 )
+from hta_widgets.analyses.timeline.spread import least_median_most, shelves_of
+from hta_widgets.analyses.timeline.window import pixel_edges
+from hta_widgets.errors import ParameterError
 from hta_widgets.panels.timeline.encoding import in_bytes
 from hta_widgets.panels.timeline.messages import Band
+from hta_widgets.quantities import counted
 
 FEW_RANKS: Final = 32
 """So many have lanes of their own; of more, the bands are shown."""
+
+MOST_CELLS: Final = 2**16
+"""Pixels of all ranks together that a question about bands is answered for, in some 40 ms."""
 
 _TOGETHER: Final = 2
 """Bins of the overview for one of the bands."""
@@ -47,10 +55,38 @@ def bands(
     for place, code in enumerate(OVERVIEW_CLASSES):
         by_rank = np.array([_of_class(each, place, count) for each in overviews.values()])
         if by_rank.any():
-            spread = by_rank.min(axis=0), np.median(by_rank, axis=0), by_rank.max(axis=0)
             found.append({"code": code, "at": at + 3 * len(found) * count})
-            parts.append(in_bytes(np.array(spread), edges).tobytes())
+            parts.append(in_bytes(least_median_most(by_rank), edges).tobytes())
     return found, count, b"".join(parts)
+
+
+def most_band_pixels(ranks: int) -> int:
+    """Number of pixels of a window that bands of so many ranks are told for."""
+    return max(1, MOST_CELLS // max(1, ranks))
+
+
+def band_window(
+    lanes: JobLanes, ranks: Sequence[int], start_ns: int, end_ns: int, pixels: int
+) -> tuple[list[Band], int, bytes]:
+    """Bands of all classes in a window of the common clock, the number of bins, and their planes.
+
+    The numbers of the bands of the first message, of fewer and shorter bins; of classes that do not
+    occur they are 0.
+    """
+    if end_ns <= start_ns or pixels < 1:
+        msg = f"bands need start < end and a pixel, got ({start_ns}, {end_ns}) on {pixels}"
+        raise ParameterError(msg)
+    chosen = lanes.job.select_ranks(ranks)
+    if lanes.job.too_many_to_hold(chosen):
+        msg = f"{counted(len(chosen), 'rank')} are too many to look into at once"
+        raise ParameterError(msg)
+    edges = pixel_edges(start_ns, end_ns, min(pixels, most_band_pixels(len(chosen))))
+    spread = shelves_of(lanes.job, chosen).spread(edges)
+    found: list[Band] = [
+        {"code": code, "at": 3 * place * (edges.size - 1)}
+        for place, code in enumerate(OVERVIEW_CLASSES)
+    ]
+    return found, edges.size - 1, in_bytes(spread, edges).tobytes()
 
 
 def _of_class(overview: RankOverview, place: int, count: int) -> NDArray[np.int64]:

@@ -64,7 +64,8 @@ class TimelineLayout(TypedDict):
     All times are ns since the first event of all ranks. The planes of `ranks` are bytes of
     `_overview`, which has `bins` equal bins of `home`, the time that is analysed; `span` is all of
     the recording. Many ranks also have `bands`, whose planes have `band_bins` equal bins of `home`.
-    `held` tells whether windows of all ranks are answered without loading any.
+    `held` tells whether windows of all ranks are answered without loading any. Windows of bands
+    have at most `band_pixels`, 0 where there are none.
     """
 
     classes: list[ClassLook]
@@ -75,6 +76,7 @@ class TimelineLayout(TypedDict):
     held: bool
     bands: list[Band]
     band_bins: int
+    band_pixels: int
 
 
 class WindowAnswer(TypedDict):
@@ -88,6 +90,17 @@ class WindowAnswer(TypedDict):
     lanes: list[WindowLane]
     names: list[str]
     labels: list[str]
+
+
+class BandsAnswer(TypedDict):
+    """Bands of the ranks that were asked for in a window of `bins` pixels; their planes follow."""
+
+    kind: Literal["bands"]
+    id: int
+    start: int
+    end: int
+    bins: int
+    bands: list[Band]
 
 
 class LanesAnswer(TypedDict):

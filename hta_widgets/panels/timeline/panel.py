@@ -23,7 +23,7 @@ from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, typed_dict
-from hta_widgets.panels.timeline.bands import bands
+from hta_widgets.panels.timeline.bands import bands, most_band_pixels
 from hta_widgets.panels.timeline.encoding import overview_bytes
 from hta_widgets.panels.timeline.messages import TimelineLayout
 from hta_widgets.panels.timeline.recorded import recorded
@@ -43,6 +43,7 @@ NOTHING: Final[TimelineLayout] = {
     "held": True,
     "bands": [],
     "band_bins": 0,
+    "band_pixels": 0,
 }
 _STEP: Final = ("step", "start_ns", "end_ns")
 
@@ -161,6 +162,7 @@ class TimelinePanel(Panel[Timeline]):
         }
         ranks, bins, content = overview_bytes(result.lanes, result.overviews, steps)
         spread, band_bins, planes = bands(result.overviews, result.lanes.analysed, len(content))
+        held = not self.job.too_many_to_hold(result.overviews)
         with self.hold_sync():
             self._overview = content + planes
             self._timeline = {
@@ -169,9 +171,10 @@ class TimelinePanel(Panel[Timeline]):
                 "span": (*result.lanes.span,),
                 "home": (*result.lanes.analysed,),
                 "bins": bins,
-                "held": not self.job.too_many_to_hold(result.overviews),
+                "held": held,
                 "bands": spread,
                 "band_bins": band_bins,
+                "band_pixels": most_band_pixels(len(result.overviews)) if spread and held else 0,
             }
         self._laid_out = result
 

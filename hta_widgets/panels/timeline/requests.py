@@ -16,6 +16,7 @@ from hta_widgets.analyses.timeline.window import MOST_EVENTS, pixel_edges
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.actions import reason
+from hta_widgets.panels.timeline.bands import band_window
 from hta_widgets.panels.timeline.encoding import curve_bytes, window_bytes
 
 MOST_LANES: Final = 256
@@ -97,6 +98,17 @@ def _window(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
     return Answer(content, [*buffers, name_of.astype("int32").tobytes(), curve_bytes(found)])
 
 
+def _bands(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
+    ranks = request.get("ranks")
+    if not isinstance(ranks, list) or not all(type(each) is int for each in ranks):
+        msg = f"ranks must be whole numbers, got {ranks!r:.80}"
+        raise ParameterError(msg)
+    start_ns, end_ns, pixels = (_whole(request, name) for name in ("start", "end", "pixels"))
+    told, bins, planes = band_window(lanes, ranks, start_ns, end_ns, pixels)
+    where = {"start": start_ns, "end": end_ns, "bins": bins}
+    return Answer({"kind": "bands", **where, "bands": told}, [planes])
+
+
 def _lanes(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
     rank = _whole(request, "rank")
     names = [name._asdict() for name in lanes.of(rank).names]
@@ -156,6 +168,7 @@ def _found(rank: int, found: EventFacts | None) -> Answer:
 
 _ANSWERS: Final = {
     "window": _window,
+    "bands": _bands,
     "lanes": _lanes,
     "added": _added,
     "kinds": _kinds,

@@ -6,7 +6,15 @@ import type { Painter } from "./painter";
 const FILL = 0.35;
 const LABEL_LEFT = 4;
 
-export function paintBand(painter: Painter, band: BandTile, lane: Lane, y: number): void {
+export function paintBand(painter: Painter, lane: Lane, y: number): void {
+  const { bands, view } = painter.scene;
+  for (const { tile, start, end } of bands.pieces(lane.key, view)) {
+    const [from, to] = [painter.x(start), painter.x(end)];
+    painter.clipped(from, y, to - from, lane.height, () => paintTile(painter, tile, lane, y));
+  }
+}
+
+function paintTile(painter: Painter, band: BandTile, lane: Lane, y: number): void {
   const { context, width } = painter;
   const left = painter.x(band.start);
   const bins = band.least.length;

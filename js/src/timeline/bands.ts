@@ -1,5 +1,6 @@
 // What many ranks do together: for each class a band from the rank that does least of it to the one that does most.
-import type { ClassLook, TimelineLayout } from "./types";
+import type { BandsAnswer, ClassLook, TimelineLayout } from "./types";
+import type { Span } from "./view";
 
 export class BandTile {
   readonly look: ClassLook;
@@ -10,7 +11,7 @@ export class BandTile {
   readonly median: Uint8Array;
   readonly most: Uint8Array;
 
-  constructor(look: ClassLook, [start, end]: [number, number], planes: Uint8Array) {
+  constructor(look: ClassLook, { start, end }: Span, planes: Uint8Array) {
     const bins = planes.length / 3;
     this.look = look;
     this.start = start;
@@ -20,29 +21,100 @@ export class BandTile {
     this.most = planes.subarray(2 * bins);
   }
 
-  /** Mean of the median (0 to 1) over a stretch of time. */
-  mean(start: number, end: number): number {
-    const bin = (time: number) => Math.round(((time - this.start) / (this.end - this.start)) * this.median.length);
-    const shown = this.median.subarray(Math.max(0, bin(start)), Math.max(0, bin(end)));
-    return shown.length > 0 ? shown.reduce((sum, share) => sum + share, 0) / shown.length / 255 : 0;
+  #bin(time: number): number {
+    return ((time - this.start) / (this.end - this.start)) * this.least.length;
+  }
+
+  /** Sum of the medians (0 to 1) of the pixels of a stretch of time, and the number of pixels. */
+  sum(start: number, end: number): [sum: number, pixels: number] {
+    const shown = this.median.subarray(
+      Math.max(0, Math.round(this.#bin(start))),
+      Math.max(0, Math.round(this.#bin(end))),
+    );
+    return [shown.reduce((sum, share) => sum + share, 0) / 255, shown.length];
   }
 
   /** Least, median and largest share (0 to 1) at a time; null where nothing is known. */
   at(time: number): [least: number, median: number, most: number] | null {
-    const bin = Math.floor(((time - this.start) / (this.end - this.start)) * this.least.length);
+    const bin = Math.floor(this.#bin(time));
     const [least, median, most] = [this.least[bin], this.median[bin], this.most[bin]];
     if (least === undefined || median === undefined || most === undefined) return null;
     return [least / 255, median / 255, most / 255];
   }
 }
 
-/** The bands as the model carries them, by name of the class. */
-export function bandTiles(layout: TimelineLayout, overview: ArrayBufferView | null): Map<string, BandTile> {
-  const all = overview ? new Uint8Array(overview.buffer, overview.byteOffset, overview.byteLength) : new Uint8Array();
-  return new Map(
-    layout.bands.map(({ code, at }) => {
-      const look = layout.classes[code] as ClassLook;
-      return [look.name, new BandTile(look, layout.home, all.subarray(at, at + 3 * layout.band_bins))];
-    }),
-  );
+function bytes(view: ArrayBufferView | null | undefined): Uint8Array {
+  return view ? new Uint8Array(view.buffer, view.byteOffset, view.byteLength) : new Uint8Array();
+}
+
+type Tiles = ReadonlyMap<string, BandTile>;
+
+interface Piece extends Span {
+  tile: BandTile;
+}
+
+/** The bands that the model carries, and over them those of the window that was asked for last. */
+export class Bands {
+  /** Of the newest window. */
+  window: (Span & { bins: number }) | null = null;
+  #layout: TimelineLayout;
+  #whole: Tiles;
+  #sharp: Tiles = new Map();
+
+  constructor(layout: TimelineLayout, overview: ArrayBufferView | null) {
+    const [start, end] = layout.home;
+    this.#layout = layout;
+    this.#whole = this.#tiles(layout.bands, { start, end }, layout.band_bins, bytes(overview));
+  }
+
+  #tiles(bands: TimelineLayout["bands"], span: Span, bins: number, all: Uint8Array): Tiles {
+    return new Map(
+      bands.map(({ code, at }) => {
+        const look = this.#layout.classes[code] as ClassLook;
+        return [look.name, new BandTile(look, span, all.subarray(at, at + 3 * bins))];
+      }),
+    );
+  }
+
+  /** Take over a window. */
+  sharpen(answer: BandsAnswer, buffers: ArrayBufferView[]): void {
+    this.window = answer;
+    this.#sharp = this.#tiles(answer.bands, answer, answer.bins, bytes(buffers[0]));
+  }
+
+  /** Forget the window. */
+  blur(): void {
+    this.window = null;
+    this.#sharp = new Map();
+  }
+
+  /** What a band is drawn from in a stretch of time: the window, and around it what the model carries. */
+  pieces(name: string, { start, end }: Span): Piece[] {
+    const [whole, sharp] = [this.#whole.get(name), this.#sharp.get(name)];
+    const from = Math.min(Math.max(sharp?.start ?? end, start), end);
+    const to = Math.min(Math.max(sharp?.end ?? end, from), end);
+    const found = [
+      { tile: whole, start, end: from },
+      { tile: sharp, start: from, end: to },
+      { tile: whole, start: to, end },
+    ];
+    return found.filter((piece): piece is Piece => piece.tile !== undefined && piece.end > piece.start);
+  }
+
+  /** Mean of the median (0 to 1) over a stretch of time. */
+  mean(name: string, start: number, end: number): number {
+    let [total, length] = [0, 0];
+    for (const { tile, start: from, end: to } of this.pieces(name, { start, end })) {
+      const [sum, pixels] = tile.sum(from, to);
+      const width = (tile.end - tile.start) / tile.median.length;
+      total += sum * width;
+      length += pixels * width;
+    }
+    return length > 0 ? total / length : (this.at(name, (start + end) / 2)?.[1] ?? 0);
+  }
+
+  /** Least, median and largest share (0 to 1) at a time; null where nothing is known. */
+  at(name: string, time: number): ReturnType<BandTile["at"]> {
+    return this.#sharp.get(name)?.at(time) ?? this.#whole.get(name)?.at(time) ?? null;
+  }
 }

@@ -65,8 +65,7 @@ function stretches(painter: Painter, lane: Lane, chosen: boolean): [start: numbe
 function paintTime(painter: Painter, lane: Lane, y: number): void {
   const { view } = painter.scene;
   const tile = painter.scene.tiles.get(lane.id);
-  const band = lane.kind === "band" && painter.scene.bands.get(lane.key);
-  if (band) paintBand(painter, band, lane, y);
+  if (lane.kind === "band") paintBand(painter, lane, y);
   if (isOfAll(lane)) return;
   if (lane.kind === "curve") {
     if (tile?.curve) paintCurve(painter, tile.curve, lane, y);

@@ -1,7 +1,7 @@
 // Everything that is drawn, as one object: the parts below change it, `draw` reads it.
 import type { Hovered } from "../hover";
 import type { SelectionState } from "../types";
-import type { BandTile } from "./bands";
+import type { Bands } from "./bands";
 import { isOfAll, type Lane, longestStep } from "./lanes";
 import type { Event, LaneTile } from "./tiles";
 import type { EventAnswer, TimelineLayout } from "./types";
@@ -15,8 +15,8 @@ export interface Scene {
   /** Newest tile of each lane. */
   tiles: Map<string, LaneTile>;
   overview: Map<number, LaneTile>;
-  /** What many ranks do together, by name of the class. */
-  bands: Map<string, BandTile>;
+  /** What many ranks do together. */
+  bands: Bands;
   unfolded: boolean;
   opened: ReadonlyMap<number, unknown>;
   selection: Pick<SelectionState, "ranks" | "steps" | "kernel" | "window_ns" | "streams">;

@@ -3,7 +3,7 @@ import { make } from "../dom";
 import type { Model } from "../models";
 import type { SelectionState } from "../types";
 import { AddedLanes } from "./added";
-import { bandTiles } from "./bands";
+import { Bands } from "./bands";
 import { draw } from "./draw";
 import { Follower } from "./follow";
 import { duration } from "./format";
@@ -14,10 +14,23 @@ import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
 import { recorded } from "./recorded";
 import { refine } from "./refine";
 import { homeOf, type Scene, wholeOf } from "./scene";
+import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
 import { inWords, Tip } from "./tip";
-import type { LaneName, TimelineState } from "./types";
+import type { LaneName, TimelineLayout, TimelineState } from "./types";
 import { clamped, type Span } from "./view";
+
+const NOTHING: TimelineLayout = {
+  classes: [],
+  ranks: [],
+  span: [0, 1],
+  home: [0, 1],
+  bins: 0,
+  held: true,
+  bands: [],
+  band_bins: 0,
+  band_pixels: 0,
+};
 
 export interface Calls {
   select: (values: Partial<SelectionState>) => Promise<void>;
@@ -72,13 +85,13 @@ export class Stage {
 
   #emptyScene(): Scene {
     return {
-      layout: { classes: [], ranks: [], span: [0, 1], home: [0, 1], bins: 0, held: true, bands: [], band_bins: 0 },
+      layout: NOTHING,
       lanes: [],
       view: { start: 0, end: 1 },
       aligned: false,
       tiles: new Map(),
       overview: new Map(),
-      bands: new Map(),
+      bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
       selection: { ranks: [], steps: [], kernel: "", window_ns: null, streams: [] },
@@ -99,7 +112,7 @@ export class Stage {
     if (!layout.ranks) return;
     this.scene.layout = layout;
     this.scene.overview = overviewTiles(layout, this.#model.get("_overview"));
-    this.scene.bands = bandTiles(layout, this.#model.get("_overview"));
+    this.scene.bands = new Bands(layout, this.#model.get("_overview"));
     const { lanes, added, tiles } = recorded(this.#model.get("_recorded"), layout.classes);
     for (const [rank, names] of lanes) this.#known.set(rank, names);
     this.added.choose(this.#model.get("lanes") ?? []);
@@ -265,7 +278,9 @@ export class Stage {
 
   /** Ask for what is blurred. */
   refine(): void {
-    if (this.#width > 0 && this.#look) refine(this, this.#kernel, this.#look.scale);
+    if (this.#width === 0 || !this.#look) return;
+    refine(this, this.#kernel, this.#look.scale);
+    sharpen(this, this.#kernel);
   }
 
   /** Put the keyboard on a lane. */

@@ -22,7 +22,7 @@ const percent = (share: number) => `${Math.round(share * 100)}\u00a0%`;
 function ofAll({ bands, layout, view }: Scene, lane: Lane, time: number): (Node | string)[] {
   const when = line(moment(time, view.end - view.start));
   if (lane.kind === "fold") return [line("a row for each rank, those that wait least on top"), when];
-  const shares = bands.get(lane.key)?.at(time);
+  const shares = bands.at(lane.key, time);
   if (!shares) return [line("nothing recorded"), when];
   const [least, median, most] = shares.map(percent);
   const ranks = `of ${layout.ranks.length} ranks`;
@@ -108,8 +108,8 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
 /** What a lane shows in the view, for screen readers. */
 export function inWords(scene: Scene, lane: Lane): string[] {
   const { start, end } = scene.view;
-  const band = scene.bands.get(lane.key);
-  if (isOfAll(lane)) return band ? [`median ${percent(band.mean(start, end))} of the time`] : [];
+  if (lane.kind === "band") return [`median ${percent(scene.bands.mean(lane.key, start, end))} of the time`];
+  if (isOfAll(lane)) return [];
   const { tile, shift } = known(scene, lane);
   if (lane.kind === "curve") {
     const extremes = tile?.curve?.within(start, end);

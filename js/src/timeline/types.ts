@@ -40,6 +40,8 @@ export interface TimelineLayout {
   /** Of many ranks only. */
   bands: Band[];
   band_bins: number;
+  /** Most pixels of a window of bands, 0 where there are none. */
+  band_pixels: number;
 }
 
 export interface TimelineState extends PanelState {
@@ -84,6 +86,15 @@ export interface WindowAnswer {
   lanes: WindowLane[];
   names: string[];
   labels: string[];
+}
+
+export interface BandsAnswer {
+  kind: "bands";
+  id: number;
+  start: number;
+  end: number;
+  bins: number;
+  bands: Band[];
 }
 
 export interface EventPlace {
@@ -146,7 +157,15 @@ export interface RefusedAnswer {
 /** Of buffers that were compressed together, `sizes` are their lengths. */
 export type Answer = { sizes?: number[] } & AnyAnswer;
 
-type AnyAnswer = WindowAnswer | EventAnswer | LanesAnswer | AddedAnswer | KindsAnswer | NoneAnswer | RefusedAnswer;
+type AnyAnswer =
+  | WindowAnswer
+  | BandsAnswer
+  | EventAnswer
+  | LanesAnswer
+  | AddedAnswer
+  | KindsAnswer
+  | NoneAnswer
+  | RefusedAnswer;
 
 export interface RecordedWindow {
   key: string;

@@ -1,0 +1,55 @@
+// Asks Python for the bands of many ranks in the view, where those that the model carries are blurred.
+import type { Kernel } from "./kernel";
+import { GUTTER } from "./lanes";
+import type { Scene } from "./scene";
+import type { Span } from "./view";
+
+const SHARPNESS = 1.3;
+
+/** What is asked for: of the stage. */
+interface Stage {
+  readonly scene: Scene;
+  readonly width: number;
+  redraw(): void;
+  refine(): void;
+}
+
+interface Window extends Span {
+  bins: number;
+}
+
+/** The window that is to be asked for, `true` where the model's own bands are sharp, null where nothing is missing. */
+function wanted({ scene, width }: Stage): Window | true | null {
+  const { layout, view, bands } = scene;
+  const pixels = Math.min(layout.band_pixels, Math.round(width - GUTTER));
+  const start = Math.max(view.start, layout.span[0]);
+  const end = Math.min(view.end, layout.span[1]);
+  if (pixels < 1 || end <= start || scene.aligned) return null;
+  const pixel = (view.end - view.start) / pixels;
+  const fits = (known: Window) =>
+    known.start <= start &&
+    known.end >= end &&
+    ((known.end - known.start) / known.bins < SHARPNESS * pixel || known.end - known.start <= known.bins);
+  if (fits({ start: layout.home[0], end: layout.home[1], bins: layout.band_bins })) return true;
+  if (bands.window && fits(bands.window)) return null;
+  return { start, end, bins: Math.max(1, Math.round((end - start) / pixel)) };
+}
+
+export function sharpen(stage: Stage, kernel: Kernel): void {
+  const { layout, bands } = stage.scene;
+  const asked = wanted(stage);
+  if (asked === true) bands.blur();
+  if (asked === true || asked === null) return;
+  const { start, end, bins } = asked;
+  const question = { kind: "bands", ranks: layout.ranks.map(({ rank }) => rank), start, end, pixels: bins };
+  kernel.ask(
+    question,
+    (answer, buffers) => {
+      if (answer.kind !== "bands") return;
+      bands.sharpen(answer, buffers);
+      stage.redraw();
+    },
+    question.kind,
+    () => stage.refine(),
+  );
+}

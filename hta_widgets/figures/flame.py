@@ -20,11 +20,11 @@ def flame(result: Flame) -> dict[str, Any]:
     Returns
     -------
     dict
-        Columns with a row per node, the root first, callers of the focus last: ``name`` and
+        Columns with a row per node, the root first, callers of the sandwich last: ``name`` and
         ``kind`` (positions in ``names`` and ``kinds``), ``parent`` (-1 for the root), ``depth``
         (below 0 for callers), ``start`` (where its box begins: inside that of its parent, after
         those before it), ``total``, ``own``, ``folded``; and ``root`` (names from the outermost
-        call to the root), ``focus``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
+        call to the root), ``sandwich``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
     """
     nodes, unit = with_callers(result), result.unit
     names, name = np.unique(nodes["name"].to_numpy(dtype=object), return_inverse=True)
@@ -48,7 +48,7 @@ def flame(result: Flame) -> dict[str, Any]:
         "own": nodes[f"own_{unit}"].to_numpy(dtype=np.float64),
         "folded": nodes["folded"].to_numpy(),
         "root": list(result.root),
-        "focus": result.focus,
+        "sandwich": result.sandwich,
         "all": result.total_bytes or result.total_ns,
         "unit": unit,
     }

@@ -48,7 +48,7 @@ class FlameParameters(PanelParameters, total=False):
     weight: Weight
     order: Order
     root: tuple[str, ...]
-    focus: str
+    sandwich: str
 
 
 class FlamePanel(Panel[Flame]):
@@ -69,7 +69,7 @@ class FlamePanel(Panel[Flame]):
     root : tuple of str
         Names from an outermost call to the one that fills the width; everything if empty. Where
         there is no such call, the innermost that exists of those around it is the root.
-    focus : str
+    sandwich : str
         Name whose calls are shown as one box, with what they call below and what calls them above;
         ignored where nothing of this name has a part.
     **parameters
@@ -89,7 +89,7 @@ class FlamePanel(Panel[Flame]):
         sync=True, control=Choice("Order")
     )
     root = Texts().tag(sync=True)
-    focus = Unicode().tag(sync=True)
+    sandwich = Unicode().tag(sync=True)
 
     _flame = Unicode().tag(sync=True)
     """What the browser draws; see `hta_widgets.figures.flame`."""
@@ -102,7 +102,7 @@ class FlamePanel(Panel[Flame]):
         rank = self.job.select_ranks(ranks or None)[0]
         time = self.selection.time
         analyse = partial(self._below_root, rank, **time)
-        shown = (self.weight, self.order, self.root, self.focus)
+        shown = (self.weight, self.order, self.root, self.sandwich)
         asked = (rank, *shown, tuple(time.values()))
         return self._memo.get("result", analyse, *asked)
 
@@ -110,10 +110,10 @@ class FlamePanel(Panel[Flame]):
         """The time below the innermost call on the path to the root that there is."""
         make = partial(flame, self.job, rank, weight=self.weight, order=self.order, **time)
         roots = [self.root[:length] for length in range(len(self.root), -1, -1)]
-        tried = [(self.focus, root) for root in roots] if self.focus else []
-        for focus, root in [*tried, *(("", root) for root in roots[:-1])]:
+        tried = [(self.sandwich, root) for root in roots] if self.sandwich else []
+        for name, root in [*tried, *(("", root) for root in roots[:-1])]:
             try:
-                return make(root=root, focus=focus)
+                return make(root=root, sandwich=name)
             except ParameterError:
                 continue
         return make()

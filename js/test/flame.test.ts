@@ -20,7 +20,7 @@ const MESSAGE: FlameMessage = {
   own: [0, 0, 19, 1, 50, 0, 30],
   folded: [0, 0, 0, 3, 0, 0, 0],
   root: [],
-  focus: "",
+  sandwich: "",
   all: 100,
   unit: "ns",
 };
@@ -63,7 +63,7 @@ const SANDWICH: FlameMessage = {
   own: [10, 90, 0, 30, 70],
   folded: [0, 0, 0, 0, 0],
   root: ["aten::mm"],
-  focus: "aten::mm",
+  sandwich: "aten::mm",
 };
 
 test("callers stand above what they call", () => {
@@ -175,7 +175,7 @@ test("a double click asks for a root and shows it at once", async () => {
   const { canvas, model, el } = show();
   await settle();
   canvas.dispatchEvent(at("dblclick", 10, 1));
-  expect(model.saved).toContainEqual({ root: ["nn.Module: Net_0"], focus: "" });
+  expect(model.saved).toContainEqual({ root: ["nn.Module: Net_0"], sandwich: "" });
   expect(el.querySelector(".hta-flame-trail")?.textContent).toBe("nn.Module: Net_0");
   canvas.dispatchEvent(key("Escape"));
   expect(model.state.root).toEqual([]);
@@ -205,18 +205,18 @@ test("callers and callees of a name are asked for, and left again", async () => 
   canvas.dispatchEvent(at("click", 850, 1));
   expect(press("Callers and callees")?.hidden).toBe(false);
   press("Callers and callees")?.click();
-  expect([model.state.root, model.state.focus]).toEqual([[], "aten::mm"]);
+  expect([model.state.root, model.state.sandwich]).toEqual([[], "aten::mm"]);
   model.receive("_flame", JSON.stringify(SANDWICH));
   expect(el.querySelector(".hta-flame-trail")?.textContent).toBe("Callers ▴ aten::mm ▾ callees");
   canvas.dispatchEvent(at("dblclick", 900, 1));
-  expect([model.state.root, model.state.focus]).toEqual([[], "train.py(3): step"]);
+  expect([model.state.root, model.state.sandwich]).toEqual([[], "train.py(3): step"]);
   canvas.dispatchEvent(at("dblclick", 10, 3));
-  expect([model.state.root, model.state.focus]).toEqual([["aten::mm", "gemm"], "aten::mm"]);
+  expect([model.state.root, model.state.sandwich]).toEqual([["aten::mm", "gemm"], "aten::mm"]);
   model.receive("_flame", JSON.stringify(SANDWICH));
   for (const name of ["ArrowDown", "ArrowUp", "ArrowUp"]) canvas.dispatchEvent(key(name));
   expect(el.querySelector(".hta-flame-words")?.textContent).toContain("nn.Module: Net_0");
   canvas.dispatchEvent(key("Escape"));
-  expect([model.state.root, model.state.focus]).toEqual([[], ""]);
+  expect([model.state.root, model.state.sandwich]).toEqual([[], ""]);
 });
 
 test("a saved page has no callers to ask for", async () => {

@@ -40,9 +40,9 @@ def innermost(raw, event):
     at = 1000 * event["ts"]
     running = [
         each
-        for (_, tid), calls in raw.threads.items()
+        for thread, calls in raw.threads.items()
         for each in calls
-        if tid == event["tid"] and each.start <= at < each.cut_end
+        if thread == (event["pid"], event["tid"]) and each.start <= at < each.cut_end
     ]
     return names(running[-1]) if running else (NOBODY["bytes"],)
 
@@ -117,7 +117,7 @@ def test_against_brute_force(tmp_path_factory, events, weight, memories):
         assert by_path(result.nodes, result.unit) == expected
         assert result.total_ns + result.total_bytes == expected.total()
     for name in {name for path in expected for name in path}:
-        check_sandwich(flame(job, 0, weight=weight, focus=name), name, expected)
+        check_sandwich(flame(job, 0, weight=weight, sandwich=name), name, expected)
     lines = [line.rsplit(" ", 1) for line in collapsed_stacks(job, 0, weight=weight).splitlines()]
     assert {tuple(path.split(";")): int(ns) for path, ns in lines} == {
         tuple(" ".join(name.split()) for name in path): ns for path, ns in expected.items()
@@ -252,9 +252,11 @@ def test_arguments(tmp_path):
         flame(job, 7)
 
 
-def test_a_name_that_is_not_there_is_no_focus(tmp_path):
-    with pytest.raises(ParameterError, match="focus must be a name of the flame graph, got 'mm'"):
-        flame(open_job(tmp_path, [NET]), 0, focus="mm")
+def test_a_name_that_is_not_there_is_no_sandwich(tmp_path):
+    with pytest.raises(
+        ParameterError, match="sandwich must be a name of the flame graph, got 'mm'"
+    ):
+        flame(open_job(tmp_path, [NET]), 0, sandwich="mm")
 
 
 def test_memory_that_calls_allocate(tmp_path_factory):

@@ -30,7 +30,7 @@ def test_boxes_lie_inside_their_parents_and_beside_each_other(tmp_path, weight, 
 
 
 def test_callers_stand_above_the_root_and_share_its_width(tmp_path):
-    result = flame(open_job(tmp_path, [NET]), 0, focus="cudaLaunchKernel")
+    result = flame(open_job(tmp_path, [NET]), 0, sandwich="cudaLaunchKernel")
     drawn = boxes(result)
     depth, total = drawn["depth"], drawn["total"]
     assert len(depth) == len(result.nodes) + len(result.callers) - 1

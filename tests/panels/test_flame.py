@@ -54,16 +54,16 @@ def test_a_root_that_is_not_there_gives_way_to_what_is_around_it(tmp_path):
 
 def test_callers_and_callees_of_a_name(tmp_path):
     panel = FlamePanel(open_job(tmp_path, [NET]))
-    send(panel, focus="cudaLaunchKernel", root=[])
-    assert panel.result.focus == "cudaLaunchKernel"
-    assert sent(panel)["focus"] == "cudaLaunchKernel"
+    send(panel, sandwich="cudaLaunchKernel", root=[])
+    assert panel.result.sandwich == "cudaLaunchKernel"
+    assert sent(panel)["sandwich"] == "cudaLaunchKernel"
     assert not panel.result.callers.empty
     assert panel.table["own_ns"].sum() == panel.result.nodes["total_ns"].iloc[0]
     panel.root = ("cudaLaunchKernel", "kernel")
     assert panel.result.callers.empty
     assert panel.result.nodes["name"].tolist() == ["kernel"]
-    panel.focus = "nothing"
-    assert (panel.result.focus, panel.result.root) == ("", ())
+    panel.sandwich = "nothing"
+    assert (panel.result.sandwich, panel.result.root) == ("", ())
 
 
 def test_it_shows_the_first_selected_rank(tmp_path):

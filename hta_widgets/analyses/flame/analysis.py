@@ -10,7 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.flame.call_tree import CallTree, Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
-from hta_widgets.analyses.flame.sandwich import sandwich
+from hta_widgets.analyses.flame.sandwich import sandwich_of
 from hta_widgets.analyses.flame.weights import Weight, weighted_tree
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt
@@ -52,9 +52,9 @@ class Flame(Result):
         Time of all calls of a name below the root, also of small nodes, longest first: ``name``,
         ``kind``, ``own_ns``, ``nodes`` (number of paths, or of runs).
     callers : DataFrame
-        What calls `focus`, with the columns of `nodes`: inside a node is what calls it. Empty
-        without a focus, or below one.
-    focus : str
+        What calls `sandwich`, with the columns of `nodes`: inside a node is what calls it. Empty
+        without one, or below it.
+    sandwich : str
         Name whose calls are one node, the outermost; empty for none.
     root : tuple of str
         Names from the outermost call to the root; empty if the root is everything.
@@ -65,7 +65,7 @@ class Flame(Result):
     nodes: pd.DataFrame
     names: pd.DataFrame
     callers: pd.DataFrame
-    focus: str
+    sandwich: str
     root: tuple[str, ...]
     total_ns: int
     total_bytes: int
@@ -83,7 +83,7 @@ def flame(
     weight: Weight = "gpu",
     order: Order = "merged",
     root: Sequence[str] | None = None,
-    focus: str = "",
+    sandwich: str = "",
     steps: Iterable[int] | None = None,
     window_ns: Sequence[int] | None = None,
 ) -> Flame:
@@ -101,7 +101,7 @@ def flame(
         All calls with the same path of names are one node, or only neighbours are, in order.
     root : sequence of str, optional
         Names from an outermost call to the node to show; everything when not given or empty.
-    focus : str
+    sandwich : str
         Show all calls of this name as one, merged, with their callers: a root begins with it.
     steps : iterable of int, optional
         Only these ProfilerSteps; all that are analysed when not given or empty.
@@ -119,7 +119,7 @@ def flame(
     UnknownStepError
         If the rank has none of the steps.
     ParameterError
-        If there is no such root or focus, or an argument has none of its values.
+        If there is no such root or name, or an argument has none of its values.
     """
     _check("weight", weight, Weight)
     _check("order", order, Order)
@@ -127,16 +127,16 @@ def flame(
     excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
     path = tuple(root or ())
     asked = _Asked(
-        weight, "merged" if focus else order, excerpt, path or ((focus,) if focus else ())
+        weight, "merged" if sandwich else order, excerpt, path or ((sandwich,) if sandwich else ())
     )
-    nodes, names, callers, total, has_frames = job.reduce(_nodes, chosen, asked, focus)[rank]
+    nodes, names, callers, total, has_frames = job.reduce(_nodes, chosen, asked, sandwich)[rank]
     of_memory = weight == "bytes"
     said = data_size(total) if of_memory else duration(total)
     return Flame(
         nodes=nodes.rename(columns=_IN_BYTES) if of_memory else nodes,
         names=names.rename(columns=_IN_BYTES) if of_memory else names,
         callers=callers.rename(columns=_IN_BYTES) if of_memory else callers,
-        focus=focus,
+        sandwich=sandwich,
         root=asked.root,
         total_ns=0 if of_memory else total,
         total_bytes=total if of_memory else 0,
@@ -181,16 +181,16 @@ class _Asked(NamedTuple):
 
 
 def _nodes(
-    rank: Rank, asked: _Asked, focus: str
+    rank: Rank, asked: _Asked, sandwich: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
     weight, order, excerpt, root = asked
     tree = weighted_tree(rank, weight, order, excerpt)
     total = int(tree.own_ns.sum())
     has_frames = bool((tree.kind == Kind.PYTHON).any())
-    if not focus:
+    if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
-    both = sandwich(tree, focus)
-    callers = folded(both.callers, order, (focus,)) if len(root) == 1 else no_nodes()
+    both = sandwich_of(tree, sandwich)
+    callers = folded(both.callers, order, (sandwich,)) if len(root) == 1 else no_nodes()
     nodes, names = folded(both.callees, order, root), times_by_name(both.callees, root)
     return nodes, names, callers, total, has_frames
 

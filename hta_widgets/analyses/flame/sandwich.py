@@ -30,7 +30,7 @@ class Sandwich(NamedTuple):
     callers: CallTree
 
 
-def sandwich(tree: CallTree, name: str) -> Sandwich:
+def sandwich_of(tree: CallTree, name: str) -> Sandwich:
     """Put the calls of a name together, those inside others of that name with these.
 
     Raises
@@ -40,7 +40,7 @@ def sandwich(tree: CallTree, name: str) -> Sandwich:
     """
     found = _outermost(tree, name)
     if not found.size:
-        msg = f"focus must be a name of the flame graph, got {name!r}"
+        msg = f"sandwich must be a name of the flame graph, got {name!r}"
         raise ParameterError(msg)
     inside = _levels(tree, found, tree.own_ns, lambda nodes: _inside(tree, nodes))
     around = _levels(tree, found, tree.total_ns, lambda nodes: _around(tree, nodes))

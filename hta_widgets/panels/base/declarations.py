@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import getattr_static, signature
 from typing import Any, TypeVar
 
+from anywidget import AnyWidget
 from traitlets import TraitType
 
 from hta_widgets.panels.base.controls import Control, Picker
@@ -89,7 +90,8 @@ def check_declarations(panel: type) -> None:
     Raises
     ------
     TypeError
-        If a control or a button would have no effect, or does not suit its trait.
+        If a control or a button would have no effect, or does not suit its trait, or a trait hides
+        a method of all widgets.
     """
     for name, value in vars(panel).items():
         try:
@@ -115,6 +117,10 @@ def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
         if isinstance(value, Control) != (key == "control"):
             msg = f"the tag {key}={value!r} is not a control; tag a trait with control=…"
             raise TypeError(msg)
+    hidden = getattr_static(AnyWidget, name, None)
+    if callable(hidden) and not name.startswith("_"):
+        msg = "every widget has a method of this name; give the trait another"
+        raise TypeError(msg)
     control = trait.metadata.get("control")
     if control is None:
         return

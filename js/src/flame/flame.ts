@@ -27,9 +27,9 @@ function render(props: RenderProps<FlameState>): void {
         return Array.isArray(current) ? current.includes(item as never) : current === item;
       },
       asks: !isSaved(model),
-      zoom(root: string[], focus: string) {
+      zoom(root: string[], sandwich: string) {
         model.set("root", root);
-        model.set("focus", focus);
+        model.set("sandwich", sandwich);
         model.save_changes();
       },
     },

@@ -47,7 +47,7 @@ export class Graph {
   readonly own: Numbers;
   readonly folded: Numbers;
   readonly root: string[];
-  readonly focus: string;
+  readonly sandwich: string;
   readonly all: number;
   readonly unit: Unit;
   readonly size: number;
@@ -68,7 +68,7 @@ export class Graph {
     this.own = decode(message.own);
     this.folded = decode(message.folded);
     this.root = message.root;
-    this.focus = message.focus;
+    this.sandwich = message.sandwich;
     this.all = message.all;
     this.unit = message.unit;
     this.size = this.parent.length;
@@ -82,12 +82,12 @@ export class Graph {
     return this.#kinds[this.#kind[node] ?? 0] ?? "";
   }
 
-  /** Whether a node calls the focus, and stands above the root. */
+  /** Whether a node calls the name in the sandwich, and stands above the root. */
   isCaller(node: number): boolean {
     return (this.depth[node] ?? 0) < 0;
   }
 
-  /** Names from the outermost call to a node, through the root; of a caller, inwards to the focus. */
+  /** Names from the outermost call to a node, through the root; of a caller, inwards to the name in the sandwich. */
   path(node: number): string[] {
     const below: string[] = [];
     if (this.isCaller(node)) {
@@ -105,7 +105,7 @@ export class Graph {
     if (kind === "kernel") return { field: "kernel", item: name };
     if (kind === "cpu_op") return { field: "operators", item: name };
     if (kind !== "python" || !name.startsWith(MODULE)) return null;
-    if (this.focus !== "") return null;
+    if (this.sandwich !== "") return null;
     const modules = this.path(node).filter((each) => each.startsWith(MODULE));
     return { field: "modules", item: modules.map((each) => each.slice(MODULE.length)).join(SEPARATOR) };
   }

@@ -6,7 +6,7 @@ export interface FlameState extends PanelState {
   /** Names from the outermost call to the one that fills the width; empty for everything. */
   root: string[];
   /** Name whose calls are one box, with their callers above; empty for none. */
-  focus: string;
+  sandwich: string;
 }
 
 export interface Packed {
@@ -32,7 +32,7 @@ export interface FlameMessage {
   folded: Column;
   root: string[];
   /** Name whose callers are above the root, at depths below 0; empty for none. */
-  focus: string;
+  sandwich: string;
   all: number;
   unit: Unit;
 }

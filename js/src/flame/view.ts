@@ -18,8 +18,8 @@ const WORDS: Record<string, string> = {
 export interface FlameHandlers {
   pick(pick: Pick, add: boolean): void;
   isSelected(pick: Pick): boolean;
-  /** Ask Python for the nodes below a root, which may have more than are here, or around a focus. */
-  zoom(root: string[], focus: string): void;
+  /** Ask Python for the nodes below a root, which may have more than are here, or those of a sandwich. */
+  zoom(root: string[], sandwich: string): void;
   /** Whether Python is there to be asked for callers. */
   asks: boolean;
 }
@@ -74,7 +74,7 @@ export class FlameView {
     this.#tip.hidden = true;
     this.element.hidden = (this.#graph?.total[0] ?? 0) === 0;
     this.#mark();
-    if (this.#graph?.focus) this.#reveal(0);
+    if (this.#graph?.sandwich) this.#reveal(0);
   }
 
   redraw(): void {
@@ -116,9 +116,9 @@ export class FlameView {
   #tellTop(graph: Graph): void {
     const path = graph.path(this.#top);
     this.#trail.textContent =
-      graph.focus !== "" && path.length === 1 ? `Callers ▴ ${path[0]} ▾ callees` : path.join(" › ");
+      graph.sandwich !== "" && path.length === 1 ? `Callers ▴ ${path[0]} ▾ callees` : path.join(" › ");
     this.#around.hidden =
-      !this.#handlers.asks || !this.#isCall(this.#focused) || (this.#focused <= 0 && graph.focus !== "");
+      !this.#handlers.asks || !this.#isCall(this.#focused) || (this.#focused <= 0 && graph.sandwich !== "");
     this.#up.hidden = this.#all.hidden = path.length === 0;
     const name = path.length === 0 ? "everything" : graph.name(this.#top);
     const of = `Flame graph of ${name}, ${quantity(graph.total[this.#top] ?? 0, graph.unit)}.`;
@@ -216,14 +216,14 @@ export class FlameView {
     const graph = this.#graph;
     if (!graph) return;
     const path = graph.path(this.#top);
-    if (path.length === 1 && graph.focus !== "") this.#zoomTo([]);
+    if (path.length === 1 && graph.sandwich !== "") this.#zoomTo([]);
     else if (path.length > 0) this.#zoomTo(path.slice(0, -1), this.#top > 0 ? (graph.parent[this.#top] ?? 0) : 0);
   }
 
   #zoomTo(root: string[], node = 0): void {
     this.#top = this.#graph && this.#graph.path(node).length === root.length ? node : this.#top;
     this.#focused = this.#top;
-    this.#handlers.zoom(root, root.length > 0 ? (this.#graph?.focus ?? "") : "");
+    this.#handlers.zoom(root, root.length > 0 ? (this.#graph?.sandwich ?? "") : "");
     this.redraw();
   }
 

@@ -138,7 +138,7 @@ test("a saved timeline knows the lanes that were recorded, and their events", ()
   buffers.push(bytes(new Int32Array([7, 8])), bytes(new Uint8Array([0, 0])), bytes(new Int32Array([0, -1])));
   const content = {
     ...{ kind: "window", id: 0, start: 1000, end: 1100, bins: 2, names: ["gemm"], labels: ["gemm"] },
-    lanes: [{ lane: 0, planes: [{ code: 0, at: 0 }], first: 0, count: 2, complete: true }],
+    lanes: [{ lane: 0, found: null, curves: [], planes: [{ code: 0, at: 0 }], first: 0, count: 2, complete: true }],
   };
   const names = ["stream 0/7", "thread 1/2"].map((key) => ({ key, kind: "stream", label: key, level: 0 }));
   const queue = { key: "queue 0 7", kind: "curve", label: "queue 7", level: 0 };

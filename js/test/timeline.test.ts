@@ -5,7 +5,7 @@ import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, longestStep } from "../src/timeline/lanes";
 import { inkOn, pixels } from "../src/timeline/raster";
 import { tilesOf } from "../src/timeline/tiles";
-import type { ClassLook, TimelineLayout } from "../src/timeline/types";
+import type { ClassLook, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
 import { EMPTY_SELECTION, FakeModel, giveWidth, panelModel, settle } from "./fakes";
@@ -83,11 +83,11 @@ test("ranks stand below each other, an opened one with its lanes", () => {
   const closed = clockLanes(layout());
   expect(closed.map(({ id }) => id)).toEqual(["0/rank", "1/rank"]);
   const inner = [
-    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 },
-    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 },
-    { key: "thread 0 0", kind: "thread", label: "thread 1", level: 0, unit: "", most: 0 },
-    { key: "thread 0 1", kind: "thread", label: "thread 1", level: 1, unit: "", most: 0 },
-  ] as const;
+    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: [], words: [] },
+    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: [], words: [] },
+    { key: "thread 0 0", kind: "thread", label: "thread 1", level: 0, unit: "", most: [], words: [] },
+    { key: "thread 0 1", kind: "thread", label: "thread 1", level: 1, unit: "", most: [], words: [] },
+  ] satisfies LaneName[];
   const opened = clockLanes(layout(), { opened: new Map([[0, [...inner]]]) });
   expect(opened.map(({ label }) => label)).toEqual(["rank 0", "stream 7", "thread", "1", "rank 1"]);
   for (const [place, lane] of opened.entries()) {
@@ -241,7 +241,7 @@ const ANSWER = {
   start: 100,
   end: 500,
   bins: 4,
-  lanes: [{ lane: 0, found: 4, curve: null, planes: [{ code: 0, at: 0 }], first: 1, count: 2, complete: true }],
+  lanes: [{ lane: 0, found: 4, curves: [], planes: [{ code: 0, at: 0 }], first: 1, count: 2, complete: true }],
   names: ["gemm<float>"],
   labels: ["gemm"],
 };
@@ -439,8 +439,8 @@ test("an arrow opens a rank into the lanes that Python names", async () => {
   const asked = model.sent.find(({ kind }) => kind === "lanes") as Sent;
   expect(asked.rank).toBe(0);
   const lanes = [
-    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 },
-    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 },
+    { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: [], words: [] },
+    { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: [], words: [] },
   ];
   model.reply({ kind: "lanes", id: asked.id, rank: 0, lanes });
   await settle();
@@ -448,7 +448,7 @@ test("an arrow opens a rank into the lanes that Python names", async () => {
   expect(drawn).toContain("▾");
 });
 
-const STREAM = { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: 0 };
+const STREAM = { key: "stream 0 7", kind: "stream", label: "stream 7", level: 0, unit: "", most: [], words: [] };
 
 /** A rank opened into a stream whose tile has not come, with the keyboard on that. */
 async function onStream() {
@@ -559,7 +559,7 @@ test("nothing listens once the view is gone", async () => {
 
 // Added lanes
 
-const CURVE = { key: "queue 0 7", kind: "curve", label: "queue 7", level: 0, unit: "operations", most: 8 } as const;
+const CURVE = { key: "queue 0 7", kind: "curve", label: "queue 7", level: 0, unit: "operations", most: [8], words: [] };
 
 test("amounts have three digits and their unit", () => {
   const found = [amount(6_629_508_096, "bytes"), amount(1234, "operations"), amount(1, "operations")];
@@ -573,7 +573,7 @@ test("a menu adds lanes to each rank, and says why there are none of a kind", as
   menu.dispatchEvent(Object.assign(new Event("beforetoggle"), { newState: "open" }));
   const kinds = [
     { name: "queue", label: "queue length", why_none: "" },
-    { name: "memory", label: "allocated memory", why_none: "no memory events were recorded" },
+    { name: "memory", label: "memory", why_none: "no memory events were recorded" },
   ];
   model.reply({ kind: "kinds", id: (model.sent.at(-1) as Sent).id, kinds });
   await settle();
@@ -596,10 +596,36 @@ test("a menu adds lanes to each rank, and says why there are none of a kind", as
 
 test("a curve is known by its pixels, and nowhere else", () => {
   const extremes = new Float32Array([0, 2, Number.NaN, Number.NaN, 3, 8, Number.NaN, Number.NaN]);
-  const answer = { ...ANSWER, lanes: [{ ...ANSWER.lanes[0], found: null, planes: [], count: 0, curve: 0 }] };
+  const answer = { ...ANSWER, lanes: [{ ...ANSWER.lanes[0], found: null, planes: [], count: 0, curves: [0] }] };
   const buffers = [...BUFFERS, new DataView(extremes.buffer)];
-  const curve = tilesOf(answer as never, buffers, CLASSES, "").get(0)?.curve;
+  const curve = tilesOf(answer as never, buffers, CLASSES, "").get(0)?.curves[0];
   expect([150, 250, 350, 99].map((time) => curve?.at(time))).toEqual([[0, 3], [2, 8], null, null]);
   expect(curve?.within(100, 500)).toEqual([0, 8]);
   expect(curve?.within(310, 500)).toBeNull();
+});
+
+test("allocated and reserved memory share a lane, each with its word", async () => {
+  const most = [6e9, 8e9];
+  const memory = { ...CURVE, key: "memory CUDA 0", label: "memory 0", unit: "bytes", most };
+  const { model, key, el } = await show({ lanes: ["memory"] });
+  const [asked] = model.sent.filter(({ kind }) => kind === "added") as [Sent];
+  const lanes = [{ ...memory, words: ["allocated", "reserved"] }];
+  model.reply({ kind: "added", id: asked.id, rank: 0, lanes, none: [] });
+  await settle();
+  expect(drawn).toContain("max 6\u00a0GB");
+  const first = model.sent.find(({ kind }) => kind === "window") as Sent;
+  model.reply({ ...ANSWER, id: first.id, lanes: [] }, BUFFERS);
+  const window = model.sent.at(-1) as Sent & { lanes: unknown[][]; start: number; end: number };
+  expect(window.lanes[1]).toEqual([0, "memory CUDA 0", 0]);
+  const extremes = new Float32Array([1e9, 2e9, 1e9, 4e9, 6e9, 6e9, 8e9, 8e9]);
+  const shown = { ...ANSWER.lanes[0], lane: 1, found: null, planes: [], count: 0, curves: [0, 4] };
+  const answer = { ...ANSWER, id: window.id, start: window.start, end: window.end, bins: 2, lanes: [shown] };
+  model.reply(answer, [...BUFFERS, new DataView(extremes.buffer)]);
+  await settle();
+  expect(drawn).toEqual(expect.arrayContaining(["allocated", "reserved"]));
+  key("ArrowDown");
+  key("ArrowDown");
+  expect([...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent).toBe(
+    "rank 0, memory 0, allocated 1\u00a0GB to 4\u00a0GB, reserved 6\u00a0GB to 8\u00a0GB",
+  );
 });

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,8 +75,8 @@ def test_the_extremes_of_a_curve_are_those_of_each_pixel(drawn, after, start, le
             assert tuple(found[:, pixel]) == expected
 
 
-def check_curves(job: Job, rank: int, kind: str, expected: dict[str, tuple]) -> None:
-    """Compare the curves of a rank with rows (time, value) of an analysis, by key.
+def check_curves(job: Job, rank: int, kind: str, expected: dict[str, list[tuple]]) -> None:
+    """Compare the curves of a rank with rows (time, value) of an analysis, by key of the lane.
 
     Times of analyses count from the origin of the job.
     """
@@ -85,58 +86,66 @@ def check_curves(job: Job, rank: int, kind: str, expected: dict[str, tuple]) -> 
     start, end = lanes.span
     edges = pixel_edges(start, end, PIXELS)
     to_common = lanes.offsets_ns[rank] - job.offset_ns(rank)
-    for key, (times, values, most) in expected.items():
-        assert added[key].most == most == values.max()
+    for key, curves in expected.items():
+        assert added[key].most == tuple(most for *_, most in curves)
+        assert len(added[key].words) == (len(curves) if len(curves) > 1 else 0)
         [found] = lanes.window([LaneAsked(rank, key)], start, end, PIXELS, most_events=0)
-        assert np.nanmax(found.extremes[HIGH]) == most
-        assert np.nanmin(found.extremes[LOW]) == values.min()
-        first = np.searchsorted(times + to_common, edges)
-        for pixel in range(PIXELS):
-            reached = values[first[pixel] : first[pixel + 1]]
-            if reached.size:
-                assert found.extremes[HIGH, pixel] >= reached.max()
-                assert found.extremes[LOW, pixel] <= reached.min()
-            elif 0 < first[pixel] < times.size:
-                assert set(found.extremes[:, pixel]) == {values[first[pixel] - 1]}
+        for extremes, (times, values, most) in zip(found.extremes, curves, strict=True):
+            check_extremes(extremes, np.searchsorted(times + to_common, edges), values, most)
 
 
-def queues(job: Job, rank: int) -> dict[str, tuple]:
+def check_extremes(extremes, first, values, most) -> None:
+    """Compare a curve with the values from each of the pixels on."""
+    assert np.nanmax(extremes[HIGH]) == most == values.max()
+    assert np.nanmin(extremes[LOW]) == values.min()
+    for pixel in range(PIXELS):
+        reached = values[first[pixel] : first[pixel + 1]]
+        if reached.size:
+            assert extremes[HIGH, pixel] >= reached.max()
+            assert extremes[LOW, pixel] <= reached.min()
+        elif 0 < first[pixel] < values.size:
+            assert set(extremes[:, pixel]) == {values[first[pixel] - 1]}
+
+
+def queues(job: Job, rank: int) -> dict[str, list[tuple]]:
     result = queue_length(job, [rank])
     most = result.streams.set_index(["device", "stream"])["max"]
     return {
-        f"queue {device} {stream}": (
-            of["time_ns"].to_numpy(),
-            of["queue_length"].to_numpy(),
-            most[device, stream],
-        )
+        f"queue {device} {stream}": [
+            (of["time_ns"].to_numpy(), of["queue_length"].to_numpy(), most[device, stream])
+        ]
         for (device, stream), of in result.changes[rank].groupby(["device", "stream"])
     }
 
 
-def bandwidths(job: Job, rank: int) -> dict[str, tuple]:
+def bandwidths(job: Job, rank: int) -> dict[str, list[tuple]]:
     result = memory_bandwidth(job, [rank])
     most = result.transfers.set_index("name")["max_gb_per_s"]
     return {
-        f"bandwidth {name}": (
-            of["time_ns"].to_numpy(),
-            of["bandwidth_gb_per_s"].to_numpy(),
-            most[name],
-        )
+        f"bandwidth {name}": [
+            (of["time_ns"].to_numpy(), of["bandwidth_gb_per_s"].to_numpy(), most[name])
+        ]
         for name, of in result.changes[rank].groupby("name")
     }
 
 
-def memories(job: Job, rank: int) -> dict[str, tuple]:
+def memories(job: Job, rank: int) -> dict[str, list[tuple]]:
     result = memory_use(job, [rank])
     most = result.peak.set_index(["device_type", "device"])["bytes"]
     return {
-        f"memory {kind} {device}": (
-            of["time_ns"].to_numpy(),
-            of["allocated_bytes"].to_numpy(),
-            most[kind, device],
-        )
+        f"memory {kind} {device}": [
+            (of["time_ns"].to_numpy(), of["allocated_bytes"].to_numpy(), most[kind, device]),
+            *reserved(of),
+        ]
         for (kind, device), of in result.curve.groupby(["device_type", "device"])
     }
+
+
+def reserved(curve: pd.DataFrame) -> list[tuple]:
+    """What the allocator of a device holds, where that is recorded."""
+    known = curve[curve["reserved_bytes"] > 0]
+    values = known["reserved_bytes"].to_numpy()
+    return [(known["time_ns"].to_numpy(), values, values.max())] if values.size else []
 
 
 ANALYSES = {"queue": queues, "bandwidth": bandwidths, "memory": memories}
@@ -153,6 +162,8 @@ def test_those_of_a_real_trace_are_as_well(ddp):
     for kind, numbers in ANALYSES.items():
         expected = numbers(ddp, rank)
         assert expected
+        if kind == "memory":
+            assert [len(curves) for curves in expected.values()] == [1, 2]
         check_curves(ddp, rank, kind, expected)
 
 
@@ -227,4 +238,4 @@ def test_every_kind_has_its_own_keys(sample):
         for lane in of_rank.added(name):
             assert lane.key.startswith(f"{name} ")
             assert lane.kind in ("curve", "range")
-            assert math.isfinite(lane.most)
+            assert all(map(math.isfinite, lane.most))

@@ -85,6 +85,8 @@ def in_typescript(hint: Any, names: Mapping[Any, str]) -> str:
         return SIMPLE[hint]
     if origin is Literal:
         return one_way(" | ".join(f'"{value}"' for value in arguments))
+    if arguments[-1] is Ellipsis:
+        return f"{in_typescript(arguments[0], names)}[]"
     inner = [in_typescript(each, names) for each in arguments]
     return {
         list: f"{inner[0]}[]",

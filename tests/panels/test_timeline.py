@@ -430,10 +430,11 @@ def test_added_lanes_are_told_and_answered(panel):
     window, buffers = ask(panel, kind="window", id=2, lanes=lanes, start=start, end=end, pixels=50)
     extremes = np.frombuffer(buffers[-1], np.float32)
     assert extremes.size == 2 * 50 * len(curves)
-    assert window["lanes"][0]["curve"] is None
+    assert window["lanes"][0]["curves"] == []
     for lane, told in zip(curves, window["lanes"][1:], strict=True):
-        least, most = extremes[told["curve"] :][:50], extremes[told["curve"] + 50 :][:50]
-        assert np.nanmax(most) == lane["most"]
+        [at] = told["curves"]
+        least, most = extremes[at:][:50], extremes[at + 50 :][:50]
+        assert (np.nanmax(most),) == lane["most"]
         assert np.all((least <= most) | np.isnan(least))
 
 

@@ -64,3 +64,9 @@ class Curve(NamedTuple):
         following = np.append(self.time_ns, self.end_ns)[first[:-1]]
         bins = np.flatnonzero((first[:-1] > 0) & (following > edges[:-1]))
         found[:, bins] = self.value[first[:-1][bins] - 1]
+
+
+class Curves(tuple[Curve, ...]):
+    """Curves of one lane, on one scale."""
+
+    __slots__ = ()

@@ -22,9 +22,11 @@ class LaneName(NamedTuple):
     level : int
         Level of nesting, else 0.
     unit : str
-        Of a curve: ``operations``, ``GB/s`` or ``bytes``.
-    most : float
-        Largest value of a curve.
+        Of curves: ``operations``, ``GB/s`` or ``bytes``.
+    most : tuple of float
+        Largest value of each curve.
+    words : tuple of str
+        What each curve is, where there are several.
     """
 
     key: str
@@ -32,4 +34,5 @@ class LaneName(NamedTuple):
     label: str
     level: int = 0
     unit: str = ""
-    most: float = 0.0
+    most: tuple[float, ...] = ()
+    words: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from hta_widgets.analyses.diagnosis.step_facts import DeviceSteps, device_steps
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.collectives.partition import RankSplit
 from hta_widgets.analyses.timeline.added import LANE_KINDS, AddedLane
-from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.gpu_lanes import (
     budget_segments,
     phase_segments,
@@ -151,7 +151,7 @@ class RankLanes:
     def _added(self, kind: str) -> dict[str, AddedLane]:
         return self.rank.remember(_added_lanes, kind)
 
-    def content(self, key: str) -> tuple[Track, ...] | Curve | None:
+    def content(self, key: str) -> tuple[Track, ...] | Curves | None:
         """What is drawn in a lane; None if the rank has no such lane."""
         if key == RANK_LANE:  # the only one until a rank is opened
             return self._budget
@@ -163,9 +163,9 @@ class RankLanes:
         return None if found is None else found[1]
 
     def tracks(self, key: str) -> tuple[Track, ...] | None:
-        """The tracks of a lane, none for a curve; None if the rank has no such lane."""
+        """The tracks of a lane, none for curves; None if the rank has no such lane."""
         found = self.content(key)
-        return () if isinstance(found, Curve) else found
+        return () if isinstance(found, Curves) else found
 
 
 def _added_lanes(rank: Rank, kind: str) -> dict[str, AddedLane]:

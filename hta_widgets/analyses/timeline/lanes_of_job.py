@@ -12,7 +12,7 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.shared.collectives.partition import RankSplit
 from hta_widgets.analyses.timeline.added import LANE_KINDS, reasons_for_none
-from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.event import EventFacts, event_facts
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.overview import (
@@ -261,7 +261,7 @@ class JobLanes:
         if content is None:
             return None
         back_ns = self.offsets_ns[asked.rank] - asked.shift_ns
-        if isinstance(content, Curve):
+        if isinstance(content, Curves):
             return curve_window(content, edges - back_ns)
         found = lane_window(content, edges - back_ns, most_events)
         match = None if search is None else self._found(asked, search)

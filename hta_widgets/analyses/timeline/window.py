@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.tracks import Track, coverage
 from hta_widgets.intervals import Times
 
@@ -35,8 +35,8 @@ class LaneWindow(NamedTuple):
         Whether these are all.
     found_ns : ndarray of int64, optional
         Time of each pixel that events which are looked for cover.
-    extremes : ndarray of float64, shape (2, pixels), optional
-        Smallest and largest value of a curve in each pixel, NaN where it is not known.
+    extremes : ndarray of float64, shape (curves, 2, pixels), optional
+        Smallest and largest value of curves in each pixel, NaN where they are not known.
     """
 
     codes: tuple[int, ...]
@@ -64,11 +64,11 @@ def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:
     return start_ns + np.arange(count + 1, dtype=np.int64) * (end_ns - start_ns) // count
 
 
-def curve_window(curve: Curve, edges: Times) -> LaneWindow:
-    """A curve between the edges of pixels, on the lane's clock."""
+def curve_window(curves: Curves, edges: Times) -> LaneWindow:
+    """Curves between the edges of pixels, on the lane's clock."""
     none = np.zeros(0, dtype=np.int64)
     covered_ns = np.zeros((0, edges.size - 1), dtype=np.int64)
-    extremes = curve.extremes(edges)
+    extremes = np.array([curve.extremes(edges) for curve in curves])
     return LaneWindow((), covered_ns, none, none, none, none, True, extremes=extremes)
 
 

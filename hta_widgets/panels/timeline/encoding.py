@@ -105,11 +105,12 @@ def window_bytes(
         found_at = None if each.found_ns is None else len(planes) * bins
         if each.found_ns is not None:
             planes.append(in_bytes(each.found_ns, edges).tobytes())
+        curves = 0 if each.extremes is None else len(each.extremes)
         told.append(
             {
                 "lane": place,
                 "found": found_at,
-                "curve": None if each.extremes is None else curve,
+                "curves": [curve + 2 * bins * number for number in range(curves)],
                 "planes": [
                     {"code": code, "at": at + row * bins} for row, code in enumerate(each.codes)
                 ],
@@ -119,7 +120,7 @@ def window_bytes(
             }
         )
         first += each.start_ns.size
-        curve += 0 if each.extremes is None else each.extremes.size
+        curve += 2 * bins * curves
     columns = [
         _column([each.start_ns - edges[0] for each in shown], np.float64),
         _column([each.duration_ns for each in shown], np.float64),

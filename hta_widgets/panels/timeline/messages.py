@@ -45,13 +45,13 @@ class RankRow(TypedDict):
 class WindowLane(TypedDict):
     """The lane at that place of the request: its planes, and where its events are in the arrays.
 
-    `found` is where the plane of what is looked for begins, None without any. A curve has the least
-    value of each pixel from `curve` on, and the largest ones behind.
+    `found` is where the plane of what is looked for begins, None without any. Each curve has the
+    least value of each pixel from one of `curves` on, and the largest ones behind.
     """
 
     lane: int
     found: int | None
-    curve: int | None
+    curves: list[int]
     planes: list[Plane]
     first: int
     count: int

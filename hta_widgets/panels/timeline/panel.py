@@ -66,7 +66,7 @@ class TimelinePanel(Panel[Timeline]):
         What to draw.
     lanes : tuple of str
         Lanes to add below each rank: ``modules`` (which one the GPU works for), ``queue`` (queue
-        length), ``bandwidth`` (of copies), ``memory`` (allocated).
+        length), ``bandwidth`` (of copies), ``memory`` (allocated and reserved).
     **parameters
         `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """

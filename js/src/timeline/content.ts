@@ -1,6 +1,6 @@
 // What a lane shows: coverage, events or a curve, and its label.
 import { paintBand, paintBandLabel } from "./band";
-import { paintCurve, paintCurveLabel } from "./curve";
+import { paintCurveLabel, paintCurves } from "./curve";
 import { GUTTER, isOfAll, type Lane } from "./lanes";
 import { FOOT, HEAD, type Painter } from "./painter";
 import { inkOn } from "./raster";
@@ -68,7 +68,7 @@ function paintTime(painter: Painter, lane: Lane, y: number): void {
   if (lane.kind === "band") paintBand(painter, lane, y);
   if (isOfAll(lane)) return;
   if (lane.kind === "curve") {
-    if (tile?.curve) paintCurve(painter, tile.curve, lane, y);
+    if (tile) paintCurves(painter, tile.curves, lane, y);
     return;
   }
   const overview = lane.kind === "rank" ? painter.scene.overview.get(lane.rank) : undefined;

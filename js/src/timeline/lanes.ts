@@ -20,11 +20,13 @@ export interface Lane {
   y: number;
   height: number;
   unit: string;
-  most: number;
+  most: number[];
+  words: string[];
 }
 
 export const GUTTER = 84;
 const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, curve: 26, band: 26, fold: 18 };
+const TALL = 40; // with room for words
 const MANY_HEIGHT = 4;
 const THIN = 8;
 const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, curve: 3, band: 3, fold: 4 };
@@ -54,11 +56,11 @@ export function inOrder(layout: TimelineLayout): RankRow[] {
 
 type Named = Omit<LaneName, "kind"> & { kind: Drawn };
 
-function lane(rank: number, { key, kind, unit, most }: Named, label: string, y: number, height: number): Lane {
-  return { id: `${rank}/${key}`, rank, key, kind, label, shift: 0, step: null, y, height, unit, most };
+function lane(rank: number, { key, kind, unit, most, words }: Named, label: string, y: number, height: number): Lane {
+  return { id: `${rank}/${key}`, rank, key, kind, label, shift: 0, step: null, y, height, unit, most, words };
 }
 
-const OWN: Named = { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: 0 };
+const OWN: Named = { key: "rank", kind: "rank", label: "", level: 0, unit: "", most: [], words: [] };
 
 export interface Shown {
   opened?: ReadonlyMap<number, LaneName[]>;
@@ -81,7 +83,7 @@ class Stack {
   /** A rank with its added lanes. */
   addRank(rank: number, added: readonly LaneName[]): void {
     this.add(rank, OWN, `rank ${rank}`);
-    for (const name of added) this.add(rank, name, name.label);
+    for (const name of added) this.add(rank, name, name.label, name.words.length > 0 ? TALL : HEIGHTS[name.kind]);
     if (added.length > 0) this.y += 6;
   }
 

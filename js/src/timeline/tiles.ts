@@ -25,7 +25,7 @@ export class LaneTile {
   readonly found: Uint8Array | null;
   /** What was looked for. */
   readonly sought: string;
-  readonly curve: Curve | null;
+  readonly curves: readonly Curve[];
 
   constructor(
     window: Window,
@@ -33,7 +33,7 @@ export class LaneTile {
     events: Columns | null = null,
     complete = false,
     found: Found = NOTHING,
-    curve: Curve | null = null,
+    curves: readonly Curve[] = [],
   ) {
     this.start = window.start;
     this.end = window.end;
@@ -41,7 +41,7 @@ export class LaneTile {
     this.complete = complete;
     this.found = found.plane;
     this.sought = found.sought;
-    this.curve = curve;
+    this.curves = curves;
     this.#coverages = coverages;
     this.#events = events;
   }
@@ -167,8 +167,8 @@ export function tilesOf(
   classes: ClassLook[],
   sought: string,
 ): Map<number, LaneTile> {
-  const [planes, start, duration, row, code, name, curves] = buffers as [ArrayBufferView, ...ArrayBufferView[]];
-  const extremes = new Float32Array(curves ? aligned(curves) : new ArrayBuffer(0));
+  const [planes, start, duration, row, code, name, values] = buffers as [ArrayBufferView, ...ArrayBufferView[]];
+  const extremes = new Float32Array(values ? aligned(values) : new ArrayBuffer(0));
   const all = bytes(planes);
   const starts = new Float64Array(aligned(start as ArrayBufferView));
   const durations = new Float64Array(aligned(duration as ArrayBufferView));
@@ -176,12 +176,10 @@ export function tilesOf(
   const codes = bytes(code as ArrayBufferView);
   const names = new Int32Array(aligned(name as ArrayBufferView));
   const { start: from, end: to, bins } = answer;
-  const curveAt = (at: number | null) =>
-    at === null
-      ? null
-      : new Curve(from, to, extremes.subarray(at, at + bins), extremes.subarray(at + bins, at + 2 * bins));
+  const curveAt = (at: number) =>
+    new Curve(from, to, extremes.subarray(at, at + bins), extremes.subarray(at + bins, at + 2 * bins));
   return new Map(
-    answer.lanes.map(({ lane, found, curve, planes, first, count, complete }) => {
+    answer.lanes.map(({ lane, found, curves, planes, first, count, complete }) => {
       const columns = {
         start: starts.subarray(first, first + count),
         duration: durations.subarray(first, first + count),
@@ -194,7 +192,7 @@ export function tilesOf(
       };
       const plane = found === null ? null : all.subarray(found, found + answer.bins);
       const coverages = coveragesOf(planes, all, answer.bins, classes);
-      return [lane, new LaneTile(answer, coverages, columns, complete, { plane, sought }, curveAt(curve))];
+      return [lane, new LaneTile(answer, coverages, columns, complete, { plane, sought }, curves.map(curveAt))];
     }),
   );
 }

@@ -1,5 +1,6 @@
 // The note beside the pointer: what the event is, exactly, and what it is tied to. Names are text.
 import { make } from "../dom";
+import type { Curve } from "./extremes";
 import { amount, duration, moment } from "./format";
 import { isOfAll, type Lane } from "./lanes";
 import type { Scene } from "./scene";
@@ -32,6 +33,15 @@ function ofAll({ bands, layout, view }: Scene, lane: Lane, time: number): (Node 
 /** What a curve is in a pixel, or ranges over. */
 function between([low, high]: [low: number, high: number], unit: string): string {
   return low === high ? amount(low, unit) : `${amount(low, unit)} to ${amount(high, unit)}`;
+}
+
+/** What curves are somewhere, each with its word. */
+function valuesOf(scene: Scene, lane: Lane, extremes: (curve: Curve) => [number, number] | null): string[] {
+  const found = (scene.tiles.get(lane.id)?.curves ?? []).flatMap((curve, place) => {
+    const range = extremes(curve);
+    return range ? [`${lane.words[place] ?? ""} ${between(range, lane.unit)}`.trim()] : [];
+  });
+  return found.length > 0 ? found : ["nothing recorded"];
 }
 
 /** What launched an event, or what it launched. */
@@ -76,12 +86,9 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
   ];
   const place = line(where.join(" · "));
   if (isOfAll(lane)) return ofAll(scene, lane, time);
-  const curve = scene.tiles.get(lane.id)?.curve;
   if (lane.kind === "curve") {
-    const extremes = curve?.at(time);
-    const what = lane.label;
-    if (!extremes) return [line("nothing recorded"), place];
-    return [make("b", {}, what), line(between(extremes, lane.unit)), place];
+    const values = valuesOf(scene, lane, (curve) => curve.at(time));
+    return [make("b", {}, lane.label), ...values.map((value) => line(value)), place];
   }
   if (event) {
     const isThis = followed?.event.row === event.row && followed.rank === lane.rank;
@@ -111,10 +118,7 @@ export function inWords(scene: Scene, lane: Lane): string[] {
   if (lane.kind === "band") return [`median ${percent(scene.bands.mean(lane.key, start, end))} of the time`];
   if (isOfAll(lane)) return [];
   const { tile, shift } = known(scene, lane);
-  if (lane.kind === "curve") {
-    const extremes = tile?.curve?.within(start, end);
-    return [extremes ? between(extremes, lane.unit) : "nothing recorded"];
-  }
+  if (lane.kind === "curve") return valuesOf(scene, lane, (curve) => curve.within(start, end));
   const parts = tile?.means(start + shift, end + shift).slice(0, 4) ?? [];
   return parts.map(({ look, share }) => `${look.label} ${Math.round(share * 100)} %`);
 }

@@ -58,18 +58,20 @@ export interface LaneName {
   kind: "rank" | "phases" | "stream" | "thread" | "range" | "curve";
   label: string;
   level: number;
-  /** Of a curve. */
+  /** Of curves. */
   unit: string;
-  /** The largest value of a curve. */
-  most: number;
+  /** The largest value of each curve. */
+  most: number[];
+  /** What each curve is, where there are several. */
+  words: string[];
 }
 
 export interface WindowLane {
   lane: number;
   /** Where the plane of what is looked for begins. */
   found: number | null;
-  /** Where the least values of a curve begin; the largest ones are behind. */
-  curve: number | null;
+  /** Where the least values of each curve begin; the largest ones are behind. */
+  curves: number[];
   planes: Plane[];
   first: number;
   count: number;

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.analyses.timeline.curve import Curve, Curves
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.tracks import Track
 from hta_widgets.trace.ranks.rank import Rank
@@ -19,11 +19,11 @@ class AddedLane(NamedTuple):
     ----------
     name : LaneName
         Of kind ``curve`` or ``range``; its key begins with the name of the `LaneKind` and a space.
-    content : Curve or tuple of Track
+    content : Curves or tuple of Track
     """
 
     name: LaneName
-    content: Curve | tuple[Track, ...]
+    content: Curves | tuple[Track, ...]
 
 
 @dataclass(frozen=True)
@@ -54,4 +54,12 @@ class LaneKind:
 
 def curve_lane(key: str, label: str, unit: str, curve: Curve) -> AddedLane:
     """A lane with a curve."""
-    return AddedLane(LaneName(key, "curve", label, unit=unit, most=curve.most), curve)
+    return curves_lane(key, label, unit, {"": curve})
+
+
+def curves_lane(key: str, label: str, unit: str, curves: Mapping[str, Curve]) -> AddedLane:
+    """A lane with curves on one scale, by what they are; the first is in front."""
+    most = tuple(each.most for each in curves.values())
+    words = tuple(curves) if len(curves) > 1 else ()
+    name = LaneName(key, "curve", label, unit=unit, most=most, words=words)
+    return AddedLane(name, Curves(curves.values()))

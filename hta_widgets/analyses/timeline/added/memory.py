@@ -1,12 +1,14 @@
-"""Allocated memory of each device, as `memory_use` follows it."""
+"""Memory of each device, allocated and reserved, as `memory_use` follows it."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.analyses.memory_use.recorded import CPU, DeviceMemory, recorded_memory
-from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curve_lane
+from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curves_lane
 from hta_widgets.analyses.timeline.curve import Curve
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -24,9 +26,16 @@ def _lanes(rank: Rank) -> list[AddedLane]:
 def _lane(memory: DeviceMemory, end_ns: int) -> AddedLane:
     is_cpu = memory.device == CPU
     label = "CPU memory" if is_cpu else f"memory {memory.device}"
-    # No event means no change, so the last total holds to the end of the recording.
-    curve = Curve(memory.time_ns, memory.allocated, max(end_ns, int(memory.time_ns[-1])))
-    return curve_lane(f"memory {memory.type_name} {memory.device}", label, "bytes", curve)
+    # No event means no change, so the last totals hold to the end of the recording.
+    end_ns = max(end_ns, int(memory.time_ns[-1]))
+    curves = {"allocated": Curve(memory.time_ns, memory.allocated, end_ns)}
+    known = np.flatnonzero(memory.reserved > 0)
+    if known.size:
+        reserved = memory.reserved[known]
+        changed = np.flatnonzero(np.append(True, reserved[1:] != reserved[:-1]))
+        times_ns = memory.time_ns[known[changed]]
+        curves["reserved"] = Curve(times_ns, reserved[changed], end_ns)
+    return curves_lane(f"memory {memory.type_name} {memory.device}", label, "bytes", curves)
 
 
 def _why_none(rank: Rank) -> str:
@@ -36,4 +45,4 @@ def _why_none(rank: Rank) -> str:
     return "" if may_record(rank) else _NOTHING
 
 
-MEMORY: Final = LaneKind("memory", "allocated memory", _lanes, _why_none, _NOTHING)
+MEMORY: Final = LaneKind("memory", "memory", _lanes, _why_none, _NOTHING)

@@ -559,7 +559,15 @@ test("nothing listens once the view is gone", async () => {
 
 // Added lanes
 
-const CURVE = { key: "queue 0 7", kind: "curve", label: "queue 7", level: 0, unit: "operations", most: [8], words: [] };
+const CURVE: LaneName = {
+  key: "queue 0 7",
+  kind: "curve",
+  label: "queue 7",
+  level: 0,
+  unit: "operations",
+  most: [8],
+  words: [],
+};
 
 test("amounts have three digits and their unit", () => {
   const found = [amount(6_629_508_096, "bytes"), amount(1234, "operations"), amount(1, "operations")];
@@ -592,6 +600,29 @@ test("a menu adds lanes to each rank, and says why there are none of a kind", as
   await settle();
   expect(drawn).toContain("queue 7");
   expect(drawn).toContain("max 8\u00a0ops");
+});
+
+test("added lanes lie below each of the aligned steps, from its start", async () => {
+  const lanes = alignedLanes(layout(), [], new Map([[1, [CURVE]]]));
+  expect(lanes.map(({ id, shift }) => [id, shift])).toEqual([
+    ["0/rank@0", 0],
+    ["0/rank@400", 400],
+    ["1/rank@0", 0],
+    ["1/queue 0 7@0", 0],
+    ["1/rank@400", 400],
+    ["1/queue 0 7@400", 400],
+  ]);
+  for (const [place, lane] of lanes.slice(1).entries())
+    expect(lane.y).toBeGreaterThan((lanes[place]?.y ?? 0) + (lanes[place]?.height ?? 0));
+  const { model, el, key } = await show({ lanes: ["queue"] });
+  (el.querySelectorAll("input[type=radio]")[1] as HTMLInputElement).dispatchEvent(new Event("change"));
+  const asked = model.sent.find(({ kind, rank }) => kind === "added" && rank === 1) as Sent;
+  model.reply({ kind: "added", id: asked.id, rank: 1, lanes: [CURVE], none: [] });
+  await settle();
+  for (let press = 0; press < 6; press += 1) key("ArrowRight");
+  expect([...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent).toBe(
+    "rank 1, step 11, queue 7, nothing recorded",
+  );
 });
 
 test("a curve is known by its pixels, and nowhere else", () => {

@@ -79,7 +79,7 @@ export class Follower {
     clearTimeout(this.#asking);
     this.#reached = false;
     const { followed } = scene;
-    if (!event || event.row < 0 || lane.kind === "rank") {
+    if (!event || event.row < 0 || lane.kind === "rank" || lane.step) {
       scene.followed = null;
       return;
     }

@@ -35,7 +35,7 @@ function step(stage: Stage, forward: boolean): void {
     stage.follower.find({ kind: "next", rank: followed.rank, key, row, forward }, again);
     return;
   }
-  if (!lane || lane.kind === "rank" || isOfAll(lane)) {
+  if (!lane || lane.step || lane.kind === "rank" || isOfAll(lane)) {
     moveBy(stage, forward ? 1 : -1);
     return;
   }

@@ -83,8 +83,21 @@ class Stack {
   /** A rank with its added lanes. */
   addRank(rank: number, added: readonly LaneName[]): void {
     this.add(rank, OWN, `rank ${rank}`);
+    this.#addAdded(rank, added);
+  }
+
+  #addAdded(rank: number, added: readonly LaneName[]): void {
     for (const name of added) this.add(rank, name, name.label, name.words.length > 0 ? TALL : HEIGHTS[name.kind]);
     if (added.length > 0) this.y += 6;
+  }
+
+  /** A step of a rank from its start, with the rank's added lanes. */
+  addStep(rank: number, step: Step, label: string, added: readonly LaneName[]): void {
+    const first = this.lanes.length;
+    this.add(rank, OWN, label, ALIGNED_HEIGHT, 2);
+    this.#addAdded(rank, added);
+    for (const lane of this.lanes.slice(first))
+      Object.assign(lane, { id: `${lane.id}@${step[1]}`, shift: step[1], step });
   }
 
   /** The streams and threads of a rank. */
@@ -136,22 +149,24 @@ function labelOf({ kind, label }: LaneName, row: number): string {
   return [words.join(" "), number][row] ?? "";
 }
 
-/** A lane for each step of each rank, all from their starts. */
-export function alignedLanes(layout: TimelineLayout, only: readonly number[]): Lane[] {
-  const shown: Lane[] = [];
-  let y = 0;
+/** A lane for each step of each rank, all from their starts, each with the added lanes of the rank. */
+export function alignedLanes(
+  layout: TimelineLayout,
+  only: readonly number[],
+  added: Shown["added"] = new Map(),
+): Lane[] {
+  const stack = new Stack();
   for (const { rank, steps } of inOrder(layout)) {
     if (only.length > 0 && !only.includes(rank)) continue;
+    const names = added.get(rank) ?? [];
     for (const step of steps) {
-      if (shown.length >= MOST_ALIGNED) return shown;
-      const label = step === steps[0] ? `rank ${rank} · ${step[0]}` : `step ${step[0]}`;
-      const one = lane(rank, OWN, label, y, ALIGNED_HEIGHT);
-      shown.push({ ...one, id: `${one.id}@${step[1]}`, shift: step[1], step });
-      y += ALIGNED_HEIGHT + 2;
+      if (stack.lanes.length + 1 + names.length > MOST_ALIGNED) return stack.lanes;
+      const name = step[0] < 0 ? "" : step === steps[0] ? ` · ${step[0]}` : `step ${step[0]}`;
+      stack.addStep(rank, step, step === steps[0] ? `rank ${rank}${name}` : name, names);
     }
-    y += 4;
+    stack.y += 4;
   }
-  return shown;
+  return stack.lanes;
 }
 
 export function longestStep(layout: TimelineLayout): number {

@@ -146,6 +146,7 @@ export class Stage {
   align(aligned: boolean): void {
     this.scene.aligned = aligned;
     this.scene.hovered = null;
+    this.scene.followed = null;
     this.#lay();
     this.show(homeOf(this.scene));
   }
@@ -209,7 +210,7 @@ export class Stage {
     const { scene } = this;
     const { layout, selection, aligned } = scene;
     scene.lanes = aligned
-      ? alignedLanes(layout, selection.ranks)
+      ? alignedLanes(layout, selection.ranks, this.added.byRank)
       : clockLanes(layout, {
           opened: this.#opened,
           selected: selection.ranks,
@@ -217,7 +218,7 @@ export class Stage {
           unfolded: scene.unfolded,
         });
     const inFull = scene.lanes.filter((lane) => lane.kind === "rank" && !isThin(lane));
-    if (!aligned) this.added.want(inFull.map(({ rank }) => rank));
+    this.added.want(inFull.map(({ rank }) => rank));
     const last = scene.lanes.at(-1);
     this.#total = HEAD + FOOT + 8 + (last ? last.y + last.height : 0);
     this.canvas.setAttribute(
@@ -291,7 +292,8 @@ export class Stage {
     const isRank = lane.kind === "rank";
     const name = isRank ? "" : isOfAll(lane) || lane.kind === "curve" ? lane.label : lane.key;
     const rank = isOfAll(lane) ? "" : `rank ${lane.rank}`;
-    this.say([rank, name, ...inWords(scene, lane)].filter(Boolean).join(", "));
+    const step = lane.step && lane.step[0] >= 0 ? `step ${lane.step[0]}` : "";
+    this.say([rank, step, name, ...inWords(scene, lane)].filter(Boolean).join(", "));
     this.redraw();
   }
 

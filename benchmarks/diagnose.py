@@ -19,7 +19,7 @@ from statistics import median
 from benchmarks.children import Child, Outcome
 from benchmarks.environments import machine, revision, today
 from benchmarks.table import quantity
-from hta_widgets.sample import write_sample
+from hta_widgets.sample import Recording, write_sample
 
 RANKS = 8
 EVENTS = {4_000: 1.0, 200_000: 5.0}
@@ -50,7 +50,13 @@ class Sample:
         folder = self.work / f"{self.ranks}_ranks_{self.events}_events"
         done = folder.with_suffix(".written")
         if not done.exists():
-            write_sample(folder, ranks=self.ranks, events=self.events, progress=False)
+            write_sample(
+                folder,
+                ranks=self.ranks,
+                events=self.events,
+                recording=Recording(),
+                progress=False,
+            )
             done.touch()
         return folder
 

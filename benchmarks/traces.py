@@ -70,8 +70,9 @@ class Traces:
         trace = self._real(source)
         if trace is None:
             code = (
-                "from hta_widgets.sample import write_sample;"
-                f"write_sample({str(folder)!r}, ranks={ranks}, events={events}, progress=False)"
+                "from hta_widgets.sample import Recording, write_sample;"
+                f"write_sample({str(folder)!r}, ranks={ranks}, events={events}, "
+                "recording=Recording(), progress=False)"
             )
             command = ["-c", code]
         elif self.scale_tool.is_file():

@@ -44,7 +44,7 @@ def test_a_report_of_some_ranks(
     assert cli.main(["report", str(traces), "-o", str(file), "--ranks", "1-2"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"Wrote {file} (")
-    assert out.endswith(" kB)\n")
+    assert out.endswith((" kB)\n", " MB)\n"))
     assert err == ""
     said = list(findings(file))
     assert "3 ranks: 0-2." in said

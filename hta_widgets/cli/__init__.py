@@ -79,7 +79,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     demo.add_argument("--ranks", type=int, default=4, help="number of GPUs (default: 4)")
     demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
-    demo.add_argument("--events", type=int, help="events per rank (default: about 10000)")
+    demo.add_argument("--events", type=int, help="events per rank (default: about 13000)")
     demo.add_argument(
         "--cause",
         metavar="CAUSE",

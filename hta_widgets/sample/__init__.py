@@ -26,6 +26,7 @@ from __future__ import annotations
 from hta_widgets.sample.causes import CAUSES
 from hta_widgets.sample.job import write_sample
 from hta_widgets.sample.plan import LAYOUTS
+from hta_widgets.sample.recording import Recording
 from hta_widgets.sample.training import (
     FIRST_STEP,
     STARVED_EVERY,
@@ -43,6 +44,7 @@ __all__ = [
     "STARVED_EVERY",
     "STARVED_LOADER_NS",
     "STRAGGLER_SLOWDOWN",
+    "Recording",
     "SampleJob",
     "is_starved",
     "transfer_ns",

@@ -18,7 +18,7 @@ from hta_widgets.sample.kernels import (
     nll_loss,
     nll_loss_backward,
 )
-from hta_widgets.sample.model import Node, Op
+from hta_widgets.sample.operators import Node, Op
 
 SEQUENCE = 2_048
 _ANONYMOUS = "void at::native::(anonymous namespace)::"

@@ -118,10 +118,10 @@ class Interruptions:
         """Run out of cached memory: give blocks back to the device, then allocate again."""
         process = self._process
         with process.op("aten::empty"):
-            process.recorder.memory(process.tid, process.now_ns, -_GIBIBYTE, 61 << 30, 70 << 30)
+            process.recorder.memory(process.tid, process.now_ns, -_GIBIBYTE, (61 << 30, 70 << 30))
             yield from process.synchronize("cudaFree", process.streams)
             for _ in range(FREED_BLOCKS - 1):
                 process.call("cudaFree")
             for _ in range(2):
                 process.call("cudaMalloc")
-            process.recorder.memory(process.tid, process.now_ns, _GIBIBYTE, 62 << 30, 74 << 30)
+            process.recorder.memory(process.tid, process.now_ns, _GIBIBYTE, (62 << 30, 74 << 30))

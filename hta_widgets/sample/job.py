@@ -24,6 +24,7 @@ from hta_widgets.sample.noise import UniformNoise
 from hta_widgets.sample.plan import Layout, Plan
 from hta_widgets.sample.process import Process
 from hta_widgets.sample.recorder import Recorder
+from hta_widgets.sample.recording import EVERYTHING, Recording
 from hta_widgets.sample.simulation import FIRST_MOMENT_NS, recording_footer, write_plan
 from hta_widgets.sample.training import SampleJob, Training
 
@@ -41,6 +42,7 @@ def write_sample(
     cause: str | None = None,
     layout: Layout | None = None,
     healthy: bool = False,
+    recording: Recording | None = None,
     progress: bool = True,
 ) -> list[Path]:
     """Write the traces of a simulated training job with known bottlenecks.
@@ -68,6 +70,9 @@ def write_sample(
         job with a cause is laid out over the ranks; by default, as suits the cause.
     healthy
         Leave the cause out of the job that it would be planted in.
+    recording
+        What the profiler of the usual job writes: all that it can when not given, with shapes,
+        stacks, modules and memory. What that of a job with a cause writes belongs to the cause.
     progress
         Show a progress bar.
 
@@ -87,6 +92,9 @@ def write_sample(
         if value is not None and value < 1:
             msg = f"{name} must be 1 or more, got {value}"
             raise ParameterError(msg)
+    if recording is not None and cause is not None:
+        msg = "recording goes with the job without a cause"
+        raise ParameterError(msg)
     folder = Path(folder)
     if cause is not None:
         plan = _plan(cause, layout, ranks=ranks, steps=steps, events=events, seed=seed)
@@ -100,15 +108,16 @@ def write_sample(
         msg = "layout and healthy go with a cause; give cause="
         raise ParameterError(msg)
     _make_room(folder, ranks)
-    job = SampleJob(ranks, steps, _layers(events, steps), seed)
+    recording = recording or EVERYTHING
+    job = SampleJob(ranks, steps, _layers(events, steps, recording), seed)
     paths = {rank: folder / _file_name(rank) for rank in range(ranks)}
     with ExitStack() as stack:
-        groups = [job.group.as_recorded()]
+        heads = (_header(job, rank, recording) for rank in paths)
         files = [
-            stack.enter_context(KinetoFile.writing(path, header(rank, groups, ranks, asdict(job))))
-            for rank, path in paths.items()
+            stack.enter_context(KinetoFile.writing(path, head))
+            for path, head in zip(paths.values(), heads, strict=True)
         ]
-        processes = simulate(job, files, progress=progress)
+        processes = simulate(job, files, recording, progress=progress)
         for file, process in zip(files, processes, strict=True):
             file.finish(recording_footer(process))
     return list(paths.values())
@@ -129,13 +138,13 @@ def _plan(
 
 
 def simulate(
-    job: SampleJob, sinks: Sequence[EventSink], *, progress: bool = False
+    job: SampleJob, sinks: Sequence[EventSink], recording: Recording, *, progress: bool = False
 ) -> list[Process]:
     """Run all ranks side by side, letting each all-reduce wait for its last rank."""
     meetings = Meetings()
     processes = [
         Process(
-            Recorder(rank, sink),
+            Recorder(rank, sink, recording),
             start_ns=FIRST_MOMENT_NS,
             noise=UniformNoise(job.seed, rank),
             hardware=job,
@@ -149,17 +158,22 @@ def simulate(
     return processes
 
 
-def _layers(events: int | None, steps: int) -> int:
+def _header(job: SampleJob, rank: int, recording: Recording) -> str:
+    groups = [job.group.as_recorded()] if recording.collective_fields else []
+    return header(rank, groups, job.ranks, asdict(job), recording.flags)
+
+
+def _layers(events: int | None, steps: int, recording: Recording) -> int:
     if events is None:
         return FEWEST_LAYERS
-    fewest, one_more = (_entries_per_step(FEWEST_LAYERS + extra) for extra in (0, 1))
+    fewest, one_more = (_entries_per_step(FEWEST_LAYERS + extra, recording) for extra in (0, 1))
     extra = round((events / steps - fewest) / (one_more - fewest))
     return FEWEST_LAYERS + max(0, extra)
 
 
-def _entries_per_step(layers: int) -> int:
+def _entries_per_step(layers: int, recording: Recording) -> int:
     counter = EntryCounter()
-    simulate(SampleJob(ranks=1, steps=1, layers=layers, seed=0), [counter])
+    simulate(SampleJob(ranks=1, steps=1, layers=layers, seed=0), [counter], recording)
     return counter.entries
 
 

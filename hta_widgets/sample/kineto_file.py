@@ -7,7 +7,8 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
 
@@ -38,14 +39,20 @@ Span: TypeAlias = tuple[int, int]
 """Start and end in ns."""
 
 
+class Section(Enum):
+    """The parts of a trace, in the order in which Kineto writes them."""
+
+    OPERATORS = "operators and annotations"
+    MEMORY = "what the caching allocator did"
+    PYTHON = "Python functions"
+    ACTIVITIES = "CUDA calls, GPU work and GPU annotations"
+
+
 class EventSink(Protocol):
-    """Receives the text of the simulated events; ``entries`` is the number of events in it."""
+    """Receives the text of the simulated events."""
 
-    def cpu(self, text: str, entries: int) -> None:
-        """Take operators and annotations."""
-
-    def gpu(self, text: str, entries: int) -> None:
-        """Take CUDA calls, GPU work and GPU annotations."""
+    def write(self, section: Section, text: str, entries: int) -> None:
+        """Take events of a section; ``entries`` is their number."""
 
 
 class EntryCounter:
@@ -54,61 +61,71 @@ class EntryCounter:
     def __init__(self) -> None:
         self.entries = 0
 
-    def cpu(self, text: str, entries: int) -> None:  # noqa: ARG002
-        """Count operators and annotations."""
+    def write(self, section: Section, text: str, entries: int) -> None:  # noqa: ARG002
+        """Count the events of all sections."""
         self.entries += entries
 
-    def gpu(self, text: str, entries: int) -> None:  # noqa: ARG002
-        """Count CUDA calls, GPU work and GPU annotations."""
-        self.entries += entries
+
+class _Texts:
+    """A compressed file that is written in large pieces."""
+
+    def __init__(self, file: IO[bytes], level: int) -> None:
+        self.file = file
+        self._compressed = _compressed(file, level)
+        self._texts: list[str] = []
+
+    def append(self, text: str) -> None:
+        self._texts.append(text)
+        if len(self._texts) >= _FLUSH_AFTER:
+            self.flush()
+
+    def flush(self) -> None:
+        self._compressed.write("".join(self._texts).encode())
+        self._texts.clear()
+
+    def copy(self, spool: _Texts) -> None:
+        """Append what a temporary file holds."""
+        spool.close()
+        spool.file.seek(0)
+        with gzip.open(spool.file, "rb") as events:
+            shutil.copyfileobj(events, self._compressed, 1 << 20)
+
+    def close(self) -> None:
+        self.flush()
+        self._compressed.close()
 
 
 class KinetoFile:
     """One trace file, written while the simulation runs.
 
-    Kineto writes all operators before all GPU activities, so the latter wait in a compressed
-    temporary file.
+    All sections but the first wait in compressed temporary files.
     """
 
-    def __init__(self, file: IO[bytes], spool: IO[bytes], header: str) -> None:
-        self._file = _compressed(file, level=6)
-        self._spool = spool
-        self._gpu_file = _compressed(spool, level=1)
-        self._cpu_texts = [header]
-        self._gpu_texts: list[str] = []
+    def __init__(self, file: IO[bytes], spools: Mapping[Section, IO[bytes]], header: str) -> None:
+        self._file = _Texts(file, level=6)
+        self._spools = {section: _Texts(spool, level=1) for section, spool in spools.items()}
+        self._file.append(header)
 
     @classmethod
     @contextmanager
     def writing(cls, path: Path, header: str) -> Iterator[KinetoFile]:
         """Yield a trace to write and `finish`; it then appears at the path."""
-        with (
-            atomic_write(path) as partial,
-            partial.open("wb") as file,
-            tempfile.TemporaryFile() as spool,
-        ):
-            yield cls(file, spool, header)
+        with ExitStack() as stack:
+            file = stack.enter_context(stack.enter_context(atomic_write(path)).open("wb"))
+            _, *later = Section
+            spools = {section: stack.enter_context(tempfile.TemporaryFile()) for section in later}
+            yield cls(file, spools, header)
 
-    def cpu(self, text: str, entries: int) -> None:  # noqa: ARG002
-        """Append operators and annotations."""
-        self._cpu_texts.append(text)
-        if len(self._cpu_texts) >= _FLUSH_AFTER:
-            _flush(self._cpu_texts, self._file)
-
-    def gpu(self, text: str, entries: int) -> None:  # noqa: ARG002
-        """Append CUDA calls, GPU work and GPU annotations."""
-        self._gpu_texts.append(text)
-        if len(self._gpu_texts) >= _FLUSH_AFTER:
-            _flush(self._gpu_texts, self._gpu_file)
+    def write(self, section: Section, text: str, entries: int) -> None:  # noqa: ARG002
+        """Append events to a section."""
+        self._spools.get(section, self._file).append(text)
 
     def finish(self, footer: str) -> None:
         """Write the rest."""
-        _flush(self._cpu_texts, self._file)
-        _flush(self._gpu_texts, self._gpu_file)
-        self._gpu_file.close()
-        self._spool.seek(0)
-        with gzip.open(self._spool, "rb") as activities:
-            shutil.copyfileobj(activities, self._file, 1 << 20)
-        self._file.write(footer.encode())
+        self._file.flush()
+        for spool in self._spools.values():
+            self._file.copy(spool)
+        self._file.append(footer)
         self._file.close()
 
 
@@ -160,9 +177,7 @@ def header(
     groups: Sequence[Mapping[str, object]],
     ranks: int,
     parameters: Mapping[str, object],
-    *,
-    stacks: bool = False,
-    memory: bool = False,
+    flags: str,
 ) -> str:
     """Write everything up to the first event.
 
@@ -172,8 +187,8 @@ def header(
         The process groups of this rank as PyTorch describes them; older ones do not.
     parameters
         What the job was made of, for whoever reads the file.
-    stacks, memory
-        Whether the profiler recorded Python functions, and the caching allocator.
+    flags
+        What the profiler was asked to record (`Recording.flags`).
     """
     distributed: dict[str, object] = {"backend": "nccl", "rank": rank, "world_size": ranks}
     if groups:
@@ -184,8 +199,6 @@ def header(
         }
     devices = ",".join(_DEVICE.format(device=device) for device in range(_DEVICES_PER_HOST))
     sample = f"{{{MARKER}, {json.dumps(parameters)[1:]}"
-    flags = '"record_shapes": 1,'
-    flags += ' "with_stack": 1,' * stacks + ' "profile_memory": 1,' * memory
     return (
         f'\n{{\n  "schemaVersion": 1,\n  "deviceProperties": [{devices}\n  ],'
         '\n  "cupti_version": 26,'
@@ -257,8 +270,3 @@ def _metadata(kind: str, pid: int, tid: int, args: str, time_ns: int) -> str:
 def _compressed(file: IO[bytes], level: int) -> gzip.GzipFile:
     """Compress without the name and time of the file, so that equal traces have equal bytes."""
     return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0)
-
-
-def _flush(texts: list[str], file: gzip.GzipFile) -> None:
-    file.write("".join(texts).encode())
-    texts.clear()

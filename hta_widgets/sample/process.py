@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from hta_widgets.sample.calls import CALLS
 from hta_widgets.sample.cluster import Program
 from hta_widgets.sample.communication import Communication, Meetings
 from hta_widgets.sample.execution import Execution, Stream
+from hta_widgets.sample.hardware import Hardware
 from hta_widgets.sample.kernels import GpuWork
-from hta_widgets.sample.model import Op, input_types
 from hta_widgets.sample.noise import Noise
+from hta_widgets.sample.operators import Op
 from hta_widgets.sample.recorder import Recorder
-from hta_widgets.sample.recording import STEP_PREFIX, Wait
+from hta_widgets.sample.recording import STEP_PREFIX, Wait, cpu_wait
+from hta_widgets.sample.tensors import Tensors
 
 COMPUTE_STREAM = 7
 COPY_STREAM = 13
@@ -25,16 +26,6 @@ OP_EXIT_NS = 600
 KERNEL_LATENCY_NS = 1_900
 STREAM_GAP_NS = 900
 GRAPH_GAP_NS = 350
-
-
-class Hardware(Protocol):
-    """How fast GPUs and links are."""
-
-    def kernel_factor(self, rank: int, step: int, work: GpuWork) -> float:
-        """Return how many times longer than on a healthy GPU a kernel takes."""
-
-    def transfer_ns(self, rank: int, step: int, part: Communication) -> int:
-        """Return how long a communication takes once all ranks have come, in ns."""
 
 
 class Process:
@@ -74,7 +65,11 @@ class Process:
         """Start and end of the steps that have ended, in ns."""
         self.python_factor = 1.0
         """What the profiler makes the CPU take longer."""
+        self.called_until_ns = start_ns
+        """When the last event of the CPU began or ended: since then, only Python has run."""
         self.recorder = recorder
+        self.tensors = Tensors()
+        """What operators allocate."""
         self._start_ns = start_ns
         self._noise = noise
         self._hardware = hardware
@@ -140,15 +135,21 @@ class Process:
         yield
         self._end()
 
-    def run(self, op: Op, details: str = "", flow: tuple[str, int] | None = None) -> None:
+    def run(
+        self,
+        op: Op,
+        details: str = "",
+        flow: tuple[str, int] | None = None,
+        stream: int = COMPUTE_STREAM,
+    ) -> None:
         """Run an operator with all that it calls and issues."""
-        if op.input_dims:
-            details += f'"Input Dims": {op.input_dims}, {input_types(op.input_dims)}'
+        details += self.recorder.inputs_of(op)
         self._begin("cpu_op", op.name, details, flow)
+        self.tensors.make(op.allocates, (self.called_until_ns, self.now_ns))
         for called in op.calls:
-            self.run(called)
+            self.run(called, stream=stream)
         for work in op.work:
-            self.issue(work)
+            self.issue(work, stream)
         self._end()
 
     def issue(self, work: GpuWork, stream: int = COMPUTE_STREAM) -> Execution:
@@ -190,6 +191,7 @@ class Process:
         self.spend(call.duration_ns * factor)
         self.now_ns = max(self.now_ns, until_ns)
         self.recorder.call(call, self.tid, (start_ns, self.now_ns), self._correlation)
+        self.called_until_ns = self.now_ns
         return self._correlation
 
     def order_streams(self, first: int, then: int) -> None:
@@ -218,6 +220,7 @@ class Process:
         yield execution
         self.now_ns = max(self.now_ns, execution.end_ns + self._noise.on_cpu(KERNEL_LATENCY_NS))
         self.recorder.call(call, self.tid, (start_ns, self.now_ns), correlation)
+        self.called_until_ns = self.now_ns
         self.recorder.work(copy, stream, correlation, execution)
 
     def launch_graph(self, work: Iterable[GpuWork | Communication]) -> None:
@@ -242,7 +245,7 @@ class Process:
         last_ns = max(stream.end_ns for stream in awaited)
         start_ns = self.now_ns
         correlation = self.call(name, until_ns=last_ns + latency_ns)
-        self._record_wait(_cpu_wait(name, streams[0]), start_ns, correlation)
+        self._record_wait(cpu_wait(name, streams[0]), start_ns, correlation)
 
     def wait_for(self, name: str, execution: Execution) -> Program:
         """Block the CPU until one execution has ended."""
@@ -250,7 +253,7 @@ class Process:
         yield execution
         start_ns = self.now_ns
         correlation = self.call(name, until_ns=execution.end_ns + latency_ns)
-        self._record_wait(_cpu_wait(name, COMPUTE_STREAM), start_ns, correlation)
+        self._record_wait(cpu_wait(name, COMPUTE_STREAM), start_ns, correlation)
 
     def _record_wait(self, wait: Wait | None, start_ns: int, correlation: int) -> None:
         if wait:
@@ -278,17 +281,10 @@ class Process:
         flow: tuple[str, int] | None = None,
     ) -> None:
         self.recorder.begin(category, name, (self.tid, self.now_ns), details, flow)
+        self.called_until_ns = self.now_ns
         self.spend(OP_ENTRY_NS)
 
     def _end(self) -> None:
         self.spend(OP_EXIT_NS)
         self.recorder.end(self.now_ns)
-
-
-def _cpu_wait(call: str, stream: int) -> Wait | None:
-    """Return what CUPTI calls the wait of a call; it does not know that of `cudaFree`."""
-    if call == "cudaStreamSynchronize":
-        return Wait("Stream Sync", stream)
-    if call == "cudaDeviceSynchronize":
-        return Wait("Context Sync")
-    return Wait("Event Sync", record=-1) if call == "cudaEventSynchronize" else None
+        self.called_until_ns = self.now_ns

@@ -14,14 +14,17 @@ from hta_widgets.sample.kineto_file import (
     EntryCounter,
     EventSink,
     Row,
+    Section,
     Span,
     complete_event,
     flow_event,
     instant_event,
 )
+from hta_widgets.sample.operators import Op
 from hta_widgets.sample.recording import Clock, Recording, Wait
 
 _OVERHEAD_ROW: Final[Row] = (-1, 0)
+_SOME_ADDRESS: Final = 139_872
 
 
 @dataclass
@@ -91,13 +94,13 @@ class Recorder:
         text = self._text(event, end_ns) if is_written else ""
         entries = is_written * (1 + (event.flow is not None))
         if event.slot is None:
-            self._sink.cpu(text, entries)
+            self._sink.write(Section.OPERATORS, text, entries)
         else:
             self._pending[event.slot] = text
             self._pending_entries += entries
             self._open_ops -= event.category == "cpu_op"
             if not self._open_ops:
-                self._sink.cpu("".join(self._pending), self._pending_entries)
+                self._sink.write(Section.OPERATORS, "".join(self._pending), self._pending_entries)
                 self._pending.clear()
                 self._pending_entries = 0
         if is_written:
@@ -164,27 +167,55 @@ class Recorder:
         text += flow_event("f", "ac2g", correlation, row, moment)
         self._defer((), lambda: (text, 3))
 
-    def python(self, name: str, tid: int, span_ns: Span, ids: tuple[int, int]) -> None:
-        """Write a Python function; ``ids`` are its own number and its caller's."""
+    def inputs_of(self, op: Op) -> str:
+        """Write the fields of an operator's inputs, if shapes are recorded."""
+        return op.recorded_inputs if self.recording.shapes else ""
+
+    def python(
+        self,
+        name: str,
+        tid: int,
+        span_ns: Span,
+        ids: tuple[int, int | None],
+        module: int | None = None,
+    ) -> None:
+        """Write a Python function; ``ids`` are its own number and its caller's.
+
+        ``module`` is the number of a module among those of its class.
+        """
         own, caller = ids
-        args = f'"Python parent id": {caller}, "Python id": {own}, "Ev Idx": {own}'
-        self._sink.cpu(self._complete("python_function", name, (self.pid, tid), span_ns, args), 1)
+        parent = "null" if caller is None else caller
+        args = f'"Python parent id": {parent}, "Python id": {own}, '
+        if module is not None:
+            args += f'"Python module id": {module}, '
+        args += f'"Ev Idx": {own}'
+        text = self._complete("python_function", name, (self.pid, tid), span_ns, args)
+        self._sink.write(Section.PYTHON, text, 1)
 
     def overhead(self, name: str, span_ns: Span) -> None:
         """Write what the profiler says of its own costs."""
         text = self._complete("overhead", name, _OVERHEAD_ROW, span_ns, "")
         self._defer((), lambda: (text, 1))
 
-    def memory(self, tid: int, time_ns: int, change: int, allocated: int, reserved: int) -> None:
-        """Write what the caching allocator did."""
+    def memory(
+        self,
+        tid: int,
+        time_ns: int,
+        change: int,
+        totals: tuple[int, int],
+        address: int = _SOME_ADDRESS,
+    ) -> None:
+        """Write what the caching allocator did; ``totals`` are bytes allocated and reserved."""
         if self.recording.memory:
+            allocated, reserved = totals
             args = (
                 f'"Total Reserved": {reserved}, "Total Allocated": {allocated}, "Bytes": {change}, '
-                f'"Addr": 139872, "Device Id": {self.device}, "Device Type": 1'
+                f'"Addr": {address}, "Device Id": {self.device}, "Device Type": 1'
             )
             moment = self.clock.read(time_ns)
             row = (self.pid, tid)
-            self._sink.cpu(instant_event("cpu_instant_event", "[memory]", row, moment, args), 1)
+            text = instant_event("cpu_instant_event", "[memory]", row, moment, args)
+            self._sink.write(Section.MEMORY, text, 1)
 
     def _record_shadow(self, event: OpenEvent, stream: int, work: Sequence[Execution]) -> None:
         def text() -> tuple[str, int]:
@@ -198,7 +229,7 @@ class Recorder:
     def _defer(self, work: Sequence[Execution], text: Callable[[], tuple[str, int]]) -> None:
         self._unsettled.append((work, text))
         while self._unsettled and all(each.is_settled for each in self._unsettled[0][0]):
-            self._sink.gpu(*self._unsettled.popleft()[1]())
+            self._sink.write(Section.ACTIVITIES, *self._unsettled.popleft()[1]())
 
     def _text(self, event: OpenEvent, end_ns: int) -> str:
         args = (

@@ -39,8 +39,12 @@ class Recording:
         ``ProfilerStep#N``.
     collective_fields
         What NCCL does, at its kernels; PyTorch before 2.4 writes none.
+    shapes
+        Shapes, types and values of the inputs of operators.
     stacks
         Python functions; they cost the CPU as much as the operators.
+    modules
+        Which of the functions are calls of an ``nn.Module``.
     memory
         What the caching allocator does.
     synchronization
@@ -51,7 +55,9 @@ class Recording:
     annotations: bool = True
     steps: bool = True
     collective_fields: bool = True
+    shapes: bool = True
     stacks: bool = False
+    modules: bool = False
     memory: bool = False
     synchronization: bool = False
 
@@ -60,6 +66,22 @@ class Recording:
         if category == "user_annotation":
             return self.annotations and (self.steps or not name.startswith(STEP_PREFIX))
         return self.operators
+
+    @property
+    def flags(self) -> str:
+        """What Kineto writes of these options at the head of a trace."""
+        options = {
+            "record_shapes": self.shapes,
+            "with_modules": self.modules,
+            "with_stack": self.stacks,
+            "profile_memory": self.memory,
+        }
+        return " ".join(f'"{option}": 1,' for option, is_set in options.items() if is_set)
+
+
+EVERYTHING: Final = Recording(stacks=True, modules=True, memory=True)
+"""What a profiler writes with ``record_shapes``, ``with_stack``, ``with_modules`` and
+``profile_memory``."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +93,12 @@ class Wait:
     on_stream: int = -1
     record: int = 0
     """Correlation of the call that recorded the event, if one is waited for."""
+
+
+def cpu_wait(call: str, stream: int) -> Wait | None:
+    """Return what CUPTI calls the wait of a call; it does not know that of `cudaFree`."""
+    if call == "cudaStreamSynchronize":
+        return Wait("Stream Sync", stream)
+    if call == "cudaDeviceSynchronize":
+        return Wait("Context Sync")
+    return Wait("Event Sync", record=-1) if call == "cudaEventSynchronize" else None

@@ -98,8 +98,7 @@ def _header(plan: Plan, rank: int) -> str:
         [group.as_recorded() for group in groups],
         plan.ranks,
         parameters,
-        stacks=recording.stacks,
-        memory=recording.memory,
+        recording.flags,
     )
 
 

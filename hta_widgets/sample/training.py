@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import chain, count
 
 from hta_widgets.sample.cluster import Program
 from hta_widgets.sample.communication import Communication, Group, Network, all_reduce
-from hta_widgets.sample.kernels import (
-    GpuWork,
-    copy_to_device,
-    copy_to_host,
-)
-from hta_widgets.sample.model import (
-    BATCH,
-    IMAGE_ELEMENTS,
-    Bucket,
-    adamw,
-    scale_images,
-    vision_transformer,
-)
+from hta_widgets.sample.frames import Frames, Stack
+from hta_widgets.sample.inputs import tensor
+from hta_widgets.sample.kernels import BFLOAT16_BYTES, GpuWork, copy_to_host
+from hta_widgets.sample.model import Bucket, load_batch, scale_images, vision_transformer
+from hta_widgets.sample.operators import Op
+from hta_widgets.sample.optimizer import recorded_adamw
 from hta_widgets.sample.process import COMPUTE_STREAM, COPY_STREAM, NCCL_STREAM, Process
+from hta_widgets.sample.stacks import (
+    BACKWARD,
+    MODEL,
+    MOVE_BATCH,
+    NEXT_BATCH,
+    OPTIMIZER,
+    PROGRAM,
+    STEP,
+    WAIT_FOR_BATCH,
+    ZERO_GRAD,
+    in_place,
+    node_stacks,
+)
+from hta_widgets.sample.tensors import make_all
 
 FIRST_STEP = 10
 STRAGGLER_SLOWDOWN = 1.25
@@ -37,9 +44,12 @@ _PYTHON_OPTIMIZER_NS = 2_000
 _PYTHON_STEP_NS = 20_000
 _AUTOGRAD_NODE_NS = 1_200
 _CLEAR_GRADIENT_NS = 500
+_PRODUCT_WORKSPACE_BYTES = 33_562_624
 
 _NETWORK = Network(NETWORK_BYTES_PER_NS)
-_adamw = cache(adamw)
+_adamw = cache(recorded_adamw)
+_ITEM = Op("aten::item", inputs=(tensor(),))
+_LOCAL_SCALAR = Op("aten::_local_scalar_dense", inputs=(tensor(),))
 
 
 @dataclass(frozen=True)
@@ -82,12 +92,18 @@ class Training:
     def __init__(self, job: SampleJob, process: Process) -> None:
         self._job = job
         self._process = process
+        self._frames = Frames(process.recorder, process.tid)
+        self._tensors = process.tensors
         self._buckets = vision_transformer(job.layers)
         self._nodes = [node for bucket in self._buckets for node in bucket.nodes]
+        self._stacks = node_stacks(job.layers)
 
     def run(self) -> Program:
         """Train."""
         process = self._process
+        self._fill_memory()
+        self._tensors.log = self._log_memory
+        self._return_to(PROGRAM)
         for step in range(self._job.steps):
             with process.profiler_step(FIRST_STEP + step, step):
                 self._load_batch(step)
@@ -95,37 +111,83 @@ class Training:
                 yield from self._backward(step)
                 yield from self._read_loss()
                 self._optimize()
+                self._return_to(PROGRAM)
             process.spend(_PYTHON_STEP_NS)
         yield from process.synchronize("cudaDeviceSynchronize", process.streams)
+        self._frames.close(process.now_ns)
+
+    def _fill_memory(self) -> None:
+        """Make what is there for good, and what a step before the recording left behind."""
+        tensors = self._tensors
+        sizes = [BFLOAT16_BYTES * size for node in self._nodes for size in node.parameters]
+        buckets = [BFLOAT16_BYTES * sum(bucket.parameters) for bucket in self._buckets]
+        tensors.keep([*sizes * 3, *buckets, _PRODUCT_WORKSPACE_BYTES])
+        for op in (*load_batch(), scale_images()):
+            make_all(tensors, op)
+            tensors.done(0)
+        tensors.pass_on()
+        for node in self._nodes:
+            make_all(tensors, node.forward)
+            tensors.done(0)
+            tensors.save()
+        for node in reversed(self._nodes):
+            make_all(tensors, node.backward)
+            tensors.done(0)
+            tensors.differentiated(0)
+        for op in self._updates():
+            make_all(tensors, op)
+            tensors.done(0)
 
     def _load_batch(self, step: int) -> None:
         process = self._process
+        self._call(NEXT_BATCH)
         with process.annotation(_LOADER):
+            self._call(WAIT_FOR_BATCH)
             process.wait(STARVED_LOADER_NS if is_starved(step) else LOADER_NS)
-        for number_of_bytes in (IMAGE_ELEMENTS, BATCH * 8):
-            with process.op("aten::to"), process.op("aten::_to_copy"), process.op("aten::copy_"):
-                process.issue(copy_to_device(number_of_bytes), COPY_STREAM)
+            self._return_to(NEXT_BATCH)
+        self._return_to(MOVE_BATCH)
+        for op in load_batch():
+            process.run(op, stream=COPY_STREAM)
+            self._tensors.done(process.now_ns)
         process.order_streams(COPY_STREAM, COMPUTE_STREAM)
+        self._return_to(STEP)
 
     def _forward(self, step: int) -> None:
-        process = self._process
+        process, tensors = self._process, self._tensors
         with process.annotation("Optimizer.zero_grad#AdamW.zero_grad"):
+            self._call(ZERO_GRAD)
+            start_ns = process.now_ns
             process.spend(_CLEAR_GRADIENT_NS * len(self._nodes))
+            tensors.zero_grad((start_ns, process.now_ns))
+            self._return_to(STEP)
         with process.annotation("## forward ##"):
+            self._call(MODEL)
             process.run(scale_images())
-            for sequence, node in enumerate(self._nodes, start=step * len(self._nodes)):
+            tensors.done(process.now_ns)
+            tensors.pass_on()
+            first = step * len(self._nodes)
+            for sequence, (node, stack) in enumerate(
+                zip(self._nodes, self._stacks, strict=True), start=first
+            ):
+                self._call(stack)
                 process.run(node.forward, _autograd(sequence, 0), ("s", sequence + 1))
+                tensors.done(process.now_ns)
+                tensors.save()
                 process.spend(_PYTHON_NODE_NS)
+            self._call(STEP)
 
     def _backward(self, step: int) -> Program:
         process = self._process
         sequences = count((step + 1) * len(self._nodes) - 1, -1)
-        with process.annotation("## backward ##"), process.on_thread(process.autograd_tid):
-            process.spend(_PYTHON_NODE_NS)
-            for bucket in reversed(self._buckets):
-                self._differentiate(bucket, sequences)
-                yield from self._accumulate(bucket.parameters)
-            process.order_streams(NCCL_STREAM, COMPUTE_STREAM)
+        with process.annotation("## backward ##"):
+            self._call(BACKWARD)
+            with process.on_thread(process.autograd_tid):
+                process.spend(_PYTHON_NODE_NS)
+                for bucket in reversed(self._buckets):
+                    self._differentiate(bucket, sequences)
+                    yield from self._accumulate(bucket.parameters)
+                process.order_streams(NCCL_STREAM, COMPUTE_STREAM)
+            self._return_to(STEP)
 
     def _differentiate(self, bucket: Bucket, sequences: count[int]) -> None:
         process = self._process
@@ -133,6 +195,8 @@ class Training:
             details = _autograd(sequence, 1)
             with process.op(f"autograd::engine::evaluate_function: {node.backward.name}", details):
                 process.run(node.backward, details, ("f", sequence + 1))
+                self._tensors.done(process.now_ns)
+                self._tensors.differentiated(process.now_ns)
             process.spend(_AUTOGRAD_NODE_NS)
 
     def _accumulate(self, parameters: Sequence[int]) -> Program:
@@ -148,18 +212,39 @@ class Training:
 
     def _read_loss(self) -> Program:
         process = self._process
-        with process.op("aten::item"), process.op("aten::_local_scalar_dense"):
+        item, scalar = (process.recorder.inputs_of(op) for op in (_ITEM, _LOCAL_SCALAR))
+        with process.op(_ITEM.name, item), process.op(_LOCAL_SCALAR.name, scalar):
             process.issue(copy_to_host(4))
             yield from process.synchronize("cudaStreamSynchronize", [COMPUTE_STREAM])
 
     def _optimize(self) -> None:
         process = self._process
         with process.annotation("Optimizer.step#AdamW.step"):
-            for node in self._nodes:
-                for elements in node.parameters:
-                    for op in _adamw(elements):
-                        process.spend(_PYTHON_OPTIMIZER_NS)
-                        process.run(op)
+            self._call(OPTIMIZER)
+            for op in self._updates():
+                process.spend(_PYTHON_OPTIMIZER_NS)
+                self._call(in_place(op.name))
+                process.run(op)
+                self._tensors.done(process.now_ns)
+            self._return_to(STEP)
+
+    def _updates(self) -> Iterator[Op]:
+        shapes = (shape for node in self._nodes for shape in node.shapes)
+        return chain.from_iterable(map(_adamw, shapes))
+
+    def _call(self, stack: Stack) -> None:
+        """Let Python get to a place of the program, in the time since the last other event."""
+        process = self._process
+        self._frames.change((process.called_until_ns, process.now_ns), stack)
+        process.called_until_ns = process.now_ns
+
+    def _return_to(self, stack: Stack) -> None:
+        """Be at a place of the program at once."""
+        self._frames.change((self._process.now_ns, self._process.now_ns), stack)
+
+    def _log_memory(self, time_ns: int, change: int, address: int, totals: tuple[int, int]) -> None:
+        process = self._process
+        process.recorder.memory(process.tid, time_ns, change, totals, address)
 
 
 def _autograd(sequence: int, forward_thread: int) -> str:

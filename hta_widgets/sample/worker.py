@@ -14,7 +14,8 @@ from hta_widgets.sample.decoder import fused_adamw
 from hta_widgets.sample.execution import Execution
 from hta_widgets.sample.interruptions import Interruptions
 from hta_widgets.sample.kernels import GpuWork, copy_to_device, copy_to_host
-from hta_widgets.sample.model import Node, adamw
+from hta_widgets.sample.operators import Node
+from hta_widgets.sample.optimizer import adamw
 from hta_widgets.sample.plan import Plan
 from hta_widgets.sample.process import COMPUTE_STREAM, COPY_STREAM, Process
 

@@ -20,7 +20,7 @@ from hta_widgets.analyses.timeline.added.modules import MOST_LEVELS
 from hta_widgets.analyses.timeline.curve import HIGH, LOW, Curve
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
 from hta_widgets.analyses.timeline.window import pixel_edges
-from hta_widgets.sample import write_sample
+from hta_widgets.sample import Recording, write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
@@ -194,8 +194,10 @@ def test_each_kernel_lies_in_the_runs_of_its_modules(kineto_jobs):
     assert len(levels) <= MOST_LEVELS
 
 
-def test_annotations_stand_in_for_modules(sample):
-    events, lanes = sample.rank(0).trace.events, job_lanes(sample).of(0)
+def test_annotations_stand_in_for_modules(tmp_path):
+    write_sample(tmp_path, ranks=1, steps=3, recording=Recording(), progress=False)
+    job = open_trace(tmp_path, progress=False)
+    events, lanes = job.rank(0).trace.events, job_lanes(job).of(0)
     [name] = lanes.added("modules")
     rows = np.concatenate([track.row for track in lanes.tracks(name.key)])
     assert name.label == "ranges"

@@ -37,10 +37,10 @@ def test_a_linked_panel_draws_all_gpus_and_the_owners_of_the_selected_ranks(load
 
 def test_parameters(loaded: Job):
     panel = IdleOwnersPanel(loaded)
-    assert "%" in panel.figures[CALLS].layout.xaxis.title.text
+    assert "%" in panel.figures[LINES].layout.xaxis.title.text
     send(panel, num_owners=2, as_percent=False)
-    assert "%" not in panel.figures[CALLS].layout.xaxis.title.text
-    assert len(panel.figures[CALLS].layout.yaxis.ticktext) == 2
+    assert "%" not in panel.figures[LINES].layout.xaxis.title.text
+    assert len(panel.figures[LINES].layout.yaxis.ticktext) == 2
 
 
 def test_owners_by_path(tmp_path):

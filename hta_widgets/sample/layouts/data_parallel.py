@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hta_widgets.sample.cluster import Program
 from hta_widgets.sample.communication import all_reduce
 from hta_widgets.sample.decoder import embedding, head, layer
-from hta_widgets.sample.model import Node
+from hta_widgets.sample.operators import Node
 from hta_widgets.sample.process import COMPUTE_STREAM, NCCL_STREAM
 from hta_widgets.sample.worker import Worker
 

@@ -76,10 +76,13 @@ class Limits:
     slower_link_us : float
         And how much longer at least: short transfers vary by this.
     float32_percent : float
-        Least part of the time in matrix products without tensor cores; a small one is often meant
-        to be exact.
+        Least part of the time in matrix products without tensor cores, on the ranks with most of
+        it. What tensor cores would save decides; a part as small as this is often meant to be
+        exact.
     elementwise_percent : float
-        Least part of the computing time in elementwise kernels; every model has some.
+        Least part of the computing time in elementwise kernels, on the ranks with most of their
+        chains. What fusing would save decides; but it is estimated from the number of kernels, and
+        every model has some, so that it is not believed of a part as small as this.
     trial_kernels : int
         Kernels that an autotuner tries at least; a new shape alone brings one or two.
     trial_runs : int
@@ -130,8 +133,8 @@ class Limits:
     overloaded_rank: float = 1.25
     slower_link: float = 1.5
     slower_link_us: float = 30.0
-    float32_percent: float = 30.0
-    elementwise_percent: float = 20.0
+    float32_percent: float = 10.0
+    elementwise_percent: float = 10.0
     trial_kernels: int = 4
     trial_runs: int = 2
     trial_steps_percent: float = 75.0

@@ -61,7 +61,25 @@ def test_tensor_cores_are_silent(tmp_path, name):
 
 
 def test_a_small_share_is_silent(tmp_path):
-    assert not diagnosed(job(tmp_path, SGEMM, share=0.2))
+    assert not diagnosed(job(tmp_path, SGEMM, share=0.1))
+
+
+def test_what_tensor_cores_save_counts_more_than_the_share(tmp_path):
+    finding = found(diagnosed(job(tmp_path, SGEMM, share=0.2)), "no_tensor_cores")
+    assert finding.sentence.startswith("20 % of the time in matrix products on all ranks is in")
+    assert finding.recoverable_ms == pytest.approx(0.75 * 1.0)
+
+
+def test_the_share_is_that_of_the_ranks_to_blame(tmp_path):
+    def program(rank, step):
+        slow = [Compute(250 * US, SGEMM)] * 4 if rank == 3 else []
+        return [*slow, *products(TENSOR)(rank, step)[:-1], Meet((0, 1, 2, 3))]
+
+    properties = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
+    made = diagnosed(write_training(tmp_path, 4, program, deviceProperties=properties))
+    finding = found(made, "no_tensor_cores")
+    assert finding.ranks == (3,)
+    assert finding.sentence.startswith("16.7 % of the time in matrix products on rank 3 is in")
 
 
 @pytest.mark.parametrize("major", [6, None])

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hta_widgets.analyses.diagnosis import Limits
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.training_jobs import (
     US,
@@ -59,8 +60,18 @@ def test_two_kernels_are_no_chain(tmp_path):
 
 
 def test_a_small_share_is_silent(tmp_path):
-    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add", "tanh", "pow"], us=20)))
+    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add", "tanh", "pow"], us=12)))
     assert not made
+
+
+def test_what_fusing_saves_counts_more_than_the_share(tmp_path):
+    names = ["to", "pow", "add", "rsqrt", "mul", "neg", "copy"]
+    folder = write_training(tmp_path, 2, chain(names, us=15))
+
+    assert not diagnosed(folder, limits=Limits(elementwise_percent=20))
+    finding = found(diagnosed(folder), "unfused_elementwise")
+    assert finding.sentence.startswith("17.4 % of the computing time on all ranks is in")
+    assert finding.recoverable_ms == pytest.approx(5 * 0.105 * (1 - 1.5 / 7), rel=1e-3)
 
 
 def test_no_more_than_ten_kernels_are_taken_for_one(tmp_path):
@@ -73,7 +84,7 @@ def test_no_more_than_ten_kernels_are_taken_for_one(tmp_path):
 
 def test_kernels_that_run_before_the_first_step_are_of_no_step(tmp_path):
     shifts = dict.fromkeys(EVERYBODY, 10_000 * US)
-    program = chain(["mul", "add", "tanh", "pow"], us=20)
+    program = chain(["mul", "add", "tanh", "pow"], us=12)
     folder = write_training(tmp_path, 2, program, shifts_ns=shifts)
     for path in folder.glob("*.json"):
         content = json.loads(path.read_text())

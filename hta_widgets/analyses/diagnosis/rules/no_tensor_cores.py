@@ -26,7 +26,9 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if not facts or not all(each.gpu.has_tensor_cores for each in facts.values()):
         return None
     product, plain = context.computing("product_ns"), context.computing("plain_ns")
-    share = 100 * plain.sum() / max(product.sum(), 1)
+    ranks = context.blamed(plain.mean(axis=1))
+    rows = [context.ranks.index(rank) for rank in ranks]
+    share = 100 * plain[rows].sum() / max(product[rows].sum(), 1)
     if share <= context.limits.float32_percent:
         return None
     saved = context.computing("plain_saved_ns")
@@ -34,10 +36,9 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if not context.is_worth_it("no_tensor_cores", recoverable_ns):
         return None
     context.removed["no_tensor_cores"] = saved
-    ranks = context.blamed(plain.mean(axis=1))
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half_ns").sum() > HALF * plain.sum())
-    rows = max((each.products.rows for each in blamed), key=lambda rows: sum(x[-1] for x in rows))
+    listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
     return context.finding(
         "no_tensor_cores",
         words=(
@@ -52,11 +53,11 @@ def no_tensor_cores(context: Context) -> Finding | None:
         evidence={
             "share_percent": float(share),
             "kernels": pd.DataFrame(
-                [(*row[:-1], row.total_ns / NS_PER_MS) for row in rows],
+                [(*row[:-1], row.total_ns / NS_PER_MS) for row in listed],
                 columns=["kernel", "shapes", "type", "count", "ms"],
             ),
         },
-        links=(Link(panel="kernel_breakdown", ranks=ranks, kernel=rows[0].name),),
+        links=(Link(panel="kernel_breakdown", ranks=ranks, kernel=listed[0].name),),
     )
 
 

@@ -26,9 +26,8 @@ _MATH: Final = (
 
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write between others, by what fusing them would save."""
-    elementwise, chains = context.computing("elementwise_ns"), context.computing("fusible_ns")
-    attention = context.computing("attention_saved_ns")
-    share = 100 * elementwise.sum() / max(context.steps["compute"].sum(), 1)
+    chains, attention = context.computing("fusible_ns"), context.computing("attention_saved_ns")
+    share = _share(context, context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
     recoverable_ns = context.steps.gain_ns(saved)
@@ -50,10 +49,17 @@ def unfused_elementwise(context: Context) -> Finding | None:
         ranks=ranks,
         steps=context.steps_with(saved),
         action=_action(blamed, is_attention=names_attention),
-        evidence={"share_percent": float(share), **_tables(blamed)},
+        evidence={"share_percent": share, **_tables(blamed)},
         links=(Link(panel="kernel_sequences", ranks=ranks),),
         is_lower_bound=names_attention,
     )
+
+
+def _share(context: Context, ranks: tuple[int, ...]) -> float:
+    """Part (%) of the computing time of some ranks that is in elementwise kernels."""
+    rows = [context.ranks.index(rank) for rank in ranks]
+    elementwise_ns = context.computing("elementwise_ns")[rows].sum()
+    return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
 
 
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:

@@ -9,13 +9,14 @@ import pytest
 from playwright.sync_api import expect
 
 from hta_widgets.sample import write_sample
-from tests.browser.lab_pages import Lab
+from tests.browser.lab_pages import Lab, LabPage
+from tests.browser.test_panels import cells
 
 JS = Path(os.environ.get("HTA_WIDGETS_JS", Path(__file__).parents[2] / "js"))
 AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
 
-RUN_AXE = """async () => {
-    const { violations } = await axe.run('.hta-panel');
+RUN_AXE = """async (rules) => {
+    const { violations } = await axe.run('.hta-panel', rules ? { runOnly: rules } : {});
     return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html.slice(0, 160))]);
 }"""
 
@@ -68,3 +69,41 @@ def test_axe_with_popovers_open(lab: Lab, tmp_path, theme: str):
         page.page.wait_for_timeout(300)
         page.screenshot(f"streams {theme}")
         assert page.page.evaluate(RUN_AXE) == []
+
+
+IS_DRAWN = """() => {
+    const panels = [...document.querySelectorAll('.hta-tab-page .hta-panel')];
+    const isIdle = (panel) => panel.getAttribute('aria-busy') !== 'true'
+        && panel.querySelector('.main-svg, canvas, table, .hta-empty:not([hidden])');
+    return panels.length > 0 && panels.every(isIdle);
+}"""
+
+
+def complaints(page: LabPage, rules: list[str] | None) -> list[str]:
+    """What axe says of a dashboard with its menu of lanes, each of its tabs, and details open."""
+    said = {}
+    menu = page.page.get_by_role("button", name="+ lanes")
+    menu.click()
+    expect(page.page.get_by_label("queue length")).to_be_visible()
+    said["lanes"] = page.page.evaluate(RUN_AXE, rules)
+    menu.press("Escape")
+    for tab in page.python("[tab['name'] for tab in dash._spec['tabs']]"):
+        page.execute(f"dash.tab = {tab!r}")
+        page.page.wait_for_function(IS_DRAWN)
+        said[tab] = page.page.evaluate(RUN_AXE, rules)
+        page.screenshot(f"axe {tab}")
+    page.execute("dash.selection.set(kernel=dash.events['name'].iloc[0], finding=0)")
+    expect(page.page.get_by_role("complementary", name="Details")).to_be_visible()
+    said["details"] = page.page.evaluate(RUN_AXE, rules)
+    page.execute("dash.selection.set()")
+    return [f"{where}: {found}" for where, every in said.items() for found in every]
+
+
+def test_axe_with_each_tab_of_a_dashboard_open(lab: Lab, job4: str, tmp_path):
+    write_sample(tmp_path, ranks=2, progress=False)
+    page = lab.open(cells(job4, f"dash = Dashboard(job, compare={str(tmp_path)!r})\ndash"))
+    expect(page.page.locator(".hta-tab-page .main-svg").first).to_be_visible()
+    page.page.add_script_tag(path=str(AXE))
+    assert complaints(page, None) == []
+    with page.theme("Dark"):
+        assert complaints(page, ["color-contrast"]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.roofline import over_ranks, peak_of, roofline
-from hta_widgets.analyses.roofline.formulas import COMPUTING
+from hta_widgets.analyses.roofline.formulas import COMPUTING, NEEDS_VALUES
+from hta_widgets.trace.model.operators import COSTED_BY_VALUES
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_roofline_formulas import HALF
 from tests.conftest import REAL_TRACES
@@ -34,6 +36,20 @@ def launch(ts, dur, correlation, *, name="nvjet_tst", at=None):
 def opened(folder, events, **metadata):
     write(folder / "rank-0.json", events, **metadata)
     return open_trace(folder, progress=False)
+
+
+def test_values_that_formulas_need_are_loaded(tmp_path):
+    """None of them is read from the file a second time."""
+    assert NEEDS_VALUES == COSTED_BY_VALUES
+    values = ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]
+    inner = operator(1, 8, "aten::mm", [[2, 3], [3, 5]], values=["?", "?"])
+    dims = [[1, 2, 5, 5], [3, 2, 3, 3], [], [], [], [], [], [], []]
+    events = [operator(0, 10, "aten::convolution", dims, values=values), inner]
+    job = opened(tmp_path, [*events, *launch(0.5, 7, 1), *launch(2, 7, 2)])
+    (tmp_path / "rank-0.json").unlink()
+    assert roofline(job).operators["flop"].sum() == 2 * (3 * 3) * (3 * 2 * 3 * 3)
+    texts = job.rank(0).trace.events.side["operators"].columns["concrete_inputs"]
+    assert [texts.values[code] for code in texts.codes] == [json.dumps(values), ""]
 
 
 REASONED = [

@@ -109,6 +109,21 @@ def test_what_is_no_memory_event(tmp_path):
     assert columns_of(rank)["bytes"] == [16]
 
 
+def test_what_loading_read_is_not_read_again(tmp_path, monkeypatch):
+    """Also of pieces with a phase that is rare, whose events are decoded in another way."""
+    rare = host(1, 1, "step") | {"ph": "b"}
+    events = [memory(number, 8) for number in range(40)] + [rare, memory(50, -8), memory(51, 16)]
+    path = write(tmp_path / "a.json", events)
+    rank = opened(path)
+    path.unlink()
+    monkeypatch.setattr("hta_widgets.trace.loaders.kineto.details.EventText", None)
+    assert rank.has_read(MEMORY)
+    columns = columns_of(rank)
+    assert columns["bytes"] == [8] * 40 + [-8, 16]
+    assert columns["time_ns"] == [1000 * number for number in (*range(40), 50, 51)]
+    assert not rank.has_read(INPUTS)
+
+
 def test_traces_that_cannot_have_any_are_not_read_again(tmp_path, monkeypatch):
     rank = opened(write(tmp_path / "a.json", [host(0, 1, "aten::mm"), kernel(1, 1)]))
     monkeypatch.setattr("hta_widgets.trace.loaders.kineto.details.EventText", None)

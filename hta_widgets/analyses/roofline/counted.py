@@ -24,10 +24,8 @@ from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
 Codes = NDArray[np.int64]
@@ -84,7 +82,6 @@ class CountedKernels(NamedTuple):
         Names of the events, shapes, types and modules by code.
     has_shapes : bool
         Whether any operator has shapes.
-    notices : tuple of Notice
     """
 
     device: Codes
@@ -100,7 +97,6 @@ class CountedKernels(NamedTuple):
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
     has_shapes: bool = True
-    notices: tuple[Notice, ...] = ()
 
     def take(self, chosen: Codes) -> CountedKernels:
         """Some of the kernels."""
@@ -187,7 +183,6 @@ def _counted_kernels(rank: Rank) -> CountedKernels:
         costs=costs,
         texts=(events.name.values, inputs.dim_texts, inputs.type_texts, paths.paths),
         has_shapes=any(text.strip("[] \n") for text in inputs.dim_texts),
-        notices=inputs.notices,
     )
 
 
@@ -198,15 +193,7 @@ class _Inputs:
         table = rank.trace.events.side.get("operators")
         self.dims, self.dim_texts = _texts_at(table, "input_dims", rows)
         self.types, self.type_texts = _texts_at(table, "input_types", rows)
-        names = rank.trace.events.name
-        needs = {code for code, name in enumerate(names.values) if name in NEEDS_VALUES}
-        self.values: Codes = np.full(rows.size, -1)
-        self.value_texts: Sequence[str] = ()
-        self.notices: tuple[Notice, ...] = ()
-        if needs & {*names.codes[rows].tolist()}:
-            details = rank.details(DetailGroup.OPERATOR_INPUTS)
-            self.notices = details.notices
-            self.values, self.value_texts = _texts_at(details.table, "concrete_inputs", rows)
+        self.values, self.value_texts = _texts_at(table, "concrete_inputs", rows)
 
 
 def _texts_at(

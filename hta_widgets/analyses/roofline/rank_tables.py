@@ -79,7 +79,7 @@ def roofline_tables(rank: Rank) -> RankRoofline:
         operators=operators,
         uncounted=uncounted,
         devices=_devices(rank, kernels, devices, operators),
-        notices=(*kernels.notices, *((NO_SHAPES,) if no_shapes else ())),
+        notices=(NO_SHAPES,) if no_shapes else (),
     )
 
 

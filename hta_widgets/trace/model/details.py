@@ -9,8 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.model.events import SideTable, TextColumn
+from hta_widgets.trace.model.events import Events, SideTable, TextColumn
 from hta_widgets.trace.model.notices import Notice
+
+MEMORY: Final = "memory"
+"""Side table of formats whose loading reads `DetailGroup.MEMORY`: the same columns, with the rows
+of instants of any name."""
+
+ALLOCATION: Final = "[memory]"
+"""Name of allocations and frees."""
 
 
 class DetailGroup(Enum):
@@ -59,6 +66,30 @@ class Details(NamedTuple):
         """No fields, for a reason."""
         words = reason.replace("{", "{{").replace("}", "}}")
         return cls(SideTable(np.zeros(0, dtype=np.int64), {}), (Notice(words),))
+
+
+def loaded(events: Events, group: DetailGroup) -> SideTable | None:
+    """Fields of a group that were read while loading; None if none were."""
+    if group is DetailGroup.MEMORY and MEMORY in events.side:
+        return _allocations(events, events.side[MEMORY])
+    return None
+
+
+def _allocations(events: Events, table: SideTable) -> SideTable:
+    """Allocations and frees among events with sizes, with the time and thread of each."""
+    codes = [code for code, name in enumerate(events.name.values) if name == ALLOCATION]
+    chosen = np.flatnonzero(np.isin(events.name.codes[table.rows], codes))
+    rows = table.rows[chosen]
+    columns = {
+        "time_ns": events.start_ns[rows],
+        "pid": events.pid[rows],
+        "tid": events.tid[rows],
+        **{
+            name: np.asarray(column)[chosen].astype(np.int64)
+            for name, column in table.columns.items()
+        },
+    }
+    return SideTable(np.full(rows.size, -1, dtype=np.int64), columns)
 
 
 _TEXT: Final = "/text"

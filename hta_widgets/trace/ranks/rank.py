@@ -14,7 +14,7 @@ from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.cache.trace_file import LoadedTrace
-from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers
+from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
@@ -75,17 +75,17 @@ class Rank:
 
     def __init__(
         self,
-        loaded: LoadedTrace,
+        stored: LoadedTrace,
         form: Format,
         settings: RankSettings,
         source: RankSource | None = None,
     ) -> None:
-        self.trace = loaded.trace
+        self.trace = stored.trace
         self._source = source
         self.format = form
-        self._links = loaded.links
+        self._links = stored.links
         self.settings = settings
-        self._derivations = Derivations(loaded.derived, settings.described)
+        self._derivations = Derivations(stored.derived, settings.described)
         self._remembered: dict[Question, object] = {}
 
     def remember(
@@ -126,14 +126,19 @@ class Rank:
         return self._derivations.answer(Question.of(function, arguments, named), self)
 
     def details(self, group: DetailGroup) -> Details:
-        """Fields that loading leaves out, read from the source once, or why they are missing."""
+        """Bulky fields, read once from the source if loading did not, or why they are missing."""
         return self.remember(Rank._read_details, group)
 
     def has_read(self, group: DetailGroup) -> bool:
         """Whether these fields are at hand."""
-        return Question.of(Rank._read_details, (group,), {}) in self._remembered
+        if Question.of(Rank._read_details, (group,), {}) in self._remembered:
+            return True
+        return loaded(self.trace.events, group) is not None
 
     def _read_details(self, group: DetailGroup) -> Details:
+        found = loaded(self.trace.events, group)
+        if found is not None:
+            return Details(found)
         try:
             columns = self.derive(Rank._detail_columns, group)
         except HtaWidgetsError as error:

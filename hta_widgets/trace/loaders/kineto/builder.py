@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,9 +24,8 @@ from hta_widgets.trace.loaders.columns import (
 from hta_widgets.trace.loaders.kineto.categories import kind_of
 from hta_widgets.trace.loaders.kineto.decode import (
     NO_ARGS,
-    Args,
     Event,
-    TimedEvent,
+    EventInTime,
     decode_counters,
 )
 from hta_widgets.trace.loaders.kineto.repair import Reading
@@ -42,6 +41,7 @@ from hta_widgets.trace.model.events import (
     TextColumn,
 )
 from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.model.operators import COSTED_BY_VALUES
 
 Item = TypeVar("Item")
 
@@ -74,6 +74,7 @@ class EventsBuilder:
         self._columns = GrowingColumns()
         self._names = Vocabulary[str]()
         self._labels = Labels()
+        self._by_values = _CostedByValues(self._names)
         self._side = SideTablesBuilder()
         self._kinds = _Kinds()
         self._counts: Counter[str] = Counter()
@@ -89,7 +90,7 @@ class EventsBuilder:
         self._counts[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
         self._counts[_OTHER_PHASE_NOTICE] += int(np.count_nonzero(kinds == _OTHER_PHASE))
         known = kinds >= 0
-        kept = cast("Sequence[TimedEvent]", _select(events, known))
+        kept = cast("Sequence[EventInTime]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
         start, duration = _times(kept, kind)
         readable = (start != UNREADABLE) & (duration >= 0)
@@ -97,12 +98,12 @@ class EventsBuilder:
             self._counts[_TIMELESS_NOTICE] += int(np.count_nonzero(~readable))
             kept, kind, positions = _select(kept, readable), kind[readable], positions[readable]
             start, duration = start[readable], duration[readable]
-        arguments = [event.args or NO_ARGS for event in kept]
+        arguments: Sequence[Any] = [event.args or NO_ARGS for event in kept]
         columns: ColumnBlock = {"start_ns": start, "duration_ns": duration, "kind": kind}
         columns |= self._identity(kept) | _placement(kept, arguments, kind)
         columns["index"] = (positions + self._read_count).astype(np.int32)
         self._columns.append(columns)
-        self._side.add(arguments, kind, self._kept_count)
+        self._side.add(arguments, kind, self._by_values.among(columns["name"]), self._kept_count)
         counted = np.flatnonzero(_COUNTED.among(kind))
         if counted.size:
             self._add_counters(reading.text, positions, counted, len(events))
@@ -136,7 +137,7 @@ class EventsBuilder:
         """Categories that are not the PyTorch profiler's, sorted, if no event is GPU work."""
         return [] if self._kinds.has_gpu_work else self._kinds.unknown_categories
 
-    def _identity(self, events: Sequence[TimedEvent]) -> ColumnBlock:
+    def _identity(self, events: Sequence[EventInTime]) -> ColumnBlock:
         return {
             "name": self._names.codes([event.name or "" for event in events], len(events)),
             "pid": integers([event.pid for event in events], self._labels),
@@ -187,6 +188,22 @@ class _Kinds:
         return np.fromiter(codes, np.int8, len(codes))
 
 
+class _CostedByValues:
+    """Which codes of names are those of `COSTED_BY_VALUES`."""
+
+    def __init__(self, names: Vocabulary[str]) -> None:
+        self._names = names
+        self._is_one = np.zeros(0, dtype=np.bool_)
+
+    def among(self, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Mask of these codes."""
+        if self._is_one.size < len(self._names):
+            new = islice(self._names, self._is_one.size, None)
+            is_one = np.array([name in COSTED_BY_VALUES for name in new], dtype=np.bool_)
+            self._is_one = np.append(self._is_one, is_one)
+        return self._is_one[codes]
+
+
 def _code_of(phase: str | None, category: str | None) -> int:
     kind = kind_of(phase, category)
     if kind is not None:
@@ -200,7 +217,7 @@ def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
     return items if wanted.all() else list(compress(items, wanted.tobytes()))
 
 
-def _times(events: Sequence[TimedEvent], kind: NDArray[np.int8]) -> tuple[Times, Times]:
+def _times(events: Sequence[EventInTime], kind: NDArray[np.int8]) -> tuple[Times, Times]:
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
     lasting = ~_WITHOUT_DURATION.among(kind)
@@ -209,7 +226,7 @@ def _times(events: Sequence[TimedEvent], kind: NDArray[np.int8]) -> tuple[Times,
 
 
 def _placement(
-    events: Sequence[TimedEvent], arguments: Sequence[Args], kind: NDArray[np.int8]
+    events: Sequence[EventInTime], arguments: Sequence[Any], kind: NDArray[np.int8]
 ) -> ColumnBlock:
     """Device, stream and correlation; for GPU work, Kineto's pid is the device, tid the stream."""
     device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))

@@ -37,6 +37,7 @@ class Args(
         "source_rank": "Src Rank",
         "destination_rank": "Dst Rank",
         "sequence": "Seq",
+        "concrete_inputs": "Concrete Inputs",
     },
 ):
     """The arguments that some analysis uses; all others are skipped without being decoded.
@@ -66,9 +67,32 @@ class Args(
     input_dims: msgspec.Raw = MISSING_TEXT
     input_types: msgspec.Raw = MISSING_TEXT
     input_strides: msgspec.Raw = MISSING_TEXT
+    concrete_inputs: msgspec.Raw = MISSING_TEXT
 
 
-NO_ARGS = Args()
+class MemoryArgs(msgspec.Struct, gc=False):
+    """The arguments of an allocation or a free."""
+
+    memory_type: Any = msgspec.field(default=ABSENT, name="Device Type")
+    memory_device: Any = msgspec.field(default=ABSENT, name="Device Id")
+    address: Any = msgspec.field(default=ABSENT, name="Addr")
+    size: Any = msgspec.field(default=None, name="Bytes")
+    total_allocated: Any = msgspec.field(default=ABSENT, name="Total Allocated")
+    total_reserved: Any = msgspec.field(default=ABSENT, name="Total Reserved")
+
+
+class AnyArgs(Args, gc=False):
+    """The arguments of an event of any phase: those of `Args` and `MemoryArgs`."""
+
+    memory_type: Any = msgspec.field(default=ABSENT, name="Device Type")
+    memory_device: Any = msgspec.field(default=ABSENT, name="Device Id")
+    address: Any = msgspec.field(default=ABSENT, name="Addr")
+    size: Any = msgspec.field(default=None, name="Bytes")
+    total_allocated: Any = msgspec.field(default=ABSENT, name="Total Allocated")
+    total_reserved: Any = msgspec.field(default=ABSENT, name="Total Reserved")
+
+
+NO_ARGS = AnyArgs()
 
 
 class TimedEvent(msgspec.Struct, gc=False):
@@ -80,31 +104,34 @@ class TimedEvent(msgspec.Struct, gc=False):
     tid: Any = None
     ts: msgspec.Raw = MISSING_TEXT
     dur: int | float | str | None = None
-    args: Args | None = None
 
 
 class AnyPhaseEvent(TimedEvent, gc=False):
     """An element of ``traceEvents``."""
 
     ph: str | None = None
+    args: AnyArgs | None = None
 
 
 class Complete(TimedEvent, gc=False, tag_field="ph", tag="X"):
     """A span of time."""
 
     ph: ClassVar[str] = "X"
+    args: Args | None = None
 
 
 class Instant(TimedEvent, gc=False, tag_field="ph", tag="i"):
     """A moment."""
 
     ph: ClassVar[str] = "i"
+    args: MemoryArgs | None = None
 
 
 class CounterSample(TimedEvent, gc=False, tag_field="ph", tag="C"):
     """Values at a moment."""
 
     ph: ClassVar[str] = "C"
+    args: Args | None = None
 
 
 class FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
@@ -132,6 +159,9 @@ UsualPhaseEvent = Complete | Instant | CounterSample | FlowStart | FlowEnd | Met
 """Nearly every element of ``traceEvents``; unused fields are not turned into objects."""
 
 Event = UsualPhaseEvent | AnyPhaseEvent
+
+EventInTime = Complete | Instant | CounterSample | AnyPhaseEvent
+"""An event that may have a row."""
 
 
 class CountedEvent(msgspec.Struct, gc=False):

@@ -1,7 +1,6 @@
-"""Allocations and frees of a Kineto trace, wherever they stand and whatever their category.
+"""Allocations and frees of a Kineto trace that have no category.
 
-They are instants, which traces of 2021 write without a category: the events table has no row for
-these.
+They are instants, which traces of 2021 write without one: the events table has no row for these.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from hta_widgets.trace.loaders.columns import GrowingColumns, Labels, floats, in
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns
-from hta_widgets.trace.model.events import Kind, SideTable, Trace
-
-NAME: Final = "[memory]"
+from hta_widgets.trace.model.details import ALLOCATION
+from hta_widgets.trace.model.events import SideTable, Trace
 
 
 class _MemoryArgs(
@@ -51,16 +49,11 @@ class _MemoryEvent(msgspec.Struct, gc=False):
 
 
 def may_have_memory_events(trace: Trace) -> bool:
-    """Whether a trace may record allocations, by what was loaded of it.
+    """Whether a trace may record allocations that were not loaded: those without a category.
 
-    The events table has their name, but not that of events without a category, which only traces
-    whose threads and streams have names write.
+    Only traces whose threads and streams have names write these.
     """
-    events = trace.events
-    if NAME in events.name.values:
-        code = events.name.values.index(NAME)
-        return bool((events.name.codes[events.rows_of(Kind.INSTANT)] == code).any())
-    return bool(events.labels) and BASE_TIME not in trace.metadata
+    return bool(trace.events.labels) and BASE_TIME not in trace.metadata
 
 
 class MemoryEvents:
@@ -85,7 +78,7 @@ class MemoryEvents:
 
     def add(self, events: Sequence[Any], _: int) -> None:
         """Keep the allocations and frees among the events of a piece of the file."""
-        self._add([each for each in events if each.name == NAME and _is_complete(each)])
+        self._add([each for each in events if each.name == ALLOCATION and _is_complete(each)])
 
     def table(self) -> SideTable:
         """All of them by time; those of one time in the order of the file."""

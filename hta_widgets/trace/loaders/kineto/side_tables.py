@@ -18,12 +18,16 @@ from hta_widgets.trace.loaders.columns import (
     integers,
     inverse_permutation,
 )
-from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, Args
+from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, NO_ARGS
+from hta_widgets.trace.model.details import MEMORY
 from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
-    """A side table: the kinds it covers, the field that must be present, and its columns."""
+    """A side table: the kinds it covers, the field that must be present, and its columns.
+
+    ``raws_by_name`` are those that are kept only of operators `COSTED_BY_VALUES`.
+    """
 
     kinds: KindSet
     required: str | None
@@ -31,6 +35,7 @@ class _Table(NamedTuple):
     floats: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
     raws: Mapping[str, str] = {}
+    raws_by_name: Mapping[str, str] = {}
 
 
 _TABLES = {
@@ -72,11 +77,26 @@ _TABLES = {
             "input_types": "input_types",
             "input_strides": "input_strides",
         },
+        raws_by_name={"concrete_inputs": "concrete_inputs"},
+    ),
+    MEMORY: _Table(
+        KindSet((Kind.INSTANT,)),
+        "size",
+        integers={
+            "device_type": "memory_type",
+            "device": "memory_device",
+            "address": "address",
+            "bytes": "size",
+            "total_allocated": "total_allocated",
+            "total_reserved": "total_reserved",
+        },
     ),
 }
 """``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records, the
 ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are the
-peer of a receive and of a send. ``operators``: ids, and shapes as the JSON text of the trace."""
+peer of a receive and of a send. ``operators``: ids, and shapes as the JSON text of the trace; the
+values of inputs that are no Tensors too, of `COSTED_BY_VALUES`. ``memory``: what
+`DetailGroup.MEMORY` has, of all instants that have a size."""
 
 
 class SideTablesBuilder:
@@ -87,16 +107,36 @@ class SideTablesBuilder:
         self._vocabularies: dict[tuple[str, str], Vocabulary[str]] = {}
         self._raw: dict[tuple[str, str], Vocabulary[bytes]] = {}
 
-    def add(self, arguments: Sequence[Args], kind: NDArray[np.int8], offset: int) -> None:
-        """Add the fields of the events in rows `offset` and following."""
+    def add(
+        self,
+        arguments: Sequence[Any],
+        kind: NDArray[np.int8],
+        by_values: NDArray[np.bool_],
+        offset: int,
+    ) -> None:
+        """Add the fields of the events in rows `offset` and following.
+
+        Parameters
+        ----------
+        arguments : sequence
+        kind : ndarray of int8
+        by_values : ndarray of bool
+            Which of them have a name that is one of `COSTED_BY_VALUES`.
+        offset : int
+        """
         for table, spec in _TABLES.items():
             covered = spec.kinds.among(kind)
             of_table = list(compress(arguments, covered.tobytes()))
             rows = np.flatnonzero(covered)
             if spec.required:
-                rows, of_table = _with_field(spec.required, rows, of_table)
+                rows, of_table = _with_field(spec, spec.required, rows, of_table)
             if rows.size:
-                columns = {"rows": rows + offset} | self._columns(table, spec, of_table)
+                columns: ColumnBlock = {"rows": rows + offset} | self._columns(
+                    table, spec, of_table
+                )
+                for column, source in spec.raws_by_name.items():
+                    chosen = by_values[rows]
+                    columns[column] = self._some_raw_codes(table, column, source, of_table, chosen)
                 self._tables.setdefault(table, GrowingColumns()).append(columns)
 
     def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
@@ -118,7 +158,7 @@ class SideTablesBuilder:
         """Return the tables, given the final position of each event in the main table."""
         return {table: self._finish_table(table, positions) for table in self._tables}
 
-    def _columns(self, table: str, spec: _Table, arguments: Sequence[Args]) -> ColumnBlock:
+    def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> ColumnBlock:
         sources = (*spec.integers.values(), *spec.floats.values())
         sources += (*spec.texts.values(), *spec.raws.values())
         fields = zip(*map(attrgetter(*sources), arguments), strict=True)
@@ -141,6 +181,22 @@ class SideTablesBuilder:
         if raws[0] is MISSING_TEXT and raws.count(MISSING_TEXT) == len(raws):
             return np.full(len(raws), vocabulary[bytes(MISSING_TEXT)], np.int32)
         return vocabulary.codes(map(bytes, raws), len(raws))
+
+    def _some_raw_codes(
+        self,
+        table: str,
+        column: str,
+        source: str,
+        arguments: Sequence[Any],
+        chosen: NDArray[np.bool_],
+    ) -> NDArray[np.int32]:
+        """Codes of a field of the chosen arguments; of the others, that of no text."""
+        vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
+        codes = np.full(len(arguments), vocabulary[bytes(MISSING_TEXT)], np.int32)
+        if chosen.any():
+            raws = map(attrgetter(source), compress(arguments, chosen.tobytes()))
+            codes[chosen] = vocabulary.codes(map(bytes, raws), int(np.count_nonzero(chosen)))
+        return codes
 
     def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
         vocabulary = self._vocabularies.setdefault((table, column), Vocabulary[str]())
@@ -168,14 +224,18 @@ class SideTablesBuilder:
 
 
 def _with_field(
-    required: str, rows: NDArray[np.int64], arguments: list[Args]
-) -> tuple[NDArray[np.int64], list[Args]]:
-    """Keep the rows and arguments that have a field."""
+    spec: _Table, required: str, rows: NDArray[np.int64], arguments: list[Any]
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """Keep the rows and arguments that have a field, or a number in one of whole numbers."""
     values = list(map(attrgetter(required), arguments))
-    if values.count(None) == len(values):
-        return rows[:0], []
-    has = [value is not None for value in values]
-    return rows[has], list(compress(arguments, has))
+    if required in spec.integers.values():
+        has = np.isfinite(floats(values))
+    else:
+        missing = getattr(NO_ARGS, required)
+        if values and values[0] is missing and values.count(missing) == len(values):
+            return rows[:0], []
+        has = np.array([value is not missing for value in values], dtype=np.bool_)
+    return rows[has], list(compress(arguments, has.tobytes()))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

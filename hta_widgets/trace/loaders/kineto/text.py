@@ -44,7 +44,8 @@ BLOCK_BYTES = 3 << 17
 LONGEST_BYTES = 1 << 28
 """Text without a whole event; a gzip file of a few MB may hold any amount of blanks."""
 
-_RELEARN_BYTES = 1 << 22
+_RELEARN_BYTES = BLOCK_BYTES
+"""Text without a known separator from which another one is learnt."""
 _HELD_BYTES = 1 << 22
 """An event that is cut and longer than this is taken for one that is not JSON."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,3 +192,36 @@ def distinct_times(*times: Times) -> Times:
 
 def _where(edges: Times, wanted: NDArray[np.bool_]) -> Intervals:
     return Intervals.union(edges[:-1][wanted], edges[1:][wanted])
+
+
+class Reach(NamedTuple):
+    """Finds those of many intervals that may touch a window, without looking at all of them.
+
+    Attributes
+    ----------
+    ended_by : ndarray of int64
+        Latest end of each interval and those before it.
+    begun_from : ndarray of int64
+        Earliest start of each interval and those behind it.
+    """
+
+    ended_by: Times
+    begun_from: Times
+
+    @classmethod
+    def of(cls, starts: Times, ends: Times) -> Reach:
+        """Of intervals in any order; few are found where they are nearly in order of time."""
+        return cls(np.maximum.accumulate(ends), np.minimum.accumulate(starts[::-1])[::-1])
+
+    def inside(self, start: int, end: int) -> slice:
+        """Positions between which all intervals are that touch a window.
+
+        Examples
+        --------
+        >>> reach = Reach.of(np.array([0, 5, 3, 20, 30]), np.array([4, 9, 4, 25, 31]))
+        >>> reach.inside(8, 21)
+        slice(1, 4, None)
+        """
+        first = int(np.searchsorted(self.ended_by, start, side="left"))
+        last = int(np.searchsorted(self.begun_from, end, side="right"))
+        return slice(first, max(first, last))

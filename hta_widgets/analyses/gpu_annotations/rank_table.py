@@ -43,7 +43,7 @@ def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
     """The user annotations of a rank in some of its time."""
     tree = rank.remember(_annotations, everything=excerpt is not None)
     work, place = launched_work(rank, excerpt)
-    owner = tree.innermost[place]
+    owner = tree.at(place)
     names = rank.trace.events.name.values
     columns = _by_name(rank, tree, work, owner, excerpt)
     holds = np.any([column != 0 for column in columns.values()], axis=0)
@@ -79,7 +79,8 @@ def _by_name(
     """Columns by code of the name."""
     size = len(rank.trace.events.name.values)
     cpu, own_ns = cpu_times(rank, tree, excerpt), tree.own(owner, work.duration_ns)
-    idle_ns = tree.own(tree.innermost, idle_by_call(rank, excerpt))
+    idle = idle_by_call(rank, excerpt)
+    idle_ns = tree.own(tree.at(idle.place), idle.ns)
     pieces = tree.own(owner, np.ones(len(work), dtype=np.int64))
     of_call = {
         "calls": cpu.calls,
@@ -140,10 +141,7 @@ def _busy_ns(tree: SubForest, work: GpuWork, owner: Positions, size: int) -> Tim
 
 def _recorded_ranges(rank: Rank, size: int, excerpt: Excerpt | None) -> tuple[Times, Times]:
     """Number and length of the ranges on the GPU that the profiler recorded, by name."""
-    events = rank.trace.events
-    rows = events.rows_of(Kind.GPU_ANNOTATION)
-    steps = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
-    rows = rows[~np.isin(events.name.codes[rows], steps)]
+    events, rows = rank.trace.events, rank.remember(_rows_of_ranges)
     start, length_ns = events.start_ns[rows], events.duration_ns[rows]
     is_counted = np.ones(rows.size, dtype=np.int64)
     if excerpt is not None:
@@ -156,3 +154,11 @@ def _recorded_ranges(rank: Rank, size: int, excerpt: Excerpt | None) -> tuple[Ti
             length_ns[own] = time.covered_until(end) - time.covered_until(start[own])
     codes = events.name.codes[rows]
     return sums_at(codes, is_counted, size), sums_at(codes, length_ns, size)
+
+
+def _rows_of_ranges(rank: Rank) -> Positions:
+    """Rows of what the profiler recorded of annotations on the GPU, without ProfilerSteps."""
+    events = rank.trace.events
+    rows = events.rows_of(Kind.GPU_ANNOTATION)
+    steps = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
+    return rows[~np.isin(events.name.codes[rows], steps)]

@@ -24,7 +24,7 @@ from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL, Launch
 from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window
 from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.intervals import Intervals
+from hta_widgets.intervals import Intervals, Reach
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks
@@ -65,17 +65,38 @@ def owned_time(rank: Rank) -> OwnedTime:
 def counted_time(rank: Rank, excerpt: Excerpt) -> OwnedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
     owned = rank.remember(owned_time)
-    pieces = owned.pieces
-    window_ns = excerpt.window_of(rank)
+    window_ns, steps = excerpt.window_of(rank), rank.remember(gaps_of).step
+    chosen = np.isin(steps, excerpt.steps) if excerpt.steps else None
+    if window_ns is not None:
+        near = rank.remember(_reach).inside(*window_ns)
+    else:
+        near = slice(None) if chosen is None else _pieces_of(owned.pieces, np.flatnonzero(chosen))
+    pieces = Pieces(*(column[near] for column in owned.pieces))
     if window_ns is not None:
         pieces = pieces._replace(
             start_ns=np.maximum(pieces.start_ns, window_ns[0]),
             end_ns=np.minimum(pieces.end_ns, window_ns[1]),
         )
     kept = pieces.end_ns > pieces.start_ns
-    if excerpt.steps:
-        kept &= np.isin(rank.remember(gaps_of).step, excerpt.steps)[pieces.gap]
-    return OwnedTime(pieces.take(kept), owned.cause[kept], owned.thread[kept], owned.drain)
+    if chosen is not None:
+        kept &= chosen[pieces.gap]
+    return OwnedTime(
+        pieces.take(kept), owned.cause[near][kept], owned.thread[near][kept], owned.drain
+    )
+
+
+def _pieces_of(pieces: Pieces, gaps: Rows) -> slice:
+    """Between which pieces all those of some intervals are, given the ascending intervals."""
+    if not gaps.size:
+        return slice(0)
+    edges = np.array([gaps[0], gaps[-1] + 1], dtype=pieces.gap.dtype)
+    first, last = np.searchsorted(pieces.gap, edges).tolist()
+    return slice(first, last)
+
+
+def _reach(rank: Rank) -> Reach:
+    pieces = rank.remember(owned_time).pieces
+    return Reach.of(pieces.start_ns, pieces.end_ns)
 
 
 def _owned_time(rank: Rank) -> Columns:

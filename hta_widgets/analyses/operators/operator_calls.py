@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.analyses.shared.attribution.counted import is_counted, launched_work
+from hta_widgets.analyses.shared.attribution.counted import host_time, is_counted, launched_work
 from hta_widgets.analyses.shared.attribution.forward_links import forward_places
 from hta_widgets.analyses.shared.attribution.sub_forest import SubForest, cpu_times
 from hta_widgets.analyses.shared.excerpt import Excerpt, remember
@@ -105,21 +105,39 @@ def _launching(rank: Rank, calls: Calls) -> NDArray[np.bool_]:
     return launching[:-1]
 
 
+def counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
+    """The listed calls of which anything may be counted."""
+    return remember(rank, _counted_calls, excerpt)
+
+
+def _counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
+    listed, counted = listed_calls(rank, excerpt), host_time(rank, excerpt)
+    tree = listed.tree
+    if counted is None:
+        return tree
+    owner = tree.at(launched_work(rank, excerpt).place)
+    forward = np.append(listed.forward, NO_PARENT)[owner]
+    idle = tree.at(idle_by_call(rank, excerpt).place)
+    return tree.with_around(np.concatenate((tree.open_in(counted), owner, forward, idle)))
+
+
 def call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
-    """What each listed call takes in the counted time."""
+    """What each of `counted_calls` takes in the counted time."""
     return remember(rank, _call_times, excerpt)
 
 
 def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
-    listed = listed_calls(rank, excerpt)
-    tree = listed.tree
+    tree = counted_calls(rank, excerpt)
     work, place = launched_work(rank, excerpt)
-    owner = tree.innermost[place]
+    owner = tree.at(place)
     gpu_self = tree.own(owner, work.duration_ns)
     state = tensor_cores_of(work.name, work.names)
     kinds = rank.trace.events.kind[work.rows]
     _, first = np.unique(work.rows, return_index=True)  # an excerpt may hold parts of one kernel
-    cpu = cpu_times(rank, tree, excerpt)
+    cpu, idle = cpu_times(rank, tree, excerpt), idle_by_call(rank, excerpt)
+    forward = listed_calls(rank, excerpt).forward
+    if tree.whole is not None:
+        forward = tree.of_whole(forward[tree.whole])
     return CallTimes(
         calls=cpu.calls,
         cpu_self_ns=cpu.inside_ns - tree.own(tree.parent, cpu.inside_ns),
@@ -130,8 +148,8 @@ def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
         kernels=_counts(owner[first[kinds[first] == Kind.KERNEL]], tree.size),
         tensor_core_ns=tree.own(owner, work.duration_ns * (state == TensorCores.YES)),
         no_tensor_core_ns=tree.own(owner, work.duration_ns * (state == TensorCores.NO)),
-        backward_gpu_ns=tree.own(listed.forward, gpu_self),
-        idle_ns=tree.own(tree.innermost, idle_by_call(rank, excerpt)),
+        backward_gpu_ns=tree.own(forward, gpu_self),
+        idle_ns=tree.own(tree.at(idle.place), idle.ns),
     )
 
 
@@ -141,16 +159,17 @@ def _counts(positions: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 def rank_totals(rank: Rank, excerpt: Excerpt | None) -> RankTotals:
     """The whole of a rank, and what belongs to no operator."""
-    listed = listed_calls(rank, excerpt)
+    listed, idle = listed_calls(rank, excerpt), idle_by_call(rank, excerpt)
     work, place = launched_work(rank, excerpt)
-    idle = idle_by_call(rank, excerpt)
-    outside = listed.tree.innermost == NO_PARENT
-    outside |= not listed.are_operators
     unrecorded = place == NO_PARENT
+    outside, idle_outside = (
+        (listed.tree.at(each) == NO_PARENT) | (not listed.are_operators)
+        for each in (place, idle.place)
+    )
     return RankTotals(
         gpu_ns=int(work.duration_ns.sum()),
-        outside_operators_ns=int(work.duration_ns[~unrecorded & outside[place]].sum()),
+        outside_operators_ns=int(work.duration_ns[~unrecorded & outside].sum()),
         launch_not_recorded_ns=int(work.duration_ns[unrecorded].sum()),
-        idle_ns=int(idle.sum()),
-        idle_outside_operators_ns=int(np.where(outside, idle, 0).sum()),
+        idle_ns=int(idle.ns.sum()),
+        idle_outside_operators_ns=int(idle.ns[idle_outside].sum()),
     )

@@ -14,6 +14,7 @@ from hta_widgets.analyses.operators.operator_calls import (
     CallTimes,
     RankTotals,
     call_times,
+    counted_calls,
     listed_calls,
     rank_totals,
 )
@@ -110,11 +111,11 @@ def _by_stack(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()
 
 
 def _times_in(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...]) -> CallTimes:
-    """Times of the listed calls, 0 for those of other modules."""
+    """Times of the counted calls, 0 for those of other modules."""
     times = call_times(rank, excerpt)
     if not modules:
         return times
-    inside = in_modules(rank, modules)[listed_calls(rank, excerpt).tree.place]
+    inside = in_modules(rank, modules)[counted_calls(rank, excerpt).place]
     return CallTimes(*(np.where(inside, column, 0) for column in times))
 
 
@@ -127,7 +128,7 @@ def _of_calls(
     """Sums of the calls of which anything is counted, by codes that are given by place."""
     times = _times_in(rank, excerpt, modules)
     counted = _not_zero(times)
-    place = listed_calls(rank, excerpt).tree.place[counted]
+    place = counted_calls(rank, excerpt).place[counted]
     codes: dict[str, NDArray[Any]] = {"name": calls_of(rank).name, "phase": phases(rank), **others}
     keys = {name: code[place] for name, code in codes.items()}
     groups = _Groups(keys, CallTimes(*(column[counted] for column in times))).by(*keys)

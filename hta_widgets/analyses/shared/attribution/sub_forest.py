@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.analyses.shared.attribution.counted import (
     host_time,
     same_name_around,
     sums_at,
 )
 from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -39,6 +40,11 @@ class SubForest(NamedTuple):
         The same for those with the same name.
     last : ndarray of int64
         Position after the last of them inside each.
+    start_ns, end_ns : ndarray of int64
+    threads : ndarray of int64
+        Position of the first of each thread.
+    whole : ndarray of int64, optional
+        Where these are some of other calls: position there of each. `innermost` is of those.
     """
 
     place: Positions
@@ -47,6 +53,10 @@ class SubForest(NamedTuple):
     parent: Positions
     same_name: Positions
     last: Positions
+    start_ns: Times
+    end_ns: Times
+    threads: Positions
+    whole: Positions | None = None
 
     @classmethod
     def of(cls, calls: Calls, chosen: NDArray[np.bool_]) -> SubForest:
@@ -62,7 +72,54 @@ class SubForest(NamedTuple):
             parent=innermost[forest.parent[place]],
             same_name=same_name_around(place, forest.ends[place], calls.name[place]),
             last=np.searchsorted(place, forest.ends[place]),
+            start_ns=calls.start_ns[place],
+            end_ns=forest.cut_end_ns[place],
+            threads=np.searchsorted(place, [thread.first for thread in calls.threads]),
         )
+
+    def with_around(self, positions: Positions) -> SubForest:
+        """Some of the calls and all around them; -1 stands for none."""
+        chosen = np.zeros(self.size + 1, dtype=np.bool_)
+        chosen[NO_PARENT] = True
+        while (positions := positions[~chosen[positions]]).size:
+            chosen[positions] = True
+            positions = np.unique(self.parent[positions])
+        whole = np.flatnonzero(chosen[:-1])
+        return SubForest(
+            place=self.place[whole],
+            name=self.name[whole],
+            innermost=self.innermost,
+            parent=_positions_in(whole, self.parent[whole]),
+            same_name=_positions_in(whole, self.same_name[whole]),
+            last=np.searchsorted(whole, self.last[whole]),
+            start_ns=self.start_ns[whole],
+            end_ns=self.end_ns[whole],
+            threads=np.searchsorted(whole, self.threads),
+            whole=whole,
+        )
+
+    def open_in(self, counted: Intervals) -> Positions:
+        """Calls that start in some time, and the innermost of each thread before it.
+
+        With those around them, these are all that may be open in it.
+        """
+        if not len(counted):
+            return self.place[:0]
+        begin_ns, end_ns = int(counted.starts[0]), int(counted.ends[-1])
+        found = [self.place[:0]]
+        for first, last in pairwise([*self.threads.tolist(), self.size]):
+            starts = self.start_ns[first:last]
+            begin, end = np.searchsorted(starts, (begin_ns, end_ns)).tolist()
+            found.append(np.arange(first + max(begin - 1, 0), first + end))
+        return np.concatenate(found)
+
+    def at(self, places: Positions) -> Positions:
+        """Position of the innermost call at or around each place, -1 for none."""
+        return self.of_whole(self.innermost[places])
+
+    def of_whole(self, positions: Positions) -> Positions:
+        """Positions of calls by those among the calls that these are some of, -1 for others."""
+        return positions if self.whole is None else _positions_in(self.whole, positions)
 
     @property
     def size(self) -> int:
@@ -83,6 +140,14 @@ class SubForest(NamedTuple):
         return inside - self.own(self.same_name, inside)
 
 
+def _positions_in(whole: Positions, asked: Positions) -> Positions:
+    """Positions among some ascending numbers, -1 for what is not there."""
+    if not whole.size:
+        return np.full(asked.size, NO_PARENT)
+    at = np.minimum(np.searchsorted(whole, asked), whole.size - 1)
+    return np.where(whole[at] == asked, at, NO_PARENT)
+
+
 class CpuTimes(NamedTuple):
     """CPU time of some calls.
 
@@ -100,8 +165,7 @@ class CpuTimes(NamedTuple):
 
 def cpu_times(rank: Rank, tree: SubForest, excerpt: Excerpt | None) -> CpuTimes:
     """CPU time of some calls in the counted time."""
-    calls, counted = calls_of(rank), host_time(rank, excerpt)
-    start, end = calls.start_ns[tree.place], calls.forest.cut_end_ns[tree.place]
+    counted, start, end = host_time(rank, excerpt), tree.start_ns, tree.end_ns
     if counted is None:
         return CpuTimes(np.ones(start.size, dtype=np.int64), end - start)
     inside_ns = counted.covered_until(end) - counted.covered_until(start)

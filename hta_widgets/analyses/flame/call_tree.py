@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.paths import paths_of
+from hta_widgets.analyses.idle_owners.paths import paths_around, with_calls_around
 from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
@@ -112,13 +112,13 @@ def call_tree(calls: Calls, weights: Weights, order: Order) -> CallTree:
     """
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
-    owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
-    owners[place] = True
-    nodes, node_of_place = (_merged if order == "merged" else _runs)(calls, owners[:-1])
+    owners = place[place != NO_PARENT]
+    nodes, places, node_at = (_merged if order == "merged" else _runs)(calls, owners)
     names = (*calls.events.name.values, weights.nobody)
     nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
     nobody = nodes.parent.size - 1
-    node = np.append(node_of_place, nobody)[place]
+    at = np.where(place == NO_PARENT, places.size, np.searchsorted(places, place))
+    node = np.append(node_at, nobody)[at]
     pairs = grouped(node, work)
     first = pairs.first
     is_work = work[first] >= 0
@@ -152,45 +152,45 @@ def _with(nodes: Nodes, *columns: Rows | list[int]) -> Nodes:
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
 
 
-def _merged(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Nodes, Rows]:
-    paths, node = paths_of(calls, owners)
+def _merged(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
+    paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)
-    reached = np.flatnonzero(node >= 0)
-    np.minimum.at(first, node[reached], reached)
+    np.minimum.at(first, node, places)
     kind = paths.kind.astype(np.int64)
-    return Nodes(paths.parent, paths.name, kind, paths.depth, first), node
+    return Nodes(paths.parent, paths.name, kind, paths.depth, first), places, node
 
 
-def _runs(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Nodes, Rows]:
+def _runs(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
     """Nodes of neighbours with one name, level by level from the outermost calls."""
     forest = calls.forest
-    before = np.concatenate(([0], np.cumsum(owners)))
-    places = np.flatnonzero(before[forest.ends] > before[:-1])
-    depth = forest.depth[places]
-    by_depth = places[np.argsort(depth, kind="stable")]
+    places = with_calls_around(calls, owners)
+    depth, above = forest.depth[places], forest.parent[places]
+    parent = np.where(above >= 0, np.searchsorted(places, above), NO_PARENT)
+    by_depth = np.argsort(depth, kind="stable")
     edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
-    node = np.full(owners.size + 1, NO_PARENT)
-    firsts: list[Rows] = [places[:0]]
+    node = np.full(places.size + 1, NO_PARENT)
+    firsts: list[Rows] = [by_depth[:0]]
     count = 0
     for begin, end in pairwise(edges):
         level = by_depth[begin:end]
-        around, name = node[forest.parent[level]], calls.name[level]
+        around, name = node[parent[level]], calls.name[places[level]]
         is_new = np.ones(level.size, dtype=np.bool_)
         is_new[1:] = (np.diff(around) != 0) | (np.diff(name) != 0)
         if begin == 0:
-            is_new[1:] |= np.diff(calls.thread_of(level)) != 0
+            is_new[1:] |= np.diff(calls.thread_of(places[level])) != 0
         node[level] = count + np.cumsum(is_new) - 1
         firsts.append(level[is_new])
         count += int(is_new.sum())
-    first = np.concatenate(firsts)
+    at = np.concatenate(firsts)
+    first = places[at]
     nodes = Nodes(
-        node[forest.parent[first]],
+        node[parent[at]],
         calls.name[first].astype(np.int64),
         calls.kind[first].astype(np.int64),
         forest.depth[first].astype(np.int64),
         first,
     )
-    return nodes, node[:-1]
+    return nodes, places, node[:-1]
 
 
 def _totals(nodes: Nodes, own_ns: Rows) -> Rows:

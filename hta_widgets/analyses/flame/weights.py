@@ -50,7 +50,7 @@ def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
 
 def _cpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
     own = own_cpu_time(rank, excerpt)
-    return np.arange(own.size), np.full(own.size, -1), own
+    return own.place, np.full(own.place.size, -1), own.ns
 
 
 def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:

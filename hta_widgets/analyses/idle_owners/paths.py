@@ -62,22 +62,49 @@ def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
     node : ndarray of int64
         Node of each call by place, -1 for calls that are not asked for.
     """
-    forest = calls.forest
-    before = np.concatenate(([0], np.cumsum(owners)))
-    places = np.flatnonzero(before[forest.ends] > before[:-1])
-    number = np.full(owners.size + 1, NO_PATH)
-    number[places] = np.arange(places.size)
-    depth = forest.depth[places].astype(np.int64)
-    node, first = merged(number[forest.parent[places]], calls.name[places], depth)
+    found, places, node = paths_around(calls, np.flatnonzero(owners))
     node_of_place = np.full(owners.size, NO_PATH)
     node_of_place[places] = node
-    return _paths_at(places[first], node_of_place, calls, depth[first]), node_of_place
+    return found, node_of_place
 
 
-def _paths_at(first: Nodes, node_of_place: Nodes, calls: Calls, depth: Nodes) -> Paths:
-    around = calls.forest.parent[first]
-    parent = np.where(around >= 0, node_of_place[around], NO_PATH)
-    return Paths(parent, calls.name[first].astype(np.int64), calls.kind[first], depth)
+def paths_around(calls: Calls, owners: Nodes) -> tuple[Paths, Nodes, Nodes]:
+    """Paths of some calls and of all calls around them; takes time for these only.
+
+    Parameters
+    ----------
+    calls : Calls
+    owners : ndarray of int64
+        Places.
+
+    Returns
+    -------
+    paths : Paths
+    places : ndarray of int64
+        The calls and those around them, ascending.
+    node : ndarray of int64
+        Node of each of them.
+    """
+    forest = calls.forest
+    places = with_calls_around(calls, owners)
+    depth = forest.depth[places].astype(np.int64)
+    around = forest.parent[places]
+    parent = np.where(around >= 0, np.searchsorted(places, around), NO_PATH)
+    node, first = merged(parent, calls.name[places], depth)
+    of_parent = np.append(node, NO_PATH)[parent[first]]
+    name, kind = calls.name[places[first]].astype(np.int64), calls.kind[places[first]]
+    return Paths(of_parent, name, kind, depth[first]), places, node
+
+
+def with_calls_around(calls: Calls, places: Nodes) -> Nodes:
+    """Places of some calls and of all calls around them, ascending."""
+    parent = calls.forest.parent
+    chosen = np.zeros(parent.size + 1, dtype=np.bool_)
+    chosen[NO_PATH] = True
+    while (places := places[~chosen[places]]).size:
+        chosen[places] = True
+        places = np.unique(parent[places])
+    return np.flatnonzero(chosen[:-1])
 
 
 def merged(parent: Nodes, name: NDArray[np.signedinteger], depth: Nodes) -> tuple[Nodes, Nodes]:

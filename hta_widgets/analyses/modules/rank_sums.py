@@ -102,14 +102,14 @@ class _Sums:
 def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> RankModules:
     """What belongs to each module of a rank, in some of its time."""
     nodes, said = _chosen_nodes(rank, source, merge)
-    sums, calls = _Sums(rank, nodes), calls_of(rank)
+    sums, calls = rank.remember(_sums, source, merge), calls_of(rank)
     work = [*counted_work(rank, excerpt).values()]
     launches = [calls.places_of(part.launch) for part in work]
     gpu = sums.over(zip(launches, (part.duration_ns for part in work), strict=True))
     exposed = sums.over(zip(launches, map(_exposed, work), strict=True))
     counted = counted_time(rank, excerpt or EVERYTHING).pieces
     idle = sums.of(counted.owner, counted.length_ns())
-    cpu = sums.of(np.arange(calls.name.size), own_cpu_time(rank, excerpt))
+    cpu = sums.of(*own_cpu_time(rank, excerpt))
     entered = sums.of(nodes.frames, _is_counted(rank, nodes.frames, excerpt).astype(np.int64))
     totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))
     costs = (
@@ -156,6 +156,10 @@ def _chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes
         if source == "modules" or nodes.names:
             return nodes, "modules"
     return rank.remember(region_nodes, merge), "regions"
+
+
+def _sums(rank: Rank, source: Source, merge: Merge) -> _Sums:
+    return _Sums(rank, _chosen_nodes(rank, source, merge)[0])
 
 
 def _exposed(work: GpuWork) -> Rows:

@@ -154,7 +154,8 @@ def simulate(
     ]
     all_reduces = job.steps * job.layers
     with tqdm(total=all_reduces, desc="sample job", unit="all-reduce", disable=not progress) as bar:
-        run_programs([Training(job, process).run() for process in processes], bar.update)
+        programs = [Training(job, process).run() for process in processes]
+        run_programs(programs, lambda: bar.update(bar.n < all_reduces))
     return processes
 
 

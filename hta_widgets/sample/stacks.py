@@ -7,28 +7,27 @@ from functools import cache
 from hta_widgets.sample.frames import MODULE, Stack
 
 PROGRAM: Stack = ("train.py(118): <module>", "train.py(94): main")
-STEP: Stack = (*PROGRAM, "train.py(61): train_step")
-NEXT_BATCH: Stack = (*STEP, "torch/utils/data/dataloader.py(733): __next__")
+LOAD: Stack = (*PROGRAM, "train.py(41): load_batch")
+LEARN: Stack = (*PROGRAM, "train.py(56): compute_gradients")
+NEXT_BATCH: Stack = (*LOAD, "torch/utils/data/dataloader.py(733): __next__")
 WAIT_FOR_BATCH: Stack = (
     *NEXT_BATCH,
     "torch/utils/data/dataloader.py(1491): _next_data",
     "torch/utils/data/dataloader.py(1443): _get_data",
     "torch/utils/data/dataloader.py(1284): _try_get_data",
-    "queue.py(154): get",
-    "threading.py(327): wait",
-    "<built-in method acquire of _thread.lock object at 0x7f2d8c5e0a40>",
+    "multiprocessing/queues.py(113): get",
 )
-MOVE_BATCH: Stack = (*STEP, "train.py(48): to_device")
-ZERO_GRAD: Stack = (*STEP, "torch/optim/optimizer.py(961): zero_grad")
+ZERO_GRAD: Stack = (*LEARN, "torch/optim/optimizer.py(961): zero_grad")
 BACKWARD: Stack = (
-    *STEP,
+    *LEARN,
     "torch/_tensor.py(592): backward",
     "torch/autograd/__init__.py(246): backward",
     "torch/autograd/graph.py(813): _engine_run_backward",
     "<built-in method run_backward of torch._C._EngineBase object at 0x7f2d9a41c9b0>",
 )
+UPDATE: Stack = (*PROGRAM, "train.py(77): update_parameters")
 OPTIMIZER: Stack = (
-    *STEP,
+    *UPDATE,
     "torch/optim/optimizer.py(466): wrapper",
     "torch/optim/optimizer.py(70): _use_grad",
     "torch/optim/adam.py(213): step",
@@ -46,7 +45,7 @@ def _module(name: str, *functions: str) -> Stack:
 
 
 MODEL: Stack = (
-    *STEP,
+    *LEARN,
     *_module(
         "DistributedDataParallel_0",
         "torch/nn/parallel/distributed.py(1633): forward",
@@ -67,7 +66,7 @@ def node_stacks(layers: int) -> list[Stack]:
     """Where each node of `vision_transformer` is called, in order."""
     blocks = [stack for layer in range(layers) for stack in _block(layer)]
     loss = (
-        *STEP,
+        *LEARN,
         *_module(
             "CrossEntropyLoss_0",
             "torch/nn/modules/loss.py(1386): forward",

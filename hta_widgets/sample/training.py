@@ -18,12 +18,13 @@ from hta_widgets.sample.optimizer import recorded_adamw
 from hta_widgets.sample.process import COMPUTE_STREAM, COPY_STREAM, NCCL_STREAM, Process
 from hta_widgets.sample.stacks import (
     BACKWARD,
+    LEARN,
+    LOAD,
     MODEL,
-    MOVE_BATCH,
     NEXT_BATCH,
     OPTIMIZER,
     PROGRAM,
-    STEP,
+    UPDATE,
     WAIT_FOR_BATCH,
     ZERO_GRAD,
     in_place,
@@ -145,12 +146,12 @@ class Training:
             self._call(WAIT_FOR_BATCH)
             process.wait(STARVED_LOADER_NS if is_starved(step) else LOADER_NS)
             self._return_to(NEXT_BATCH)
-        self._return_to(MOVE_BATCH)
+        self._return_to(LOAD)
         for op in load_batch():
             process.run(op, stream=COPY_STREAM)
             self._tensors.done(process.now_ns)
         process.order_streams(COPY_STREAM, COMPUTE_STREAM)
-        self._return_to(STEP)
+        self._return_to(LEARN)
 
     def _forward(self, step: int) -> None:
         process, tensors = self._process, self._tensors
@@ -159,7 +160,7 @@ class Training:
             start_ns = process.now_ns
             process.spend(_CLEAR_GRADIENT_NS * len(self._nodes))
             tensors.zero_grad((start_ns, process.now_ns))
-            self._return_to(STEP)
+            self._return_to(LEARN)
         with process.annotation("## forward ##"):
             self._call(MODEL)
             process.run(scale_images())
@@ -174,7 +175,7 @@ class Training:
                 tensors.done(process.now_ns)
                 tensors.save()
                 process.spend(_PYTHON_NODE_NS)
-            self._call(STEP)
+            self._call(LEARN)
 
     def _backward(self, step: int) -> Program:
         process = self._process
@@ -187,7 +188,7 @@ class Training:
                     self._differentiate(bucket, sequences)
                     yield from self._accumulate(bucket.parameters)
                 process.order_streams(NCCL_STREAM, COMPUTE_STREAM)
-            self._return_to(STEP)
+            self._return_to(LEARN)
 
     def _differentiate(self, bucket: Bucket, sequences: count[int]) -> None:
         process = self._process
@@ -219,6 +220,7 @@ class Training:
 
     def _optimize(self) -> None:
         process = self._process
+        self._return_to(UPDATE)
         with process.annotation("Optimizer.step#AdamW.step"):
             self._call(OPTIMIZER)
             for op in self._updates():
@@ -226,7 +228,7 @@ class Training:
                 self._call(in_place(op.name))
                 process.run(op)
                 self._tensors.done(process.now_ns)
-            self._return_to(STEP)
+            self._return_to(UPDATE)
 
     def _updates(self) -> Iterator[Op]:
         shapes = (shape for node in self._nodes for shape in node.shapes)

@@ -20,7 +20,8 @@ planted bottlenecks. Change a control or click a bar, and all panels follow.
 
 1. Which rank is slow, and what do the others do in the meantime?
 2. How much of the communication is hidden behind computation?
-3. How much of the time are the GPUs idle?\
+3. How much of the time are the GPUs idle, and for which line of Python do they wait?
+4. Which modules take the time of the GPUs, and what fills their memory?\
 """
 _CAUSE_INTRODUCTION = """\
 # A job with one cause

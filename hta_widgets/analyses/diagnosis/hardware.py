@@ -14,6 +14,7 @@ from hta_widgets.analyses.diagnosis.like_kernels import LikeKernels
 from hta_widgets.analyses.diagnosis.limits import Limits
 from hta_widgets.analyses.diagnosis.steps import Matrix, Steps
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.rank import Rank
 
 FEWEST_WINDOWS: Final = 5
 """Windows of 10 ms that tell whether a GPU changes its clock."""
@@ -33,7 +34,10 @@ class Hardware:
     like : LikeKernels, optional
         None if all ranks compute equally long, so that there is nothing to compare.
     ratio, excess_ns : ndarray of float64, shape (ranks, steps)
-        See `LikeKernels`; of all ranks.
+        See `LikeKernels`; of all ranks. The ratio of ranks that are slow for less than half of the
+        time is that of means.
+    needed_ns : ndarray of float64, shape (ranks, steps)
+        See `LikeKernels`.
     slow, throttled : tuple of int
         Positions of ranks with a slow GPU, and with one that is slow at times.
     stage : tuple of int
@@ -45,6 +49,7 @@ class Hardware:
     like: LikeKernels | None
     ratio: Matrix
     excess_ns: Matrix
+    needed_ns: Matrix
     slow: tuple[int, ...] = ()
     throttled: tuple[int, ...] = ()
     stage: tuple[int, ...] = ()
@@ -68,30 +73,40 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
         Ranks with the same stage of a pipeline, for each stage.
     limits : Limits
     """
-    shape = steps["compute"].shape
-    if not _differ(steps["compute"]):
-        return Hardware(None, np.ones(shape), np.zeros(shape))
+    compute = steps["compute"]
+    nothing = np.ones_like(compute), np.zeros_like(compute), compute
+    if not _differ(compute):
+        return Hardware(None, *nothing)
     like = LikeKernels.of(steps, job.reduce(like_kernel_facts, steps.ranks))
     if not like.are_described:
-        return Hardware(like, np.ones(shape), np.zeros(shape))
-    found = Hardware(like, like.ratio(), like.excess_ns(), against_itself=like.against_itself())
-    slower = found.ratio > limits.slower_kernels
-    often = 100 * slower.mean(axis=1)
-    hot = (often >= limits.slower_in_steps_percent) & (slower.sum(axis=1) >= min(2, shape[1]))
-    places = np.flatnonzero(hot).tolist()
-    if not places or len(places) > max(2, limits.slower_ranks_percent / 100 * shape[0]):
+        return Hardware(like, *nothing)
+    of_steps = like.ratio()
+    steady, hot = (
+        _is_often(of_steps > limits.slower_kernels, percent)
+        for percent in (limits.slower_in_most_steps_percent, limits.slower_in_steps_percent)
+    )
+    of_means = like.ratio(of_means=True)
+    warm = ~hot & _is_often(of_means > limits.slower_kernels, limits.slower_in_steps_percent)
+    unsteady = (hot | warm) & _is_unsteady(job, steps, limits) if (hot | warm).any() else hot
+    warm &= unsteady
+    ratio = np.where(warm[:, np.newaxis], of_means, of_steps)
+    found = Hardware(like, ratio, like.excess_ns(), like.needed_ns())
+    found = replace(found, against_itself=like.against_itself())
+    places = np.flatnonzero(hot | warm).tolist()
+    if not places or len(places) > max(2, limits.slower_ranks_percent / 100 * len(compute)):
         return found
     ranks = tuple(steps.ranks[place] for place in places)
     if _are_a_stage(ranks, copies):
         return replace(found, stage=ranks)
-    steady = often >= limits.slower_in_most_steps_percent
-    throttled = tuple(
-        place
-        for place in places
-        if not steady[place] or _pace_range(job, like, place) > limits.unsteady_pace
-    )
-    slow = tuple(place for place in places if place not in throttled)
+    slow = tuple(place for place in places if steady[place] and not unsteady[place])
+    throttled = tuple(place for place in places if place not in slow)
     return replace(found, slow=slow, throttled=throttled)
+
+
+def _is_often(slower: NDArray[np.bool_], percent: float) -> NDArray[np.bool_]:
+    """Which ranks are slower in this part of the steps, and in two of them if there are two."""
+    fewest = min(2, slower.shape[1])
+    return np.asarray((100 * slower.mean(axis=1) >= percent) & (slower.sum(axis=1) >= fewest))
 
 
 def _differ(compute: Matrix) -> bool:
@@ -109,11 +124,17 @@ def _are_a_stage(hot: Sequence[int], copies: Sequence[tuple[int, ...]]) -> bool:
     return len(hot) > 1 and any({*hot} == {*stage} for stage in copies)
 
 
-def _pace_range(job: Job, like: LikeKernels, place: int) -> float:
+def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> NDArray[np.bool_]:
+    """Whether the pace of each rank changes more than that of the usual one does."""
+    by_rank = job.reduce(pace_range, steps.ranks)
+    ranges = np.array([by_rank[rank] for rank in steps.ranks])
+    usual = np.median(ranges) if ranges.size > _PAIR else ranges.min()
+    return np.asarray(ranges > limits.unsteady_pace * usual)
+
+
+def pace_range(rank: Rank) -> float:
     """Ratio of the slow to the fast tenth of the moments of a rank; 1 if there are few."""
-    rank = like.steps.ranks[place]
-    keys, usual_ns = like.usual_elsewhere(place)
-    pace = job.reduce_each(pace_in_windows, {rank: (keys, usual_ns)})[rank]
+    pace = pace_in_windows(rank)
     if pace.size < FEWEST_WINDOWS:
         return 1.0
     low, high = np.quantile(pace, (0.1, 0.9))

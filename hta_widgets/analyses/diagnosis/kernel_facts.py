@@ -6,8 +6,10 @@ them are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import log
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +39,8 @@ _FACTORS: Final = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93],
     dtype=np.uint64,
 )
+_DIMENSION: Final = re.compile(r"[1-9]\d*")
+
 UNKNOWN: Final = -1
 
 Keys = NDArray[np.uint64]
@@ -56,6 +60,10 @@ class LikeKernelFacts(NamedTuple):
         Number of kernels.
     total_ns, median_ns : ndarray of int64
         Of their durations.
+    kind : ndarray of uint64
+        Equal for kernels of one name, on any rank.
+    size : ndarray of float64
+        Of the work of each, see `kernel_sizes`; NaN if it is not recorded.
     names : dict of int to str
         Kernel of each key.
     described_ns, kernels_ns : int
@@ -67,6 +75,8 @@ class LikeKernelFacts(NamedTuple):
     counts: Rows
     total_ns: Times
     median_ns: Times
+    kind: Keys
+    size: NDArray[np.float64]
     names: dict[int, str]
     described_ns: int
     kernels_ns: int
@@ -75,6 +85,8 @@ class LikeKernelFacts(NamedTuple):
 class _Kernels(NamedTuple):
     work: GpuWork
     key: Keys
+    kind: Keys
+    size: NDArray[np.float64]
     is_described: NDArray[np.bool_]
 
 
@@ -97,34 +109,30 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
         counts=groups.sizes,
         total_ns=reduce_runs(np.add, duration_ns, edges[:-1]),
         median_ns=lower + (upper - lower) // 2,
+        kind=kernels.kind[first],
+        size=kernels.size[first],
         names=names,
         described_ns=int(work.duration_ns[kernels.is_described].sum()),
         kernels_ns=int(work.duration_ns.sum()),
     )
 
 
-def pace_in_windows(rank: Rank, keys: Keys, usual_ns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How long kernels of a rank take beside those of others: the median of each 10 ms.
-
-    Parameters
-    ----------
-    keys : ndarray of uint64
-        Ascending.
-    usual_ns : ndarray of float64
-        Duration of such kernels elsewhere.
+def pace_in_windows(rank: Rank) -> NDArray[np.float64]:
+    """How long kernels of a rank take beside alike ones at other times: the median of each 10 ms.
 
     Returns
     -------
     ndarray of float64
         Of windows with some kernels, ascending by time.
     """
-    work, key, _ = rank.remember(_kernels)
-    if not keys.size:
-        return np.zeros(0)
-    at = np.minimum(np.searchsorted(keys, key), keys.size - 1)
-    known = np.flatnonzero((keys[at] == key) & (usual_ns[at] > 0))
-    pace = work.duration_ns[known] / usual_ns[at[known]]
-    windows = grouped(work.start_ns[known] // WINDOW_NS)
+    kernels = rank.remember(_kernels)
+    work = kernels.work
+    order = np.lexsort((work.duration_ns, kernels.key))
+    alike = _runs(order, kernels.key)
+    usual_ns = work.duration_ns[order][alike.edges[:-1] + (alike.sizes - 1) // 2]
+    pace = np.empty(len(work))
+    pace[order] = work.duration_ns[order] / np.repeat(np.maximum(usual_ns, 1), alike.sizes)
+    windows = grouped(work.start_ns // WINDOW_NS)
     return np.array(
         [np.median(pace[part]) for part in windows.parts if part.size >= FEWEST_IN_WINDOW]
     )
@@ -149,19 +157,17 @@ def computing_kernels(rank: Rank) -> GpuWork:
 
 def _kernels(rank: Rank) -> _Kernels:
     work = computing_kernels(rank)
-    shapes, has_shapes = _shapes(rank, work)
-    sizes, has_sizes = _launch_sizes(rank, work)
-    parts = (_hashes(work.name, work.names), shapes, sizes)
-    key = np.zeros(len(work), dtype=np.uint64)
-    for part, factor in zip(parts, _FACTORS, strict=False):
-        key = _mixed(key, part, factor)
-    return _Kernels(work, key, has_shapes | has_sizes)
-
-
-def _shapes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.bool_]]:
-    """Hash of the shapes of each kernel's operator."""
     codes, texts = shape_codes(rank, work)
-    return _hashes(codes, texts), codes >= 0
+    sizes, grid = _launch_sizes(rank, work)
+    kind = _hashes(work.name, work.names)
+    key = np.zeros(len(work), dtype=np.uint64)
+    for part, factor in zip((kind, _hashes(codes, texts), sizes), _FACTORS, strict=False):
+        key = _mixed(key, part, factor)
+    of_shapes = np.append(sizes_of_shapes(texts), np.nan)[codes]
+    size = np.where(codes >= 0, of_shapes, np.log(np.maximum(grid, 1)))
+    is_described = (codes >= 0) | (grid > 0)
+    size[~is_described] = np.nan
+    return _Kernels(work, key, kind, size, is_described)
 
 
 def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:
@@ -190,6 +196,20 @@ def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:
     return found, dims.values
 
 
+def sizes_of_shapes(texts: Sequence[str]) -> NDArray[np.float64]:
+    """How much work shapes are: the logarithm of the product of all their dimensions.
+
+    Where one dimension is longer than elsewhere, this differs at least as much as the work does.
+
+    Examples
+    --------
+    >>> np.exp(sizes_of_shapes(["[[2, 3], [3, 4]]", "[[8], []]"])).round().tolist()
+    [72.0, 8.0]
+    """
+    found = [sum(log(int(each)) for each in _DIMENSION.findall(text)) for text in texts]
+    return np.array(found)
+
+
 def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
     """Values of a column at some rows of the events; -1 where the table has none."""
     if not table.rows.size:
@@ -198,12 +218,12 @@ def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
     return np.where(table.rows[at] == rows, values[at], UNKNOWN).astype(np.int64)
 
 
-def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.bool_]]:
-    """Hash of the grid and block of each kernel."""
+def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]:
+    """Hash of the grid and block of each kernel, and its number of threads; 0 if not recorded."""
     table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
-    mixed = np.zeros(len(work), dtype=np.uint64)
+    mixed, threads = np.zeros(len(work), dtype=np.uint64), np.ones(len(work))
     if not table.rows.size:
-        return mixed, mixed > 0
+        return mixed, 0 * threads
     at = np.minimum(np.searchsorted(table.rows, work.rows), table.rows.size - 1)
     has = table.rows[at] == work.rows
     for name in _SIZES:
@@ -211,9 +231,10 @@ def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.bool_]]:
         if isinstance(column, np.ndarray):
             sizes = column[at].astype(np.int64)
             mixed = _mixed(mixed, sizes.view(np.uint64), _FACTORS[-1])
+            threads *= np.maximum(sizes, 1)
             has &= sizes >= 0
-    mixed[~has] = 0
-    return mixed, has
+    mixed[~has], threads[~has] = 0, 0
+    return mixed, threads
 
 
 def _hashes(codes: Rows | NDArray[np.int32], texts: Sequence[str]) -> Keys:

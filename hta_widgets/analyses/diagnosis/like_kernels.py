@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -11,19 +12,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.kernel_facts import Keys, LikeKernelFacts, Rows
+from hta_widgets.analyses.diagnosis.like_sizes import SizePaces, paces_by_size
+from hta_widgets.analyses.diagnosis.over_ranks import (
+    PAIR,
+    Floats,
+    runs_of,
+    usual_of,
+    weighted_medians,
+)
 from hta_widgets.analyses.diagnosis.steps import Matrix, Steps
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 
 HALF: Final = 0.5
 """Kernels that can be compared must make up this part of the time of those that compute."""
 
-_PAIR: Final = 2
+LEAST_ALIKE: Final = 0.2
+"""Part of the time in alike kernels without which those of like size say nothing of a GPU."""
+
 _MOST_STEPS: Final = 0.75
 _USUAL_QUANTILE: Final = 0.25
 
-_COLUMNS: Final = ("place", "step", "key", "counts", "total_ns", "median_ns")
-
-Floats = NDArray[np.float64]
+_COLUMNS: Final = {
+    "key": np.uint64,
+    "counts": np.int64,
+    "total_ns": np.float64,
+    "median_ns": np.float64,
+    "kind": np.uint64,
+    "size": np.float64,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +56,9 @@ class LikeKernels:
     key : ndarray of uint64
     counts : ndarray of int64
     total_ns, median_ns : ndarray of float64
+    kind : ndarray of uint64
+    size : ndarray of float64
+        See `LikeKernelFacts`.
     are_described : bool
         Whether grids or shapes are recorded for at least half of the time; without them, other
         work cannot be told from a slower GPU.
@@ -53,6 +72,8 @@ class LikeKernels:
     counts: Rows
     total_ns: Floats
     median_ns: Floats
+    kind: Keys
+    size: Floats
     are_described: bool
 
     @classmethod
@@ -60,56 +81,79 @@ class LikeKernels:
         """Put the kernels of the ranks beside each other."""
         numbers = np.array(steps.numbers)
         names: dict[int, str] = {}
-        columns: dict[str, list[NDArray[Any]]] = {name: [] for name in _COLUMNS}
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("place", "step", *_COLUMNS)}
         for place, rank in enumerate(steps.ranks):
             each = facts[rank]
             names |= each.names
             at = np.minimum(np.searchsorted(numbers, each.step), numbers.size - 1)
             rows = np.flatnonzero((numbers[at] == each.step) | (numbers[0] == NO_STEP))
-            columns["place"].append(np.full(rows.size, place))
-            columns["step"].append(at[rows])
-            columns["key"].append(each.key[rows])
-            columns["counts"].append(each.counts[rows])
-            columns["total_ns"].append(each.total_ns[rows].astype(np.float64))
-            columns["median_ns"].append(each.median_ns[rows].astype(np.float64))
+            parts["place"].append(np.full(rows.size, place))
+            parts["step"].append(at[rows])
+            for name, kind in _COLUMNS.items():
+                parts[name].append(getattr(each, name)[rows].astype(kind))
         described = sum(each.described_ns for each in facts.values())
         whole = sum(each.kernels_ns for each in facts.values())
-        joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+        joined = {name: np.concatenate(part) for name, part in parts.items()}
         return cls(steps, names, are_described=described >= HALF * whole, **joined)
 
-    def ratio(self) -> Matrix:
+    def ratio(self, *, of_means: bool = False) -> Matrix:
         """How long the kernels of a rank take in a step, beside the median of the ranks.
 
-        The median over its kernels, weighted by their time; 1 where most of its time is in kernels
-        that no other rank runs.
+        The median over its kernels, weighted by their time; 1 where most of its time is in work
+        that no other rank does. If alike kernels are less than half of it, those of like size
+        count too, but make it no larger.
+
+        Parameters
+        ----------
+        of_means : bool
+            Whether the mean of alike kernels counts, which some slow ones lengthen, or the median.
         """
-        usual, ranks = self._over_ranks(self.median_ns)
-        shared = ranks >= _PAIR
-        pace = self.median_ns / np.maximum(usual, 1)
-        cells = self._cells()
-        found = weighted_medians(cells[shared], pace[shared], self.total_ns[shared], self._size)
-        return np.where(self._is_comparable(shared), found, 1.0).reshape(self._shape)
+        usual, _ = self._over_ranks(self.median_ns)
+        pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)
+        alike = self._medians_of(pace, self._shared)
+        every = self._medians_of(np.where(self._shared, pace, self._pace), self._compared)
+        some = np.where(self._covered(self._compared) >= HALF, np.minimum(alike, every), 1.0)
+        some[self._covered(self._shared) < LEAST_ALIKE] = 1
+        found = np.where(self._covered(self._shared) >= HALF, alike, some)
+        return np.where(self.are_described, found, 1.0).reshape(self._shape)
 
     def excess_ns(self) -> Matrix:
-        """How much less a rank would compute in a step if its kernels took as long as elsewhere."""
-        usual, ranks = self._over_ranks(self.total_ns / self.counts)
-        shared = ranks >= _PAIR
-        cells = self._cells()
-        taken = np.bincount(cells[shared], self.total_ns[shared], self._size)
-        needed = np.bincount(cells[shared], (usual * self.counts)[shared], self._size)
-        factor = np.where(self._is_comparable(shared), taken / np.maximum(needed, 1), 1.0)
+        """How much less a rank would compute in a step if its kernels took as long as elsewhere.
+
+        0 where most of its time is in work that no other rank does.
+        """
+        are_most = self._covered(self._shared) >= HALF
+        counts = np.where(are_most[self._cells], self._shared, self._compared)
+        least = np.where(are_most, 0, LEAST_ALIKE)
+        is_known = (self._covered(counts) >= HALF) & (self._covered(self._shared) >= least)
+        cells = self._cells[counts]
+        taken = np.bincount(cells, self.total_ns[counts], self._size)
+        needed = np.bincount(cells, (self.total_ns / self._pace)[counts], self._size)
+        factor = np.where(is_known & self.are_described, taken / np.maximum(needed, 1), 1.0)
         saved = 1 - 1 / np.maximum(factor, 1)
         return self.steps["compute"] * saved.reshape(self._shape)
+
+    def needed_ns(self) -> Matrix:
+        """How long each rank would compute in a step if what is known to be alike took no longer.
+
+        Kernels of another size are compared by what their size makes of it; of those that no other
+        rank runs, all is needed.
+        """
+        longer = np.maximum(self._pace, 1)
+        taken = np.bincount(self._cells, self.total_ns, self._size)
+        needed = np.bincount(self._cells, self.total_ns / longer, self._size)
+        part = np.where(self.are_described & (taken > 0), needed / np.maximum(taken, 1), 1.0)
+        return self.steps["compute"] * part.reshape(self._shape)
 
     def against_itself(self) -> Floats:
         """How long the kernels of the median rank take in each step, beside its fast steps."""
         usual = np.ones(len(self.steps.numbers))
         order = np.lexsort((self.median_ns, self.step, self.key))
-        first, sizes = _runs(self.key[order], self.step[order])
+        first, sizes = runs_of(self.key[order], self.step[order])
         middle = self.median_ns[order][first + sizes // 2]
         weight = np.add.reduceat(self.total_ns[order], first) if first.size else middle
         key, step = self.key[order][first], self.step[order][first]
-        of_key, in_steps = _runs(key)
+        of_key, in_steps = runs_of(key)
         base = np.zeros(key.size)
         for start, size in zip(of_key.tolist(), in_steps.tolist(), strict=True):
             if size >= _MOST_STEPS * usual.size:
@@ -123,13 +167,6 @@ class LikeKernels:
         covered = np.bincount(step[known], weight[known], usual.size) >= HALF * of_step
         return np.where(covered & (of_step > 0), found, usual)
 
-    def usual_elsewhere(self, place: int) -> tuple[Keys, Floats]:
-        """Keys, ascending, and how long their kernels take on the other ranks."""
-        others = np.flatnonzero(self.place != place)
-        order = others[np.lexsort((self.median_ns[others], self.key[others]))]
-        first, sizes = _runs(self.key[order])
-        return self.key[order][first], self.median_ns[order][first + (sizes - 1) // 2]
-
     def largest(self, place: int, most: int = 5) -> pd.DataFrame:
         """Kernels with most time on a rank that another rank runs too, beside those of the ranks.
 
@@ -137,7 +174,7 @@ class LikeKernels:
         ``factor``.
         """
         usual, ranks = self._over_ranks(self.total_ns / self.counts)
-        rows = np.flatnonzero((self.place == place) & (ranks >= _PAIR))
+        rows = np.flatnonzero((self.place == place) & (ranks >= PAIR))
         table = pd.DataFrame(
             {
                 "key": self.key[rows],
@@ -159,55 +196,42 @@ class LikeKernels:
     def _size(self) -> int:
         return self._shape[0] * self._shape[1]
 
+    @cached_property
     def _cells(self) -> Rows:
         return self.place * self._shape[1] + self.step
 
-    def _is_comparable(self, shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether most of the time of each rank and step is in kernels that others run too."""
-        cells = self._cells()
-        of_cell = np.bincount(cells, self.total_ns, self._size)
-        of_shared = np.bincount(cells[shared], self.total_ns[shared], self._size)
-        return (of_shared >= HALF * of_cell) & (of_shared > 0) & self.are_described
+    @cached_property
+    def _shared(self) -> NDArray[np.bool_]:
+        """Whether another rank runs alike kernels in the step."""
+        return np.asarray(self._over_ranks(self.median_ns)[1] >= PAIR)
+
+    @cached_property
+    def _by_size(self) -> SizePaces:
+        rows = self.place, self.step, self.kind
+        return paces_by_size(*rows, counts=self.counts, total_ns=self.total_ns, size=self.size)
+
+    @cached_property
+    def _compared(self) -> NDArray[np.bool_]:
+        """Whether another rank runs alike kernels, or as many of one name and like size."""
+        return self._shared | self._by_size.is_like
+
+    @cached_property
+    def _pace(self) -> Floats:
+        """Mean duration of each row beside the median of the ranks; 1 if that is not known."""
+        usual, _ = self._over_ranks(self.total_ns / self.counts)
+        alike = self.total_ns / np.maximum(usual * self.counts, 1)
+        return np.where(self._shared, alike, self._by_size.pace)
+
+    def _medians_of(self, pace: Floats, chosen: NDArray[np.bool_]) -> Floats:
+        weights = self.total_ns[chosen]
+        return weighted_medians(self._cells[chosen], pace[chosen], weights, self._size)
+
+    def _covered(self, chosen: NDArray[np.bool_]) -> Floats:
+        """Part of the time of each rank and step that some rows are."""
+        of_cell = np.bincount(self._cells, self.total_ns, self._size)
+        of_chosen = np.bincount(self._cells[chosen], self.total_ns[chosen], self._size)
+        return np.asarray(of_chosen / np.maximum(of_cell, 1))
 
     def _over_ranks(self, values: Floats) -> tuple[Floats, Rows]:
         """Median over the ranks with the same key and step, of two the smaller; and how many."""
-        order = np.lexsort((values, self.step, self.key))
-        first, sizes = _runs(self.key[order], self.step[order])
-        ascending = values[order]
-        lower, upper = ascending[first + (sizes - 1) // 2], ascending[first + sizes // 2]
-        middle = np.where(sizes == _PAIR, lower, (lower + upper) / 2)
-        usual, ranks = np.empty(order.size), np.empty(order.size, dtype=np.int64)
-        usual[order], ranks[order] = np.repeat(middle, sizes), np.repeat(sizes, sizes)
-        return usual, ranks
-
-
-def weighted_medians(cells: Rows, values: Floats, weights: Floats, size: int) -> Floats:
-    """Median of the values of each cell, weighted; 1 for cells without any.
-
-    Examples
-    --------
-    >>> cells, values = np.array([0, 0, 0, 2]), np.array([1.0, 3.0, 2.0, 5.0])
-    >>> weighted_medians(cells, values, np.array([1.0, 5.0, 1.0, 1.0]), 3).tolist()
-    [3.0, 1.0, 5.0]
-    """
-    found = np.ones(size)
-    if not cells.size:
-        return found
-    order = np.lexsort((values, cells))
-    reached = np.cumsum(weights[order])
-    first, sizes = _runs(cells[order])
-    last = first + sizes - 1
-    before = np.concatenate(([0.0], reached[last[:-1]]))
-    at = np.searchsorted(reached, before + (reached[last] - before) / 2)
-    found[cells[order][first]] = values[order][np.clip(at, first, last)]
-    return found
-
-
-def _runs(*columns: NDArray[np.generic]) -> tuple[Rows, Rows]:
-    """Start and size of each run of equal rows."""
-    size = columns[0].size
-    opens = np.arange(size) == 0
-    for column in columns:
-        opens[1:] |= column[1:] != column[:-1]
-    first = np.flatnonzero(opens)
-    return first, np.diff(np.append(first, size))
+        return usual_of(values, self.step, self.key)

@@ -58,13 +58,13 @@ class Limits:
         Most ranks (two are always allowed) whose kernels may take longer by their hardware; if more
         do, something else is unlike.
     unsteady_pace : float
-        Ratio of the slow to the fast tenth of the moments of a GPU that changes its clock; the
-        kernels of a steady one vary by a few percent.
+        Ratio of the slow to the fast tenth of the moments of a GPU that changes its clock, beside
+        that of the usual rank; the kernels of a steady one vary by a few percent.
     slower_than_itself : float
         How many times as long as in the fast steps the same kernels take on all ranks in a
         throttled step; clocks of healthy GPUs vary by a few percent.
     more_work : float
-        How many times as much as its peers a rank computes; equal work differs by 1 to 2 %.
+        How many times as long as its peers a rank computes; equal work differs by 1 to 2 %.
     more_work_of_stage : float
         The same of a stage of a pipeline: layers do not divide evenly.
     uneven_exchange : float

@@ -130,6 +130,54 @@ def test_every_second_kernel_of_another_kind_leaves_the_ratio_as_it_is(tmp_path)
     assert found(made, "slow_gpu").ranks == (1,)
 
 
+def experts(rank, step, tokens, us_of):
+    """Dense kernels that are alike on all ranks, and twice as many by the number of tokens."""
+    number = tokens(rank, step)
+    routed = layers(10, round(us_of(rank) * number), shape=f"[[{number}, 64], [64, 32]]", name="e")
+    return [*layers(5, round(1000 * us_of(rank))), *routed, Meet(EVERYBODY)]
+
+
+def uneven(rank, step):
+    return 1000 + 7 * rank + step
+
+
+def slow_on(slow):
+    return lambda rank: 650 if rank == slow else 500
+
+
+def test_of_batches_that_differ_by_a_few_tokens_the_sizes_are_compared(tmp_path):
+    made = diagnosed(
+        write_training(tmp_path, 4, lambda *at: experts(*at, uneven, slow_on(2)), grids=False)
+    )
+    finding = found(made, "slow_gpu")
+    assert finding.ranks == (2,)
+    assert finding.recoverable_ms == pytest.approx(15 * 0.15, rel=0.1)
+    assert not found(made, "workload_imbalance")
+
+
+def test_more_tokens_are_more_work(tmp_path):
+    def tokens(rank, step):
+        return uneven(rank, step) + 300 * (rank == 2)
+
+    folder = write_training(tmp_path, 4, lambda *at: experts(*at, tokens, slow_on(None)))
+    made = diagnosed(folder)
+    assert [(each.cause, each.ranks) for each in made] == [("workload_imbalance", (2,))]
+    assert made[0].confidence == "measured"
+
+
+def test_kernels_of_like_size_alone_accuse_no_gpu(tmp_path):
+    """Those that are alike take as long as elsewhere."""
+
+    def program(rank, step):
+        dense, routed = experts(rank, step, uneven, slow_on(None)), slow_on(2)
+        return [*dense[:5], *experts(rank, step, uneven, routed)[5:]]
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    assert [(each.cause, each.confidence) for each in made] == [
+        ("workload_imbalance", "inconclusive")
+    ]
+
+
 def test_the_limit_is_the_callers(tmp_path):
     folder = write_training(tmp_path, 4, one_slower((2,)))
     assert not found(diagnosed(folder, limits=Limits(slower_kernels=1.4)), "slow_gpu")

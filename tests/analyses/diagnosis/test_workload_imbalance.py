@@ -38,8 +38,8 @@ def test_the_rank_with_longer_sequences_is_named(tmp_path):
     assert finding.confidence == "measured"
     assert finding.recoverable_ms == pytest.approx(2.0, rel=0.05)
     assert finding.sentence.startswith(
-        "Rank 1 has 1.4 times as much to compute as the median in every step; the 3 others wait "
-        "for it: "
+        "Rank 1 computes 1.4 times as long as the median in every step with more work; the 3 "
+        "others wait for it: "
     )
     assert not found(made, "slow_gpu")
 
@@ -110,6 +110,43 @@ def test_without_shapes_and_grids_it_cannot_be_told_from_a_slow_gpu(tmp_path):
     assert finding.ranks == (1,)
     assert finding.confidence == "inconclusive"
     assert "shapes are not recorded" in finding.sentence
+
+
+def test_kernels_that_take_longer_for_the_same_shapes_are_not_called_more_work(tmp_path):
+    """As attention to packed sequences: its time depends on how many they are."""
+
+    def program(rank, step):
+        del step
+        attention = layers(5, (900 if rank == 1 else 500) * US, name="flash", shape="[[4, 64]]")
+        return [*layers(10, 500 * US), *attention, Meet(EVERYBODY)]
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    assert [(each.cause, each.ranks) for each in made] == [("workload_imbalance", (1,))]
+    assert made[0].confidence == "inconclusive"
+    assert made[0].sentence.startswith(
+        "Rank 1 computes 1.27 times as long as the median in every step with the same kernels and "
+        "sizes, for a reason that is not recorded; the 3 others wait for it: "
+    )
+    assert "clocks" in made[0].action
+
+
+def test_slower_kernels_on_half_of_the_ranks_are_not_called_more_work(tmp_path):
+    def program(rank, step):
+        del step
+        return [*layers(10, (650 if rank < 3 else 500) * US), Meet(tuple(range(8)))]
+
+    made = diagnosed(write_training(tmp_path, 8, program))
+    assert [each.confidence for each in made] == ["inconclusive"]
+    assert "with the same kernels and sizes" in made[0].sentence
+
+
+def test_more_kernels_are_more_work(tmp_path):
+    def program(rank, step):
+        del step
+        return [*layers(13 if rank == 2 else 10, 500 * US), Meet(EVERYBODY)]
+
+    finding = found(diagnosed(write_training(tmp_path, 4, program)), "workload_imbalance")
+    assert (finding.ranks, finding.confidence) == ((2,), "measured")
 
 
 def test_numbers_of_the_ranks_do_not_matter(tmp_path):

@@ -37,8 +37,9 @@ def _of_some_ranks(context: Context, found: Hardware) -> Finding | None:
     hot = (found.ratio[places] > context.limits.slower_kernels).any(axis=0)
     factor = float(np.median(found.ratio[places].max(axis=0)[hot]))
     within = ", but not at all times" if hot.all() else ""
+    most = "up to " if context.steps.are_recorded else ""
     words = (
-        f"{named(ranks)} {'computes' if len(ranks) == 1 else 'compute'} up to {number(factor)} "
+        f"{named(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {most}{number(factor)} "
         f"times as long as the median{in_steps(context, int(hot.sum()))} with the same work"
         f"{within}{others_wait(context, ranks, recoverable_ns)}"
     )

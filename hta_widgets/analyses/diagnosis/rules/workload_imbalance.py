@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,21 @@ FEWEST_RANKS: Final = 3
 
 SAME_RANK: Final = 0.7
 _HALF: Final = 0.5
+
+
+_BALANCE: Final = "Give all ranks equal work: bucket or pack the sequences, or sample by cost."
+_COMPARE: Final = (
+    "Compare what these kernels read (packed sequences, sparsity) and the clocks of the GPU "
+    "(nvidia-smi -q) with those of another rank."
+)
+
+
+class _Reason(Enum):
+    """Why ranks compute longer, in words: as far as it is recorded."""
+
+    MORE_WORK = " with more work"
+    NOT_RECORDED = " with the same kernels and sizes, for a reason that is not recorded"
+    NO_SHAPES = ""
 
 
 class _Uneven(NamedTuple):
@@ -41,7 +57,7 @@ def workload_imbalance(context: Context) -> Finding | None:
     """Report ranks that compute longer than their peers, other than by a slower GPU."""
     if "expert_imbalance" in context.found:
         return None
-    found = _compare(context)
+    found = _compare(context, context.work)
     if found is None or found.steps.size < min(FEWEST_STEPS, len(context.steps.numbers)):
         return None
     excess = np.maximum(found.excess_ns, 0)
@@ -50,29 +66,38 @@ def workload_imbalance(context: Context) -> Finding | None:
         return None
     context.removed["workload_imbalance"] = excess
     ranks = _who(context, found)
-    like = context.hardware.like
-    is_known = like is None or like.are_described
-    words = _words(context, found, ranks, recoverable_ns)
-    if not is_known:
-        words += "; shapes are not recorded, so it may be a slower GPU"
+    reason = _reason(context, excess)
+    words = _words(context, found, ranks, recoverable_ns, reason)
     return context.finding(
         "workload_imbalance",
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,
         steps=_numbers(context, found),
-        action="Give all ranks equal work: bucket or pack the sequences, or sample by cost.",
+        action=_COMPARE if reason is _Reason.NOT_RECORDED else _BALANCE,
         evidence={
             "work": context.by_rank_and_step("work_ms", context.work / 1e6),
             "factor": context.by_rank_and_step("factor", found.factor),
         },
         links=(Link(panel="rank_overlap", ranks=ranks, steps=_numbers(context, found)),),
-        confidence="measured" if is_known else "inconclusive",
+        confidence="measured" if reason is _Reason.MORE_WORK else "inconclusive",
     )
 
 
-def _compare(context: Context) -> _Uneven | None:
-    work = context.work
+def _reason(context: Context, excess: Matrix) -> _Reason:
+    """What is recorded of the work of the ranks that compute longest."""
+    found = context.hardware
+    if found.like is not None and not found.like.are_described:
+        return _Reason.NO_SHAPES
+    needed = _compare(context, np.minimum(context.work, found.needed_ns))
+    if needed is None:
+        return _Reason.NOT_RECORDED
+    longest = excess.argmax(axis=0), np.arange(excess.shape[1])
+    is_more = needed.excess_ns[longest].sum() >= _HALF * excess[longest].sum()
+    return _Reason.MORE_WORK if is_more else _Reason.NOT_RECORDED
+
+
+def _compare(context: Context, work: Matrix) -> _Uneven | None:
     usual = np.zeros_like(work)
     if context.traffic.pipelines:
         for copies in context.traffic.copies:
@@ -111,18 +136,27 @@ def _numbers(context: Context, found: _Uneven) -> tuple[int, ...]:
     return tuple(context.steps.numbers[step] for step in found.steps.tolist())
 
 
-def _words(context: Context, found: _Uneven, ranks: tuple[int, ...], recoverable_ns: float) -> str:
+def _words(
+    context: Context,
+    found: _Uneven,
+    ranks: tuple[int, ...],
+    recoverable_ns: float,
+    reason: _Reason,
+) -> str:
     largest = found.factor[:, found.steps].max(axis=0)
     usual = "the median" if not context.traffic.pipelines else "the copies of its stage"
-    when = in_steps(context, found.steps.size)
-    if not ranks:
-        return (
-            f"Another rank each step computes up to {number(float(largest.max()))} times as long "
-            f"as {usual}{when}, with more work; the others wait for it"
+    when = f"{in_steps(context, found.steps.size)}{reason.value}"
+    if ranks:
+        places = [context.ranks.index(rank) for rank in ranks]
+        factor = float(np.median(found.factor[places][:, found.steps]))
+        words = (
+            f"{named(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {number(factor)} times "
+            f"as long as {usual}{when}{others_wait(context, ranks, recoverable_ns)}"
         )
-    places = [context.ranks.index(rank) for rank in ranks]
-    factor = float(np.median(found.factor[places][:, found.steps]))
-    return (
-        f"{named(ranks)} {'has' if len(ranks) == 1 else 'have'} {number(factor)} times as much to "
-        f"compute as {usual}{when}{others_wait(context, ranks, recoverable_ns)}"
-    )
+    else:
+        words = (
+            f"Another rank each step computes up to {number(float(largest.max()))} times as long "
+            f"as {usual}{when}; the others wait for it"
+        )
+    lacks = "; shapes are not recorded, so it may be a slower GPU"
+    return words + (lacks if reason is _Reason.NO_SHAPES else "")

@@ -86,11 +86,15 @@ class HostGaps(NamedTuple):
         Position in `GAPS` of each.
     starts_short : ndarray of bool
         Which are the few µs that starting a short kernel takes after another one.
+    untold : ndarray of bool
+        Where the host is late, and neither operators nor frames tell what it does; the kind is
+        ``gap_depend``, as it may wait for what the trace does not show.
     """
 
     pieces: Pieces
     kind: NDArray[np.int8]
     starts_short: Mask
+    untold: Mask
 
     def in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
@@ -101,7 +105,14 @@ class HostGaps(NamedTuple):
 
     def starting_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) that starting short kernels takes between consecutive edges."""
-        pieces = self.pieces.take(np.flatnonzero(self.starts_short))
+        return self._some_in_bins(self.starts_short, edges)
+
+    def untold_in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
+        return self._some_in_bins(self.untold, edges)
+
+    def _some_in_bins(self, chosen: Mask, edges: Times) -> NDArray[np.int64]:
+        pieces = self.pieces.take(np.flatnonzero(chosen))
         sums = np.zeros(edges.size - 1, dtype=np.int64)
         step = np.searchsorted(edges, pieces.start_ns, side="right") - 1
         np.add.at(sums, step, pieces.length_ns())
@@ -150,12 +161,14 @@ class _Division:
         kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.pieces.gap]] = GAP["gap_depend"]
         prompt = self.is_prompt[self.pieces.gap]
         kind[prompt] = GAP["gap_op"]
-        if not self.has_operators:
-            self._only_before_short_kernels(kind)
         decides = self.is_late[self.pieces.gap]
         decides &= self.pieces.end_ns <= (self.launch_ns + LAUNCH_NS)[self.pieces.gap]
+        untold = np.zeros(kind.size, dtype=np.bool_)
+        if not self.has_operators:
+            untold = (decides | prompt) & self._may_wait_unseen(kind)
+            kind[untold] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
-        return HostGaps(self.pieces, kind.astype(np.int8), self._starts_short())
+        return HostGaps(self.pieces, kind.astype(np.int8), self._starts_short(), untold)
 
     def _divide_stretches(self, kind: NDArray[np.int64], is_open: Mask) -> None:
         """Divide the time in which the host launches nothing, if it is long."""
@@ -178,13 +191,12 @@ class _Division:
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
 
-    def _only_before_short_kernels(self, kind: NDArray[np.int64]) -> None:
+    def _may_wait_unseen(self, kind: NDArray[np.int64]) -> Mask:
         """Without operators, the host is known to be slow before short kernels only."""
         rows = np.append(self.next_row, NO_CALL)[self.pieces.gap]
         events = self.rank.trace.events
         short = (events.kind[rows] == Kind.KERNEL) & (events.duration_ns[rows] < SHORT_KERNEL_NS)
-        kind[(kind == GAP["gap_op"]) & ~short] = GAP["gap_depend"]
-        kind[kind == GAP["gap_pause"]] = GAP["gap_depend"]
+        return np.asarray(((kind == GAP["gap_op"]) & ~short) | (kind == GAP["gap_pause"]))
 
     def _starts_short(self) -> Mask:
         rows, events = self.next_row, self.rank.trace.events

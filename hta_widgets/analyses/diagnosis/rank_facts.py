@@ -77,6 +77,7 @@ def _beside_trials(
         **dict(zip(PARTS, steps.busy.in_bins(edges)[:, 1], strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges)[:, 1], strict=True)),
         "starting": steps.gaps.starting_in_bins(edges)[1],
+        "untold": steps.gaps.untold_in_bins(edges)[1],
         "host": edges[2] - edges[1],
     }
     left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}

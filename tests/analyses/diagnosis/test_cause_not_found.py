@@ -69,3 +69,22 @@ def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(
     assert (
         "in 80 % of the recording, the GPU waits for work that the trace does not" in made.finding
     )
+
+
+def launched_late_without_operators(folder, idle_us):
+    """Kernels of 200 µs, each launched so long after the one before; neither operators nor frames."""
+    starts = [20 + number * (200 + idle_us) for number in range(8)]
+    calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
+    kernels = [kernel(start, 200, correlation=number) for number, start in enumerate(starts)]
+    return write(folder / "rank-0.json", [*calls, *kernels])
+
+
+def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
+    finding = found(diagnosed(launched_late_without_operators(tmp_path, 2000)), "host_pause")
+    assert finding.confidence == "inconclusive"
+    assert finding.recoverable_ms == pytest.approx(7 * 2.0, rel=0.02)
+    assert "the trace does not show what the host does meanwhile" in finding.sentence
+
+
+def test_a_host_that_is_hardly_late_is_not(tmp_path):
+    assert not diagnosed(launched_late_without_operators(tmp_path, 20))

@@ -39,7 +39,7 @@ def cause_not_found(context: Context) -> Finding | None:
     """Report time without computation that nothing else explains."""
     if context.found.keys() - {"missing_rank"} or not context.ranks:
         return None
-    talking, idle = _communicating(context), context.steps["idle"] - context.steps["gap_depend"]
+    talking, idle = _communicating(context), context.steps["idle"] - _unseen(context)
     if (talking + idle).mean() <= _least_ns(context):
         return None
     if talking.mean() >= idle.mean():
@@ -48,14 +48,23 @@ def cause_not_found(context: Context) -> Finding | None:
 
 
 def unseen_work_notices(context: Context) -> tuple[str, ...]:
-    """Notice where GPUs wait for work that the traces do not show, which is nobody's fault."""
-    unseen = context.steps["gap_depend"]
-    period_ns = context.steps.period_ns
-    if not unseen.size or unseen.mean() <= WORTH_A_NOTICE * context.steps.median_period_ns:
-        return ()
-    share = 100 * unseen.mean() / period_ns
-    whole = "the mean step" if context.steps.are_recorded else "the recording"
-    return (f"in {share:.0f} % of {whole}, the GPU waits for work that the trace does not show",)
+    """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
+    steps = context.steps
+    whole = "the mean step" if steps.are_recorded else "the recording"
+    said = {
+        "the GPU waits for work that the trace does not show": _unseen(context),
+        "the host launches late; what it does meanwhile is not recorded": steps["untold"],
+    }
+    return tuple(
+        f"in {100 * time.mean() / steps.period_ns:.0f} % of {whole}, {words}"
+        for words, time in said.items()
+        if time.size and time.mean() > WORTH_A_NOTICE * steps.median_period_ns
+    )
+
+
+def _unseen(context: Context) -> Matrix:
+    """Idle time for which the trace shows no host that is late."""
+    return context.steps["gap_depend"] - context.steps["untold"]
 
 
 def _communicating(context: Context) -> Matrix:

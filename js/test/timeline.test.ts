@@ -4,6 +4,7 @@ import { Bands } from "../src/timeline/bands";
 import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, longestStep } from "../src/timeline/lanes";
 import { inkOn, pixels } from "../src/timeline/raster";
+import { fromRuns, overviewBytes } from "../src/timeline/runs";
 import { tilesOf } from "../src/timeline/tiles";
 import type { ClassLook, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, zoomed } from "../src/timeline/view";
@@ -43,6 +44,22 @@ const layout = (ranks = 2): TimelineLayout => ({
   bands: ranks > 32 ? [{ code: 0, at: 4 }] : [],
   band_bins: 2,
   band_pixels: 0,
+});
+
+// What the model carries
+
+test("runs of equal bytes are the bytes again, and bytes that have none come as they are", () => {
+  expect([...fromRuns(bytes(0, 255, 4, 2), 8)]).toEqual([0, 0, 0, 0, 0, 255, 255, 255]);
+  expect([...fromRuns(bytes(1, 2, 3), 3)]).toEqual([1, 2, 3]);
+  const long = fromRuns(bytes(7, 7, 9, 255, 42, 0), 300);
+  expect([long.length, long[298], long[299]]).toEqual([300, 7, 9]);
+});
+
+test("an overview in runs has the planes of all ranks and the bands behind them", () => {
+  const many = { ...layout(40), bins: 100, bands: [{ code: 0, at: 100 }], band_bins: 50 };
+  const overview = overviewBytes(many, bytes(255, 9, 99, 149));
+  expect([overview.length, overview[99], overview[100]]).toEqual([250, 255, 9]);
+  expect(overviewBytes(many, null)).toHaveLength(0);
 });
 
 // Words

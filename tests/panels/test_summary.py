@@ -128,7 +128,7 @@ class TestRoom:
         assert (len(read.pictures), read.tags.count("tr")) == (1, 1 + 3)
 
     def test_the_chart_goes_before_the_rows(self, panel):
-        read = Reader(panel.summary(limit=1_500))
+        read = Reader(panel.summary(limit=1_300))
         assert len(read.pictures) == 1
         assert read.tags.count("tr") == 0
 

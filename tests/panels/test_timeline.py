@@ -12,6 +12,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from traitlets import TraitError
 
 from hta_widgets.analyses.timeline.added import LANE_KINDS
@@ -23,7 +25,7 @@ from hta_widgets.figures.timeline import class_looks
 from hta_widgets.figures.timeline_picture import MOST_LANES, PICTURE_BYTES, timeline_picture
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.panels.timeline.bands import most_band_pixels
-from hta_widgets.panels.timeline.encoding import MOST_BYTES
+from hta_widgets.panels.timeline.encoding import MOST_BYTES, in_runs
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -88,6 +90,25 @@ def test_the_overview_is_the_coverage_of_its_bins(panel):
             assert np.abs(sent - share).max() <= 1 / 255
             assert np.array_equal(sent == 0, share == 0)
             assert np.array_equal(sent == 1, share == 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.integers(1, 600)), max_size=9))
+def test_runs_are_the_bytes_again_and_never_longer(drawn):
+    content = b"".join(bytes([value]) * count for value, count in drawn)
+    sent = in_runs(content)
+    assert len(sent) <= len(content)
+    if len(sent) < len(content):
+        values, less_one = sent[: len(sent) // 2], sent[len(sent) // 2 :]
+        runs = zip(values, less_one, strict=True)
+        assert b"".join(bytes([value]) * (count + 1) for value, count in runs) == content
+    else:
+        assert sent == content
+
+
+def test_the_overview_travels_in_runs(panel):
+    sent = panel.get_state("_overview")["_overview"]
+    assert len(sent) < len(panel._overview) / 2
+    assert sent == in_runs(panel._overview)
 
 
 def assert_bands_are_those_of_all_ranks(panel: TimelinePanel, first: int) -> None:

@@ -74,6 +74,13 @@ ROW_HEIGHT = 26
 _TITLE_HEIGHT = 36
 _LEGEND_HEIGHT = 24
 _MARGIN_HEIGHT = 70
+_LEGEND_ABOVE: Final = {
+    "orientation": "h",
+    "x": 0,
+    "y": 1.02,
+    "yanchor": "bottom",
+    "traceorder": "normal",
+}
 _LEAST_HEIGHT = 150
 """With less, a legend above and the title of an axis leave plotly no room between them."""
 
@@ -139,16 +146,11 @@ def drawing(traces: list[PlotlyTrace], **layout: Any) -> Drawing:  # noqa: ANN40
         "height": DEFAULT_HEIGHT,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 8},  # a label at the right end needs the room
         "bargap": 0.25,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "y": 1.02,
-            "yanchor": "bottom",
-            "traceorder": "normal",
-        },
         "hovermode": "closest",
         "dragmode": False,
     }
+    if layout.get("showlegend") is not False:
+        settings["legend"] = _LEGEND_ABOVE
     return Drawing(data=traces, layout=settings | layout)
 
 

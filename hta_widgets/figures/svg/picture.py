@@ -130,7 +130,7 @@ def _below(axis: Axis, frame: Frame) -> str:
         for at in _known(axis, [value])
     ]
     title = label(axis.title, (axis.first + axis.last) / 2, frame.height - EDGE - 4)
-    return element("g", "".join([*labels, title]), text_anchor="middle")
+    return _group("".join([*labels, title]), text_anchor="middle")
 
 
 def _beside(axis: Axis, frame: Frame) -> str:
@@ -144,7 +144,7 @@ def _beside(axis: Axis, frame: Frame) -> str:
     middle = decimal((axis.first + axis.last) / 2)
     turned = f"translate({EDGE + FONT_SIZE / 2:.0f} {middle})rotate(-90)"
     title = label(axis.title, 0, 0, transform=turned, text_anchor="middle")
-    return element("g", labels + title, text_anchor="end")
+    return _group(labels + title, text_anchor="end")
 
 
 def _scale(trace: PlotlyTrace, x: Axis, frame: Frame) -> str:
@@ -155,6 +155,11 @@ def _scale(trace: PlotlyTrace, x: Axis, frame: Frame) -> str:
     text = f"{trace['zmin']:.3g} to {trace['zmax']:.3g}{suffix}"
     middle = (x.first + x.last) / 2
     return label(text, middle, frame.bottom + SCALE_HEIGHT / 2, text_anchor="middle")
+
+
+def _group(content: str, **attributes: str) -> str:
+    """Elements that share attributes; nothing without any."""
+    return element("g", content, **attributes) if content else ""
 
 
 def _shape(shape: dict[str, Any], frame: Frame) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 from typing import Final
@@ -29,8 +30,11 @@ _BYTES_PER_POINT: Final = 24
 
 _LONGEST_PARAGRAPH: Final = 1_000
 _END_OF_FINDING: Final = "</p>"
-_UNQUOTED: Final = " !$()*+,/:;=?@[]^{|}"
+_UNQUOTED: Final = " !$'()*+,/:;=?@[]^{|}"
 """What stands for itself in an address, besides letters, digits and ``_.-~``."""
+
+_TAG: Final = re.compile("<[^>]*>")
+"""Attributes hold neither quotes nor brackets: `hta_widgets.figures.svg` escapes them."""
 
 
 def html_summary(
@@ -105,7 +109,8 @@ def image(picture: str, name: str) -> str:
     JupyterLab removes ``<svg>`` elements from a notebook that is not trusted, and leaves their
     labels as loose text; it keeps images. No browser runs scripts in an image.
     """
-    address = quote(picture, safe=_UNQUOTED, errors="replace")
+    short = _TAG.sub(lambda tag: tag[0].replace('"', "'"), picture)  # one byte each, not three
+    address = quote(short, safe=_UNQUOTED, errors="replace")
     return f'<img alt="Chart: {escape(name)}" src="data:image/svg+xml,{address}">'
 
 

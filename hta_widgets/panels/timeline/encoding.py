@@ -19,6 +19,7 @@ MOST_BYTES: Final = 48_000
 """Of an overview; a saved notebook holds a third more."""
 
 _FULL: Final = 255
+_LONGEST_RUN: Final = 256
 
 
 def in_bytes(covered_ns: NDArray[Any], edges: Times) -> NDArray[np.uint8]:
@@ -35,6 +36,30 @@ def in_bytes(covered_ns: NDArray[Any], edges: Times) -> NDArray[np.uint8]:
     scaled[(covered_ns > 0) & (scaled < 1)] = 1
     scaled[(covered_ns < width) & (scaled > _FULL - 1)] = _FULL - 1
     return scaled.astype(np.uint8)
+
+
+def in_runs(content: bytes, _: object = None) -> bytes:
+    r"""Runs of equal bytes: the value of each, then the length of each less 1.
+
+    The content itself where that is not longer; js/src/timeline/runs.ts knows how long it is.
+
+    Examples
+    --------
+    >>> in_runs(bytes([0, 0, 0, 0, 0, 255, 255, 255]))
+    b'\x00\xff\x04\x02'
+    >>> in_runs(bytes([1, 2, 3]))
+    b'\x01\x02\x03'
+    """
+    values = np.frombuffer(content, np.uint8)
+    is_first = np.ones(values.size, dtype=np.bool_)
+    is_first[1:] = values[1:] != values[:-1]
+    starts = np.flatnonzero(is_first)
+    lengths = np.diff(starts, append=values.size)
+    pieces = -(-lengths // _LONGEST_RUN)
+    less_one = np.full(int(pieces.sum()), _LONGEST_RUN - 1)
+    less_one[np.cumsum(pieces) - 1] = (lengths - 1) % _LONGEST_RUN
+    runs = np.concatenate([np.repeat(values[starts], pieces), less_one]).astype(np.uint8)
+    return runs.tobytes() if runs.size < values.size else content
 
 
 def overview_bytes(

@@ -24,7 +24,7 @@ from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, typed_dict
 from hta_widgets.panels.timeline.bands import bands, most_band_pixels
-from hta_widgets.panels.timeline.encoding import overview_bytes
+from hta_widgets.panels.timeline.encoding import in_runs, overview_bytes
 from hta_widgets.panels.timeline.messages import TimelineLayout
 from hta_widgets.panels.timeline.recorded import recorded
 from hta_widgets.panels.timeline.requests import Answer, answer, known_kinds, packed
@@ -79,7 +79,7 @@ class TimelinePanel(Panel[Timeline]):
     lanes = Texts().tag(sync=True)
 
     _timeline = typed_dict(NOTHING).tag(sync=True)
-    _overview = Bytes(b"").tag(sync=True)
+    _overview = Bytes(b"").tag(sync=True, to_json=in_runs)
 
     def __init__(self, source: Source, **parameters: Unpack[TimelineParameters]) -> None:
         super().__init__(source, **parameters)

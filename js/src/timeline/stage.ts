@@ -13,6 +13,7 @@ import { alignedLanes, areMany, clockLanes, isOfAll, isThin, type Lane } from ".
 import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
 import { recorded } from "./recorded";
 import { refine } from "./refine";
+import { overviewBytes } from "./runs";
 import { homeOf, type Scene, wholeOf } from "./scene";
 import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
@@ -111,8 +112,9 @@ export class Stage {
     const layout = this.#model.get("_timeline");
     if (!layout.ranks) return;
     this.scene.layout = layout;
-    this.scene.overview = overviewTiles(layout, this.#model.get("_overview"));
-    this.scene.bands = new Bands(layout, this.#model.get("_overview"));
+    const overview = overviewBytes(layout, this.#model.get("_overview"));
+    this.scene.overview = overviewTiles(layout, overview);
+    this.scene.bands = new Bands(layout, overview);
     const { lanes, added, tiles } = recorded(this.#model.get("_recorded"), layout.classes);
     for (const [rank, names] of lanes) this.#known.set(rank, names);
     this.added.choose(this.#model.get("lanes") ?? []);

@@ -1,0 +1,25 @@
+// Bytes that Python sends as runs of equal ones; see in_runs in hta_widgets/panels/timeline/encoding.py.
+import type { TimelineLayout } from "./types";
+
+/** The overview that the model carries: planes of the ranks, then bands. */
+export function overviewBytes(layout: TimelineLayout, sent: ArrayBufferView | null): Uint8Array {
+  if (!sent) return new Uint8Array();
+  const ends = layout.ranks.flatMap(({ planes }) => planes.map(({ at }) => at + layout.bins));
+  const endsOfBands = layout.bands.map(({ at }) => at + 3 * layout.band_bins);
+  return fromRuns(sent, Math.max(0, ...ends, ...endsOfBands));
+}
+
+/** The bytes: `size` of them, which come as they are where their runs are no shorter. */
+export function fromRuns(sent: ArrayBufferView, size: number): Uint8Array {
+  const runs = new Uint8Array(sent.buffer, sent.byteOffset, sent.byteLength);
+  if (runs.length >= size) return runs;
+  const bytes = new Uint8Array(size);
+  const count = runs.length / 2;
+  let at = 0;
+  for (let run = 0; run < count; run += 1) {
+    const end = at + (runs[count + run] as number) + 1;
+    bytes.fill(runs[run] as number, at, end);
+    at = end;
+  }
+  return bytes;
+}

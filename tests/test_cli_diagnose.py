@@ -106,6 +106,14 @@ def test_findings_as_text(starved: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_a_finding_without_a_price_names_none() -> None:
+    diagnosis = eight_ranks()
+    unpriced = replace(diagnosis[0], recoverable_ms=0.0, percent=0.0)
+    text = report(replace(diagnosis, findings=(unpriced,)))
+    assert f"    1. {unpriced.cause}, ranks 0-7, " in text
+    assert "(0 %)" not in text
+
+
 def test_a_healthy_job_is_told_in_one_sentence(
     healthy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ def column(name: str, label: str, unit: str, kind: str) -> dict:
 @pytest.mark.usefixtures("several")
 def test_rows(loaded: Job):
     rows = DiagnosisPanel(loaded)._view["findings"]
-    assert [row["price"] for row in rows] == ["4 ms", "3 ms", "2 ms", "1 ms", "?"]
+    assert [row["price"] for row in rows] == ["4 ms", "3 ms", "2 ms", "1 ms", ""]
     assert [row["share"] for row in rows] == [1, 0.75, 0.5, 0.25, 0]
     assert [row["folded"] for row in rows] == [False, False, False, True, True]
     assert [row["doubt"] for row in rows] == ["", "", "", "", CANNOT_TELL]

@@ -173,21 +173,23 @@ class Context:
         is_lower_bound: bool = False,
         detail: str = "",
     ) -> Finding:
-        """Make a finding; the cost is added to the words.
+        """Make a finding; the cost is added to the words, unless it is less than 1 ns.
 
         Parameters
         ----------
         words : str
             The cause as a sentence without its full stop: the rank first, then the numbers.
         recoverable_ns : float
-            Of the mean step.
+            Of the mean step; 0 where it cannot be told.
         is_lower_bound : bool
             Whether it may cost more than can be told.
         detail : str
             What is added to the words if the sentence does not get too long, with its comma.
         """
+        recoverable_ns = recoverable_ns if recoverable_ns >= 1 else 0.0
         share, cost = self.cost(recoverable_ns, is_lower_bound=is_lower_bound)
-        whole, short = f"{words}{detail}: {cost}.", f"{words}: {cost}."
+        end = f": {cost}." if recoverable_ns else "."
+        whole, short = f"{words}{detail}{end}", f"{words}{end}"
         return Finding(
             cause=cause,
             ranks=ranks,

@@ -54,10 +54,10 @@ class Finding:
     steps : tuple of int
         ProfilerSteps in which it occurs; empty if no steps are recorded.
     sentence : str
-        The cause in words, with its numbers and its cost; at most 240 characters.
+        The cause in words, with its numbers and its cost, if that is known; at most 240 characters.
     recoverable_ms : float
         By how much (ms) the mean analysed step, or without steps the recording, would be shorter
-        without it. Those of several findings must not be added.
+        without it; 0 where that cannot be told. Those of several findings must not be added.
     percent : float
         The same in percent of the mean step.
     action : str

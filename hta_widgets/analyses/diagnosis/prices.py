@@ -33,6 +33,9 @@ def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Find
 
 def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
     words, cost = finding.sentence.rsplit(": ", 1)
+    if price_ns < 1:
+        sentence = f"{words}: counted in other findings."
+        return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
     share, text = context.cost(price_ns, is_lower_bound=cost.startswith("at least"))
     return replace(
         finding,

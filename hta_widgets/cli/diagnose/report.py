@@ -69,9 +69,10 @@ def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[st
 
 
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The price, the cause, who, and when."""
-    price = f"{duration(finding.recoverable_ms * _NS_PER_MS)} ({percent(finding.percent)})"
-    words = [f"{price}: {finding.cause}", _who(diagnosis, finding.ranks)]
+    """The price if it is known, the cause, who, and when."""
+    price = f"{duration(finding.recoverable_ms * _NS_PER_MS)} ({percent(finding.percent)}): "
+    known = price if finding.recoverable_ms > 0 else ""
+    words = [f"{known}{finding.cause}", _who(diagnosis, finding.ranks)]
     if finding.steps:
         every = {*finding.steps} == {*_recorded_steps(diagnosis)}
         words.append("every step" if every else _numbered("step", finding.steps))

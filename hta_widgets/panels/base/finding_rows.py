@@ -59,7 +59,8 @@ def finding_rows(found: Sequence[Finding], selection: Selection | None) -> list[
 
 
 def _price(found: Finding) -> str:
-    return duration(found.recoverable_ms * _NS_PER_MS) if found.recoverable_ms > 0 else "?"
+    """What it costs; empty where that cannot be told."""
+    return duration(found.recoverable_ms * _NS_PER_MS) if found.recoverable_ms > 0 else ""
 
 
 def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:

@@ -107,10 +107,10 @@ class Numbers(TypedDict):
 class FindingRow(TypedDict):
     """One cause of lost time.
 
-    `share` is the length of its bar, from 0 to 1, and `color` and `fill` are its look. `doubt`
-    is said where the trace does not tell. `show` has the values of the fields of the selection that
-    show where it is seen; None where there is nothing to select, and `panel` is the analysis that
-    shows it, or empty. A folded row is shown on demand.
+    `price` is empty where it cannot be told. `share` is the length of its bar, from 0 to 1, and
+    `color` and `fill` are its look. `doubt` is said where the trace does not tell. `show` has the
+    values of the fields of the selection that show where it is seen; None where there is nothing to
+    select, and `panel` is the analysis that shows it, or empty. A folded row is shown on demand.
     """
 
     price: str

@@ -85,7 +85,9 @@ def test_sends_without_fields_are_matched_with_nobody(tmp_path):
 
     finding = found(diagnosed(folder), "missing_rank")
     assert finding.ranks == (3,)
-    assert "Rank 3 has no trace; no collective can be matched, so that" in finding.sentence
+    told = "Rank 3 has no trace; no collective can be matched, so that waiting for it looks like"
+    assert finding.sentence == f"{told} transfer."
+    assert (finding.recoverable_ms, finding.percent) == (0, 0)
 
 
 def test_a_missing_rank_that_nobody_waits_for_is_not_reported(tmp_path):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from hta_widgets.analyses.diagnosis import Finding
+from hta_widgets.analyses.diagnosis.prices import within_the_step
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -40,6 +44,20 @@ def test_together_they_cost_no_more_than_the_step(tmp_path):
     assert slow.ranks == (2,)
     assert f"({slow.percent:.3g} %)." in slow.sentence
     assert sum(each.percent for each in made) == pytest.approx(100)
+
+
+def test_what_others_leave_nothing_of_has_no_price():
+    """Missing ranks stay, as something else is to be said of them."""
+    about = {"ranks": (3,), "steps": (), "action": ""}
+    every = Finding(cause="slow_gpu", sentence="a: 10 ms.", recoverable_ms=10, percent=100, **about)
+    missing = Finding(
+        cause="missing_rank", sentence="b: at least 2 ms.", recoverable_ms=2, percent=20, **about
+    )
+    context = SimpleNamespace(steps=SimpleNamespace(period_ns=10e6))
+    kept = within_the_step(context, [missing, every])
+    assert [each.cause for each in kept] == ["slow_gpu", "missing_rank"]
+    assert kept[1].sentence == "b: counted in other findings."
+    assert (kept[1].recoverable_ms, kept[1].percent) == (0, 0)
 
 
 def test_alone_it_costs_all_of_it(tmp_path):

@@ -30,14 +30,14 @@ def missing_rank(context: Context) -> Finding | None:
         return None
     incomplete = int((traffic.is_in_steps & ~traffic.waits.is_complete).sum())
     every = int(traffic.is_in_steps.sum())
-    is_one = len(missing) == 1
+    is_one, is_priced = len(missing) == 1, recoverable_ns >= 1
     who = f"{named(missing)} {'has' if is_one else 'have'}"
     lacking = f"{incomplete:,} of {counted(every, 'collective')} lack a member"
     if not every:
         lacking = "no collective can be matched"
     words = (
         f"{who} no trace; {lacking}, so that waiting for {'it' if is_one else 'them'} looks like "
-        "transfer. Waiting that no recorded rank explains"
+        f"transfer{'. Waiting that no recorded rank explains' if is_priced else ''}"
     )
     return context.finding(
         "missing_rank",

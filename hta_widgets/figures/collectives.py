@@ -13,13 +13,7 @@ import pandas as pd
 from hta_widgets.analyses.collectives import Collectives
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.figures.base.rank_bars import (
-    SELECT_RANKS,
-    rank_axis,
-    rank_emphasis,
-    rank_gap,
-    rank_rings,
-)
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS, bars_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -168,28 +162,18 @@ def late_ranks(result: Collectives, *, selected: Collection[int] = ()) -> Drawin
     """
     table = lateness_by_rank(result)
     unit = time_unit(float(table["lateness_ns"].max()) if len(table) else 0)
-    bar = trace(
-        "bar",
-        x=np.arange(len(table)),
-        y=table["lateness_ns"].to_numpy(dtype=float) / unit.ns,
-        marker={"color": CLASS_COLORS["waiting"]},
-        customdata=[[rank] for rank in table["rank"].tolist()],
-        meta=SELECT_RANKS,
-        hovertext=[
-            f"Rank {row['rank']} comes last in {counted(row['count'], 'collective')} of "
-            f"{len(result.matched):,}<br>{duration(row['lateness_ns'])} after the median arrival"
-            for row in records(table)
-        ],
-        hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table["rank"].tolist(), selected),
-    )
-    return drawing(
-        [bar],
-        showlegend=False,
-        bargap=rank_gap(table),
-        **rank_rings(table["rank"].tolist(), selected),
-        xaxis=rank_axis(table),
+    hover = [
+        f"Rank {row['rank']} comes last in {counted(row['count'], 'collective')} of "
+        f"{len(result.matched):,}<br>{duration(row['lateness_ns'])} after the median arrival"
+        for row in records(table)
+    ]
+    return bars_of_ranks(
+        table,
+        table["lateness_ns"].to_numpy(dtype=float) / unit.ns,
+        hover,
+        color=CLASS_COLORS["waiting"],
         yaxis=axis(f"Lateness ({unit.symbol})", rangemode="tozero"),
+        selected=selected,
     )
 
 

@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.rank_bars import (
-    SELECT_RANKS,
-    rank_axis,
-    rank_emphasis,
-    rank_gap,
-    rank_rings,
-)
+from hta_widgets.figures.base.rank_bars import bars_of_ranks
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
@@ -125,10 +119,18 @@ def kernel_durations(
     table = every[every["name"] == name].sort_values("rank").assign(device=-1)
     unit = time_unit(float(table["max_ns"].max()) if len(table) else 0)
     mean = table["mean_ns"].to_numpy(dtype=float)
-    bar = trace(
-        "bar",
-        x=np.arange(len(table)),
-        y=mean / unit.ns,
+    hover = [
+        f"Rank {row['rank']}<br>mean {duration(row['mean_ns'])}, from "
+        f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {_launches(row)}"
+        for row in records(table)
+    ]
+    return bars_of_ranks(
+        table,
+        mean / unit.ns,
+        hover,
+        color=type_color(table["kernel_type"].iloc[0]) if len(table) else NEUTRAL,
+        yaxis=axis(f"Duration: mean, min and max ({unit.symbol})", rangemode="tozero"),
+        selected=selected,
         error_y={
             "type": "data",
             "symmetric": False,
@@ -136,24 +138,6 @@ def kernel_durations(
             "arrayminus": (mean - table["min_ns"].to_numpy(dtype=float)) / unit.ns,
             "thickness": 1.2,
         },
-        marker={"color": type_color(table["kernel_type"].iloc[0]) if len(table) else NEUTRAL},
-        customdata=[[rank] for rank in table["rank"].tolist()],
-        meta=SELECT_RANKS,
-        hovertext=[
-            f"Rank {row['rank']}<br>mean {duration(row['mean_ns'])}, from "
-            f"{duration(row['min_ns'])} to {duration(row['max_ns'])}, {_launches(row)}"
-            for row in records(table)
-        ],
-        hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table["rank"].tolist(), selected),
-    )
-    return drawing(
-        [bar],
-        showlegend=False,
-        bargap=rank_gap(table),
-        **rank_rings(table["rank"].tolist(), selected),
-        xaxis=rank_axis(table),
-        yaxis=axis(f"Duration: mean, min and max ({unit.symbol})", rangemode="tozero"),
     )
 
 

@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.rank_bars import (
-    SELECT_RANKS,
-    BarPart,
-    rank_axis,
-    rank_emphasis,
-    rank_gap,
-    rank_rings,
-    stacked_time_bars,
-)
+from hta_widgets.figures.base.rank_bars import BarPart, bars_of_ranks, stacked_time_bars
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -63,24 +55,13 @@ def hidden_launch_time(
 def overlapping_launches(result: LaunchOverlap, *, selected: Collection[int] = ()) -> Drawing:
     """Draw the share of each rank's launches that start before an earlier kernel has ended."""
     table = result.ranks.assign(device=-1)
-    bar = trace(
-        "bar",
-        x=np.arange(len(table)),
-        y=table["overlapping_percent"].to_numpy(dtype=float),
-        marker={"color": OVERLAPPED},
-        customdata=[[rank] for rank in table["rank"].tolist()],
-        meta=SELECT_RANKS,
-        hovertext=[_launches_hover(row) for row in records(table)],
-        hovertemplate="%{hovertext}<extra></extra>",
-        **rank_emphasis(table["rank"].tolist(), selected),
-    )
-    return drawing(
-        [bar],
-        showlegend=False,
-        bargap=rank_gap(table),
-        **rank_rings(table["rank"].tolist(), selected),
-        xaxis=rank_axis(table),
+    return bars_of_ranks(
+        table,
+        table["overlapping_percent"].to_numpy(dtype=float),
+        [_launches_hover(row) for row in records(table)],
+        color=OVERLAPPED,
         yaxis=axis("Share of launches (%)", range=[0, 100]),
+        selected=selected,
     )
 
 

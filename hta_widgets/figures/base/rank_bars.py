@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
@@ -131,6 +132,56 @@ def stacked_time_bars(
         xaxis=rank_axis(table),
         yaxis=axis(title, **limits),
         **rank_rings(table["rank"].tolist(), selected),
+    )
+
+
+def bars_of_ranks(
+    table: pd.DataFrame,
+    heights: NDArray[np.float64],
+    hover: list[str],
+    *,
+    color: str,
+    yaxis: dict[str, Any],
+    selected: Collection[int] = (),
+    **attributes: Any,  # noqa: ANN401
+) -> Drawing:
+    """Draw one bar per row; a click selects the rank.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Has ``rank`` and ``device``.
+    heights : ndarray of float
+    hover : list of str
+        What is said of each bar.
+    color : str
+    yaxis : dict
+        Settings of the vertical axis.
+    selected : collection of int
+        Ranks to emphasise; none means all.
+    **attributes
+        Further ones of the bars, in plotly's words.
+    """
+    ranks = table["rank"].tolist()
+    bars = trace(
+        "bar",
+        x=np.arange(len(table)),
+        y=heights,
+        marker={"color": color},
+        customdata=objects([[rank] for rank in ranks]),
+        meta=SELECT_RANKS,
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+        **attributes,
+        **rank_emphasis(ranks, selected),
+    )
+    return drawing(
+        [bars],
+        showlegend=False,
+        bargap=rank_gap(table),
+        xaxis=rank_axis(table),
+        yaxis=yaxis,
+        **rank_rings(ranks, selected),
     )
 
 

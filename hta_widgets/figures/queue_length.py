@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -13,7 +14,7 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import (
     StepLine,
     StepLines,
-    first_changes,
+    lines_of_ranks,
     lines_with_most_changes,
     step_lines,
 )
@@ -35,11 +36,7 @@ def queue_lines(
     """
     table = result.streams
     rank, count = (table[name].to_numpy() for name in ("rank", "count"))
-    first = first_changes(rank, count)
-    rows = map(slice, first.tolist(), (first + count).tolist())
-    shifts = [shift_ns.get(each, 0) for each in rank.tolist()]
-    of_line = _labels(table), rank.tolist(), rows, shifts
-    return [_line(result, *each) for each in zip(*of_line, strict=True)]
+    return lines_of_ranks(rank, count, _labels(table), shift_ns, partial(_line, result))
 
 
 def lines_of_streams(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,14 +64,35 @@ class _Stretch(NamedTuple):
     end_ns: int
 
 
-def first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Position of the first change of each line among the changes of its rank.
+def lines_of_ranks(
+    rank: NDArray[np.int64],
+    changes: NDArray[np.int64],
+    labels: Sequence[str],
+    shift_ns: Mapping[int, int],
+    line: Callable[[str, int, slice, int], StepLine],
+) -> list[StepLine]:
+    """Make all lines of a table.
 
     Parameters
     ----------
     rank, changes : ndarray of int64
         Rank of each line, and its number of changes; the lines of a rank are contiguous.
+    labels : sequence of str
+        Of the lines.
+    shift_ns : mapping of rank to int
+        Time to add to those of each rank, for a common axis; 0 for ranks that it lacks.
+    line : function
+        From a label, a rank, the rows of the line among the changes of the rank and the time to add
+        to its line.
     """
+    first = _first_changes(rank, changes)
+    rows = map(slice, first.tolist(), (first + changes).tolist())
+    shifts = [shift_ns.get(each, 0) for each in rank.tolist()]
+    return [line(*each) for each in zip(labels, rank.tolist(), rows, shifts, strict=True)]
+
+
+def _first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of the first change of each line among the changes of its rank."""
     before = np.cumsum(changes) - changes
     _, first, place = np.unique(rank, return_index=True, return_inverse=True)
     return np.asarray(before - before[first[place]])

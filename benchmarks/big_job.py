@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Events, SideTable, TextColumn
 
 GAP_NS = 1_000_000
+STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 Column = NDArray[Any] | TextColumn
 
 
@@ -26,9 +28,40 @@ def with_kernels(job: Job, kernels: int) -> Job:
     return big
 
 
-def repeated(events: Events, times: int) -> Events:
-    """Put copies of events one after the other; each copy has its own correlations."""
-    span = int(events.end_ns.max()) + GAP_NS
+def long_job(job: Job, kernels: int) -> Job:
+    """Return a job of the same ranks, which take more steps until they have as many GPU operations.
+
+    The last step of each copy lasts until the first of the next.
+    """
+    times = -(-kernels // max(1, sum(len(job.gpu_work(rank)) for rank in job.ranks)))
+    traces = [job.rank(rank).trace for rank in job.ranks]
+    span_ns = max(int(trace.events.end_ns.max()) for trace in traces) + GAP_NS
+    big = Job(job.sources, name=job.name, include_last_profiler_step=True)
+    for trace in traces:
+        events = repeated(trace.events, times, span_ns)
+        big.add(LoadedTrace(replace(trace, events=with_steps_numbered(events, times)), {}))
+    return big
+
+
+def with_steps_numbered(events: Events, times: int) -> Events:
+    """Give the ProfilerSteps of so many copies numbers that go on."""
+    values, codes = [*events.name.values], events.name.codes.copy()
+    found = {code: STEP.fullmatch(name) for code, name in enumerate(values)}
+    numbers = {code: int(match[1]) for code, match in found.items() if match}
+    copies = codes.reshape(times, -1)
+    for copy in range(1, times):
+        for code, number in numbers.items():
+            copies[copy][copies[0] == code] = len(values)
+            values.append(f"ProfilerStep#{number + copy * len(numbers)}")
+    return replace(events, name=TextColumn(codes, values))
+
+
+def repeated(events: Events, times: int, span_ns: int | None = None) -> Events:
+    """Put copies of events one after the other; each copy has its own correlations.
+
+    A copy begins `span_ns` after the one before, by default when that has ended.
+    """
+    span = span_ns or int(events.end_ns.max()) + GAP_NS
     ids = int(events.correlation.max()) + 1
     copies = np.arange(times)
 

@@ -9,6 +9,7 @@ their ratio holds on a machine of any speed. The jobs are sample jobs.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.children import Child, Outcome
+from benchmarks.children import CHECKOUT, Child, Outcome
 from benchmarks.environments import machine, revision, today
 from benchmarks.table import quantity
-from hta_widgets.sample import Recording, write_sample
 
 RANKS = 8
 EVENTS = {4_000: 1.0, 200_000: 5.0}
@@ -46,17 +46,14 @@ class Sample:
     events: int
 
     def folder(self) -> Path:
-        """Where its traces are."""
+        """Where its traces are; written by a process whose memory is not that of a measurement."""
         folder = self.work / f"{self.ranks}_ranks_{self.events}_events"
         done = folder.with_suffix(".written")
         if not done.exists():
-            write_sample(
-                folder,
-                ranks=self.ranks,
-                events=self.events,
-                recording=Recording(),
-                progress=False,
-            )
+            given = f"{str(folder)!r}, ranks={self.ranks}, events={self.events}"
+            given += ", recording=Recording(), progress=False"
+            code = f"from hta_widgets.sample import Recording, write_sample; write_sample({given})"
+            subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=True)
             done.touch()
         return folder
 

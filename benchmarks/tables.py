@@ -21,6 +21,7 @@ CHANGES: Final[dict[str, Mapping[str, tuple[Any, ...]]]] = {
     "gpu_annotations": {"on": ("cpu", "gpu")},
     "collectives": {},
     "launch_overlap": {},
+    "launch_facts": {"by": ("configuration", "name")},
     "launch_stats": {"runtime_cutoff": (10, 50), "launch_delay_cutoff": (20, 100)},
 }
 """Values that the parameters of each analysis change between."""
@@ -30,7 +31,7 @@ FIRST_OF_ALL: Final = ", first"
 """Ends what is changed to a value for the first time, which may derive something new."""
 
 FOLLOW_THE_TIME: Final = frozenset(
-    {"idle_owners", "operators", "modules", "flame", "gpu_annotations"}
+    {"idle_owners", "operators", "modules", "flame", "gpu_annotations", "launch_facts"}
 )
 WINDOWS: Final = 8
 

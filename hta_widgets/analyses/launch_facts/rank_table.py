@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED, longest, statistics
 from hta_widgets.analyses.launch_facts.multiprocessors import Multiprocessors, multiprocessors
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.launch_facts.operator_names import operator_names
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
 from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
@@ -113,9 +113,7 @@ class _Alike:
         _count_in_blocks(values, _launched_in_threads(rank, work))
         calls = calls_of(rank)
         launch = calls.places_of(work.launch)
-        operator = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
-        codes = np.append(calls.name.astype(np.int64), -1)
-        operator = codes[np.append(operator, -1)[launch]]
+        operator = rank.remember(operator_names)[launch]
         module = module_paths(rank).at(launch)
         groups = grouped(work.device, work.name, operator, module, *values.values())
         first = groups.first
@@ -243,7 +241,8 @@ def _at(table: SideTable, name: str, place: Numbers, missing: Any) -> NDArray[An
     column = table.columns.get(name)
     if not isinstance(column, np.ndarray):
         return np.full(place.size, missing)
-    return np.append(column, missing)[place].astype(type(missing))
+    known = np.zeros(place.size, type(missing)) if not column.size else column[place]
+    return np.where(place >= 0, known, missing).astype(type(missing))
 
 
 def _launched_in_threads(rank: Rank, work: GpuWork) -> NDArray[np.bool_]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -131,15 +132,15 @@ def _sync_columns(arguments: Sequence[_SyncArgs], _: Vocabularies) -> ColumnBloc
     return {name: integers([getattr(each, name) for each in arguments]) for name in _SYNC_FIELDS}
 
 
-def _launch_columns(arguments: Sequence[_LaunchArgs], texts: Vocabularies) -> ColumnBlock:
+def _launch_columns(arguments: Sequence[_LaunchArgs], _: Vocabularies) -> ColumnBlock:
     columns: ColumnBlock = {}
     for name in ("grid", "block"):
-        sizes = _sizes([bytes(getattr(each, name)) for each in arguments], texts[name])
+        sizes = _sizes(map(bytes, map(attrgetter(name), arguments)), len(arguments))
         columns |= {f"{name}_{axis}": sizes[:, at] for at, axis in enumerate(_AXES)}
     for name in ("registers", "shared_bytes"):
-        columns[name] = integers([getattr(each, name) for each in arguments])
+        columns[name] = integers(list(map(attrgetter(name), arguments)))
     for name in ("occupancy_percent", "blocks_per_sm", "warps_per_sm"):
-        columns[name] = floats([getattr(each, name) for each in arguments])
+        columns[name] = floats(list(map(attrgetter(name), arguments)))
     return columns
 
 
@@ -163,12 +164,14 @@ def _encoded(value: object) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
 
 
-def _sizes(texts: Sequence[bytes], known: Vocabulary[bytes]) -> NDArray[np.int64]:
+def _sizes(texts: Iterable[bytes], count: int) -> NDArray[np.int64]:
     """Sizes along three axes, of which there are few different ones."""
-    codes = known.codes(texts, len(texts))
-    return np.array([_three_sizes(text) for text in known], dtype=np.int64)[codes]
+    here = Vocabulary[bytes]()
+    codes = here.codes(texts, count)
+    return np.array([_three_sizes(text) for text in here], dtype=np.int64)[codes]
 
 
+@lru_cache(maxsize=1 << 14)
 def _three_sizes(text: bytes) -> tuple[int, int, int]:
     """Sizes from a JSON list, or from text with three numbers, as before 2022.
 

@@ -44,6 +44,8 @@ class Pieces(NamedTuple):
 
     def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
         """Some of the pieces."""
+        if chosen.dtype == np.bool_ and chosen.all():  # usual
+            return self
         return Pieces(*(column[chosen] for column in self))
 
     def length_ns(self) -> Times:
@@ -54,6 +56,9 @@ class Pieces(NamedTuple):
 def joined(parts: list[Pieces]) -> Pieces:
     """All pieces together."""
     nothing = Pieces.of(_NO_TIMES, _NO_TIMES)
+    parts = [each for each in parts if each.gap.size]
+    if len(parts) == 1:
+        return parts[0]
     return Pieces(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
@@ -116,12 +121,13 @@ class Timeline(NamedTuple):
         first = np.searchsorted(self.edges, pieces.start_ns, side="right") - 1
         last = np.searchsorted(self.edges, pieces.end_ns, side="left")
         parts = last - first
-        source = np.repeat(np.arange(parts.size), parts)
-        before = np.cumsum(parts) - parts
-        segment = np.arange(source.size) - before[source] + first[source]
+        ends = np.cumsum(parts)
+        count = int(ends[-1]) if parts.size else 0
+        segment = np.arange(count) + np.repeat(first - (ends - parts), parts)
         until = np.append(self.edges[1:], _AFTER_ALL)
-        start = np.maximum(pieces.start_ns[source], self.edges[segment])
-        end = np.minimum(pieces.end_ns[source], until[segment])
-        cut = Pieces(pieces.gap[source], start, end, self.holds[segment])
+        start = np.maximum(np.repeat(pieces.start_ns, parts), self.edges[segment])
+        end = np.minimum(np.repeat(pieces.end_ns, parts), until[segment])
+        cut = Pieces(np.repeat(pieces.gap, parts), start, end, self.holds[segment])
+        source = np.repeat(np.arange(parts.size), parts)
         lasting = end > start
         return cut.take(lasting), source[lasting]

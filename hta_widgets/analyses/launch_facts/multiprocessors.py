@@ -120,6 +120,20 @@ def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace:
     return found
 
 
+def estimates(
+    gpu: Multiprocessors, blocks: Numbers, threads: Numbers, fit: Numbers
+) -> dict[str, NDArray[np.float64]]:
+    """Blocks per multiprocessor, waves and occupancy; NaN where they are not known."""
+    per_sm = np.full(blocks.size, np.nan)
+    np.divide(blocks, gpu.sms, out=per_sm, where=(blocks > 0) & (gpu.sms > 0))
+    known = (fit > 0) & ~np.isnan(per_sm)
+    waves, share = np.full(blocks.size, np.nan), np.full(blocks.size, np.nan)
+    np.divide(per_sm, fit, out=waves, where=known)
+    running = gpu.warps(threads) * gpu.warp_threads * np.minimum(per_sm, fit)
+    np.divide(100 * running, gpu.threads, out=share, where=known)
+    return {"occupancy_percent": share, "blocks_per_sm": per_sm, "waves": waves}
+
+
 def _first(described: Mapping[str, Any], keys: tuple[str, ...]) -> int:
     """The first of some whole numbers that is there and no less than 0; else 0."""
     values = (whole_number(described.get(key), _UNLIMITED) for key in keys)

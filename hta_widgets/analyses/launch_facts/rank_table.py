@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED, longest, statistics
-from hta_widgets.analyses.launch_facts.multiprocessors import Multiprocessors, multiprocessors
+from hta_widgets.analyses.launch_facts.multiprocessors import estimates, multiprocessors
 from hta_widgets.analyses.launch_facts.operator_names import operator_names
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
@@ -47,6 +47,7 @@ COLUMNS: Final = {
 FEW: Final = {"name": object, **dict.fromkeys(("blocks", "sms", "gpu_ns"), np.int64)}
 
 NO_LAUNCHES: Final = Notice("no grids and blocks of kernels were recorded")
+UNREADABLE: Final = Notice("the recorded grids and blocks of kernels cannot be read")
 NO_GPUS: Final = Notice(
     "the trace does not describe its GPUs, so how many blocks fit on them is not known"
 )
@@ -141,7 +142,7 @@ class _Alike:
             mine, gpu = np.flatnonzero(self.device == device), gpus[device]
             self.sms[mine] = gpu.sms
             fit = gpu.resident(threads[mine], registers[mine], shared[mine])
-            for name, column in _estimates(gpu, blocks[mine], threads[mine], fit).items():
+            for name, column in estimates(gpu, blocks[mine], threads[mine], fit).items():
                 estimated[name][mine] = column
         self.is_recorded = recorded["occupancy_percent"] > 0
         for name, column in recorded.items():
@@ -270,20 +271,6 @@ def _product(values: dict[str, Numbers], names: tuple[str, ...]) -> Numbers:
     return np.where(is_size, found, NOT_RECORDED)
 
 
-def _estimates(
-    gpu: Multiprocessors, blocks: Numbers, threads: Numbers, fit: Numbers
-) -> dict[str, NDArray[np.float64]]:
-    """Blocks per multiprocessor, waves and occupancy; NaN where they are not known."""
-    per_sm = np.full(blocks.size, np.nan)
-    np.divide(blocks, gpu.sms, out=per_sm, where=(blocks > 0) & (gpu.sms > 0))
-    known = (fit > 0) & ~np.isnan(per_sm)
-    waves, share = np.full(blocks.size, np.nan), np.full(blocks.size, np.nan)
-    np.divide(per_sm, fit, out=waves, where=known)
-    running = gpu.warps(threads) * gpu.warp_threads * np.minimum(per_sm, fit)
-    np.divide(100 * running, gpu.threads, out=share, where=known)
-    return {"occupancy_percent": share, "blocks_per_sm": per_sm, "waves": waves}
-
-
 def _text(sizes: tuple[int, ...]) -> str:
     return "" if NOT_RECORDED in sizes else "×".join(map(str, sizes))
 
@@ -294,5 +281,8 @@ def _notices(rank: Rank, alike: _Alike) -> tuple[Notice, ...]:
     if not alike.has_launches:
         if rank.format.details is None:
             return (Notice(f"{rank.format.noun} has no grids and blocks of kernels"),)
-        return rank.details(DetailGroup.LAUNCH_CONFIGURATION).notices or (NO_LAUNCHES,)
+        details = rank.details(DetailGroup.LAUNCH_CONFIGURATION)
+        return details.notices or (
+            UNREADABLE if _GRID[0] in details.table.columns else NO_LAUNCHES,
+        )
     return () if alike.sms.any() else (NO_GPUS,)

@@ -72,7 +72,7 @@ def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(
 
 
 def launched_late_without_operators(folder, idle_us):
-    """Kernels of 200 µs, each launched so long after the one before; neither operators nor frames."""
+    """Kernels of 200 µs, each launched so long after the one before, without operators."""
     starts = [20 + number * (200 + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
     kernels = [kernel(start, 200, correlation=number) for number, start in enumerate(starts)]

@@ -152,7 +152,7 @@ def test_the_hosts_own_time(tmp_path):
     assert facts_of(open_job(tmp_path, [events]))[0]["host"].tolist() == [690_000]
 
 
-def test_a_blocking_call_that_begins_before_the_one_before_it_ends_is_waiting_all_the_same(tmp_path):
+def test_a_blocking_call_that_begins_inside_another_by_rounding_waits_all_the_same(tmp_path):
     calls = [api(10, 20.25, "cudaEventRecord"), api(30, 400, "cudaEventSynchronize")]
     events = [*OPERATORS, call(0, 1, 1), *calls, kernel(2, 998, correlation=1)]
     assert facts_of(open_job(tmp_path, [events]))[0]["host"].tolist() == [998_000 - 400_000]

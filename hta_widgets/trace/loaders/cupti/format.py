@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hta_widgets.progress import OnRead
+from hta_widgets.trace.loaders.cupti.details import read_details
 from hta_widgets.trace.loaders.cupti.load import TABLES, is_cupti_folder, load_cupti_csv
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.formats import Format, Recorded
@@ -29,6 +30,7 @@ CUPTI_CSV: Final = Format(
     example="a folder of CUPTI tables (conc_kernel.csv, cuda_runtime.csv, ...)",
     matches=_matches,
     load=_load,
+    details=read_details,
     lacks=frozenset(Recorded) - {Recorded.KERNELS},
     is_part=_is_part,
     in_folders=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +18,11 @@ from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.trace.loaders.columns import ABSENT
 from hta_widgets.trace.loaders.cupti.csv_table import (
     CsvTable,
-    any_matches,
     distinct_texts,
-    has_exponent,
-    nanoseconds,
     whole_numbers,
 )
+from hta_widgets.trace.loaders.cupti.rows import readable_rows
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
-from hta_widgets.trace.loaders.timestamps import UNREADABLE
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
 from hta_widgets.trace.model.notices import Notice
@@ -53,8 +49,6 @@ FLOAT_STEP_NS = 250
 _FLOAT_STEPS_SINCE_NS = 2**50 * 1000
 _ROUNDED = {0: 0, 200: 250, 250: 250, 500: 500, 750: 750, 800: 750}
 """Fraction of a µs (ns) as float64s are printed, in full or shortest: its exact value."""
-_IN_FULL = r"\.[28]0"
-"""A fraction that is rounded only where it is printed with a single digit."""
 
 _CONTENTS = {
     Kind.KERNEL: "kernels",
@@ -66,7 +60,6 @@ _CONTENTS = {
 _NEEDED_COLUMNS = "start, name, and dur or end"
 _IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
 _NO_STREAM = 2**32 - 1
-_EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
 
 _SERIAL_NOTICE = (
     f"the kernels are from {SERIAL_KERNELS}, whose collector serialises them: overlaps and launch "
@@ -136,6 +129,12 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
     )
 
 
+def kernel_table(path: Path) -> CsvTable | None:
+    """Return the table that the kernels of a folder are loaded from, which comes before all."""
+    tables, _ = _select_tables(path)
+    return next((each for each in tables if TABLES[each.path.name] is Kind.KERNEL), None)
+
+
 def _tables_in(path: Path) -> list[CsvTable]:
     return [CsvTable(path / file) for file in TABLES if (path / file).is_file()]
 
@@ -182,47 +181,13 @@ def _add_table(
     """Add the readable rows; whether a time is written with more digits than a rounded one has."""
     in_full = False
     kind = TABLES[table.path.name]
-    unreadable = f"{{}} unreadable rows of {table.path.name} are left out"
-    length = "dur" if "dur" in table.columns else "end"
-    for columns in table.blocks(("start", length, "name", "bytes", *_IDS), on_read):
-        coarse = _is_coarse(columns["start"])
-        in_full = in_full or any_matches(columns["start"], _IN_FULL)
-        start_ns, duration_ns = _times(columns, coarse)
-        readable = duration_ns != UNREADABLE
-        left_out[_COARSE_NOTICE] += int(coarse.sum())
-        left_out[unreadable] += int((~readable & ~coarse).sum())
-        if not readable.all():
-            kept = pa.array(readable)
-            columns = {name: column.filter(kept) for name, column in columns.items()}  # noqa: PLW2901
-        _add_rows(blocks, kind, start_ns[readable], duration_ns[readable], columns)
-    left_out[unreadable] += table.malformed
+    for rows in readable_rows(table, ("name", "bytes", *_IDS), on_read):
+        in_full = in_full or rows.in_full
+        left_out[_COARSE_NOTICE] += rows.coarse
+        left_out[f"{{}} unreadable rows of {table.path.name} are left out"] += rows.unreadable
+        _add_rows(blocks, kind, rows.start_ns, rows.duration_ns, rows.columns)
+    left_out[f"{{}} unreadable rows of {table.path.name} are left out"] += table.malformed
     return in_full
-
-
-def _is_coarse(start: pa.Array) -> NDArray[np.bool_]:
-    """Mask of the times written with too few digits for whole µs."""
-    coarse = has_exponent(start)
-    for row in np.flatnonzero(coarse).tolist():
-        try:
-            exponent = Decimal(start[row].as_py().decode("ascii", "replace")).as_tuple().exponent
-        except InvalidOperation:
-            exponent = 0
-        coarse[row] = isinstance(exponent, int) and exponent > 0
-    return coarse
-
-
-def _times(columns: Mapping[str, pa.Array], coarse: NDArray[np.bool_]) -> tuple[Times, Times]:
-    """Start and duration of each row; the duration is `UNREADABLE` where either cannot be read."""
-    start_ns = nanoseconds(columns["start"])
-    readable = ~coarse & (start_ns > _EARLIEST_NS) & (start_ns < _LATEST_NS)
-    if "dur" in columns:
-        duration_ns = nanoseconds(columns["dur"])
-    else:
-        end_ns = nanoseconds(columns["end"])
-        readable &= (end_ns >= start_ns) & (end_ns < _LATEST_NS)
-        duration_ns = end_ns - start_ns
-    readable &= (duration_ns >= 0) & (duration_ns < _LONGEST_NS)
-    return start_ns, np.where(readable, duration_ns, UNREADABLE)
 
 
 def _add_rows(

@@ -64,6 +64,8 @@ class LikeKernelFacts(NamedTuple):
         Equal for kernels of one name, on any rank.
     size : ndarray of float64
         Of the work of each, see `kernel_sizes`; NaN if it is not recorded.
+    is_shaped : ndarray of bool
+        Whether the shapes of the operator are part of the key.
     names : dict of int to str
         Kernel of each key.
     described_ns, kernels_ns : int
@@ -77,6 +79,7 @@ class LikeKernelFacts(NamedTuple):
     median_ns: Times
     kind: Keys
     size: NDArray[np.float64]
+    is_shaped: NDArray[np.bool_]
     names: dict[int, str]
     described_ns: int
     kernels_ns: int
@@ -87,6 +90,7 @@ class _Kernels(NamedTuple):
     key: Keys
     kind: Keys
     size: NDArray[np.float64]
+    is_shaped: NDArray[np.bool_]
     is_described: NDArray[np.bool_]
 
 
@@ -111,6 +115,7 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
         median_ns=lower + (upper - lower) // 2,
         kind=kernels.kind[first],
         size=kernels.size[first],
+        is_shaped=kernels.is_shaped[first],
         names=names,
         described_ns=int(work.duration_ns[kernels.is_described].sum()),
         kernels_ns=int(work.duration_ns.sum()),
@@ -167,7 +172,7 @@ def _kernels(rank: Rank) -> _Kernels:
     size = np.where(codes >= 0, of_shapes, np.log(np.maximum(grid, 1)))
     is_described = (codes >= 0) | (grid > 0)
     size[~is_described] = np.nan
-    return _Kernels(work, key, kind, size, is_described)
+    return _Kernels(work, key, kind, size, codes >= 0, is_described)
 
 
 def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:

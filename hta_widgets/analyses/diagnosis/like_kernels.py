@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.kernel_facts import Keys, LikeKernelFacts, Rows
-from hta_widgets.analyses.diagnosis.like_sizes import SizePaces, paces_by_size
+from hta_widgets.analyses.diagnosis.like_sizes import SizePaces, paces_by_size, tells_of_work
 from hta_widgets.analyses.diagnosis.over_ranks import (
     PAIR,
     Floats,
@@ -39,6 +39,7 @@ _COLUMNS: Final = {
     "median_ns": np.float64,
     "kind": np.uint64,
     "size": np.float64,
+    "is_shaped": np.bool_,
 }
 
 
@@ -58,6 +59,7 @@ class LikeKernels:
     total_ns, median_ns : ndarray of float64
     kind : ndarray of uint64
     size : ndarray of float64
+    is_shaped : ndarray of bool
         See `LikeKernelFacts`.
     are_described : bool
         Whether grids or shapes are recorded for at least half of the time; without them, other
@@ -74,6 +76,7 @@ class LikeKernels:
     median_ns: Floats
     kind: Keys
     size: Floats
+    is_shaped: NDArray[np.bool_]
     are_described: bool
 
     @classmethod
@@ -159,7 +162,8 @@ class LikeKernels:
             if size >= _MOST_STEPS * usual.size:
                 part = slice(start, start + size)
                 base[part] = np.quantile(middle[part], _USUAL_QUANTILE)
-        known = base > 0
+        is_shaped = self.is_shaped[order][first]
+        known = (base > 0) & tells_of_work(step, weight, is_shaped, base == 0)
         found = weighted_medians(
             step[known], middle[known] / base[known], weight[known], usual.size
         )
@@ -202,25 +206,36 @@ class LikeKernels:
 
     @cached_property
     def _shared(self) -> NDArray[np.bool_]:
-        """Whether another rank runs alike kernels in the step."""
+        """Whether another rank runs alike kernels in the step, which are the same work."""
+        return self._has_key_elsewhere & self._tells
+
+    @cached_property
+    def _has_key_elsewhere(self) -> NDArray[np.bool_]:
         return np.asarray(self._over_ranks(self.median_ns)[1] >= PAIR)
 
     @cached_property
-    def _by_size(self) -> SizePaces:
+    def _tells(self) -> NDArray[np.bool_]:
+        """Whether kernels of one key, or of one size, are the same work."""
+        is_other = self._sizes.is_unlike & ~self._has_key_elsewhere
+        return tells_of_work(self._cells, self.total_ns, self.is_shaped, is_other)
+
+    @cached_property
+    def _sizes(self) -> SizePaces:
         rows = self.place, self.step, self.kind
         return paces_by_size(*rows, counts=self.counts, total_ns=self.total_ns, size=self.size)
 
     @cached_property
     def _compared(self) -> NDArray[np.bool_]:
         """Whether another rank runs alike kernels, or as many of one name and like size."""
-        return self._shared | self._by_size.is_like
+        return self._shared | (self._sizes.is_like & self._tells)
 
     @cached_property
     def _pace(self) -> Floats:
         """Mean duration of each row beside the median of the ranks; 1 if that is not known."""
         usual, _ = self._over_ranks(self.total_ns / self.counts)
         alike = self.total_ns / np.maximum(usual * self.counts, 1)
-        return np.where(self._shared, alike, self._by_size.pace)
+        by_size = np.where(self._tells, self._sizes.pace, 1.0)
+        return np.where(self._shared, alike, by_size)
 
     def _medians_of(self, pace: Floats, chosen: NDArray[np.bool_]) -> Floats:
         weights = self.total_ns[chosen]

@@ -178,6 +178,17 @@ def test_kernels_of_like_size_alone_accuse_no_gpu(tmp_path):
     ]
 
 
+def test_equal_grids_are_equal_work_if_all_are_equal(tmp_path):
+    def program(rank, step):
+        del step
+        time = 650 if rank == 2 else 500
+        products = layers(8, time * US, name="nvjet", grid=132)
+        return [*products, *layers(8, time * US // 5, name="norm", grid=500), Meet(EVERYBODY)]
+
+    made = diagnosed(write_training(tmp_path, 4, program, shapes=False))
+    assert [(each.cause, each.ranks) for each in made] == [("slow_gpu", (2,))]
+
+
 def test_the_limit_is_the_callers(tmp_path):
     folder = write_training(tmp_path, 4, one_slower((2,)))
     assert not found(diagnosed(folder, limits=Limits(slower_kernels=1.4)), "slow_gpu")

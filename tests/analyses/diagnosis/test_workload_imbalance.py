@@ -149,6 +149,30 @@ def test_more_kernels_are_more_work(tmp_path):
     assert (finding.ranks, finding.confidence) == ((2,), "measured")
 
 
+def persistent(length_of):
+    """Products with one block for each multiprocessor, whatever their size; others with more."""
+
+    def program(rank, step):
+        length = length_of(rank, step)
+        products = layers(8, length * US, name="nvjet", grid=132)
+        return [*products, *layers(8, length * US // 5, name="norm", grid=length), Meet(EVERYBODY)]
+
+    return program
+
+
+def test_equal_grids_of_products_are_not_equal_work_if_other_grids_differ(tmp_path):
+    program = persistent(lambda rank, _step: 650 if rank == 2 else 500)
+    made = diagnosed(write_training(tmp_path, 4, program, shapes=False))
+    assert [(each.cause, each.ranks, each.confidence) for each in made] == [
+        ("workload_imbalance", (2,), "measured")
+    ]
+
+
+def test_equal_grids_of_products_are_not_throttled_if_other_grids_change(tmp_path):
+    program = persistent(lambda _rank, step: 500 if step < 3 else 500 + 80 * step)
+    assert not diagnosed(write_training(tmp_path, 4, program, steps=6, shapes=False))
+
+
 def test_numbers_of_the_ranks_do_not_matter(tmp_path):
     for heavy in range(4):
         folder = tmp_path / str(heavy)

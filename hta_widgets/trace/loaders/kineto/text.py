@@ -28,16 +28,11 @@ from hta_widgets.trace.loaders.kineto.brackets import (
     whole_until,
 )
 from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_of, metadata_in
+from hta_widgets.trace.loaders.kineto.gzip_members import gunzipped, is_gzip
 from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
 from hta_widgets.trace.loaders.kineto.pending_text import PendingText
 from hta_widgets.trace.loaders.kineto.repair import are_values
 
-try:
-    from isal import isal_zlib as zlib
-except ImportError:  # isal has no wheels for some platforms; the standard library is only slower
-    import zlib  # type: ignore[no-redef]
-
-_CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
@@ -54,8 +49,6 @@ _OPENING_BYTES = 1 << 10
 
 _HEAD_BYTES = 1 << 16
 _END_BYTES = 1 << 16
-_GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_WINDOW_BITS = 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb'\s*(\{\s*"[^"\\]{0,64}"\s*:)')
@@ -168,7 +161,7 @@ class EventText:
 
     def _read_end(self, file: IO[bytes]) -> bytes:
         """Read the head, and then the last bytes."""
-        may_skip = not (_is_gzip(file) or packing_of(file))
+        may_skip = not (is_gzip(file) or packing_of(file))
         blocks = self._inflated(file)
         text = self._read_head(blocks)
         if may_skip:
@@ -184,7 +177,7 @@ class EventText:
         blocks = self._blocks(file, size)
         if packing := packing_of(file):
             return self._unpack(blocks, size, packing)
-        return self._gunzip(blocks, size) if _is_gzip(file) else blocks
+        return self._gunzip(blocks, size) if is_gzip(file) else blocks
 
     def _unpack(self, blocks: Iterator[bytes], size: int, packing: Packing) -> Iterator[bytes]:
         self.damaged = yield from unpacked(blocks, size, packing)
@@ -196,25 +189,7 @@ class EventText:
                 self._on_read(len(block))
 
     def _gunzip(self, blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
-        member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        is_within, is_first = False, True
-        for block in blocks:
-            pending = block
-            while pending:
-                try:
-                    inflated = member.decompress(pending, size)
-                except _CORRUPT:
-                    self.damaged = is_within or is_first
-                    return
-                is_within = bool(inflated) or is_within
-                yield inflated
-                pending = member.unconsumed_tail
-                if member.eof:
-                    pending = member.unused_data
-                    member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-                    is_within = is_first = False  # what follows may be padding
-        yield member.flush()
-        self.truncated = is_within or is_first  # also where only the checksum is missing
+        self.damaged, self.truncated = yield from gunzipped(blocks, size)
 
     def _read_head(self, blocks: Iterator[bytes]) -> bytes:
         """Read up to the first event; return the text that was read beyond it."""
@@ -322,10 +297,3 @@ class EventText:
         """Text with what was held back before it."""
         held, self._held = self._held, b""
         return held + text
-
-
-def _is_gzip(file: IO[bytes]) -> bool:
-    """Whether the file starts with gzip's magic bytes; the position is restored."""
-    first = file.read(len(_GZIP_MAGIC))
-    file.seek(0)
-    return first == _GZIP_MAGIC

@@ -34,6 +34,10 @@ function bare(layout: Layout): Layout {
   return legend && height ? { ...layout, showlegend: false, height } : layout;
 }
 
+function withoutShapes({ layout: { shapes: _, ...layout }, ...rest }: Figure): string {
+  return JSON.stringify({ ...rest, layout });
+}
+
 export class Chart {
   readonly element: HTMLElement;
   #caption = make("p", { className: "hta-caption" });
@@ -44,6 +48,7 @@ export class Chart {
   #handlers: Handlers;
   #zoom: Zoom;
   #drawn = ""; // the figure as text; none while it is still to be drawn
+  #unshaped = ""; // the same without its shapes
   #followed = false;
   #width = 0;
   #focused = -1;
@@ -79,8 +84,19 @@ export class Chart {
     this.element.setAttribute("aria-label", [figure.name, ...keys].join(": "));
     if (keys.length > 0) this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
-    // The user has moved a chart that zooms.
-    return this.#isDrawn() && !zooms ? Promise.resolve() : this.draw();
+    if (zooms) return this.draw(); // the user has moved it
+    if (this.#isDrawn()) return Promise.resolve();
+    return this.#isDrawnButShapes() ? this.#reshape() : this.draw();
+  }
+
+  #isDrawnButShapes(): boolean {
+    return this.#drawn !== "" && this.#unshaped === withoutShapes(this.#figure);
+  }
+
+  /** Draw the shapes anew, such as the ring around what is selected: charts of a thousand bars take long. */
+  async #reshape(): Promise<void> {
+    this.#drawn = JSON.stringify(this.#figure);
+    await this.#plotly.relayout(this.#node, { shapes: structuredClone(this.#figure.layout.shapes ?? []) });
   }
 
   #isDrawn(): boolean {
@@ -92,6 +108,7 @@ export class Chart {
     this.#width = this.element.clientWidth;
     this.#drawn = this.#width === 0 ? "" : JSON.stringify(this.#figure);
     if (!this.#drawn) return;
+    this.#unshaped = withoutShapes(this.#figure);
     const { name, data, layout } = this.#figure;
     const zoomed = this.#zoom.layout(bare(layout));
     const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };

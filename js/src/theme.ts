@@ -82,9 +82,17 @@ export function template(element: HTMLElement): object {
   return { layout };
 }
 
+/** Whether only icons came or went: JupyterLab changes its own whenever the kernel starts or ends to compute. */
+function isOfIcons({ type, addedNodes, removedNodes }: MutationRecord): boolean {
+  const isIcon = (node: Node) => node instanceof HTMLLinkElement && node.relList.contains("icon");
+  return type === "childList" && [...addedNodes, ...removedNodes].every(isIcon);
+}
+
 /** Call back when the page may have changed its theme, until the signal aborts. */
 export function followTheme(callback: () => void, signal: AbortSignal): void {
-  const observer = new MutationObserver(callback);
+  const observer = new MutationObserver((records) => {
+    if (!records.every(isOfIcons)) callback();
+  });
   const attributes = { attributes: true, attributeFilter: THEME_ATTRIBUTES };
   observer.observe(document.documentElement, attributes);
   observer.observe(document.body, attributes);

@@ -150,6 +150,7 @@ export interface Drawing {
 export class FakePlotly {
   drawings: Drawing[] = [];
   hovered: unknown[] = [];
+  relaid: Record<string, unknown>[] = [];
   purged = 0;
   knows: (type: string) => boolean = () => true;
   /** What plotly tells: of clicks, double clicks and new ranges. */
@@ -168,7 +169,10 @@ export class FakePlotly {
           _fullLayout: layout,
         });
       },
-      relayout: async (_, changes) => this.tell.plotly_relayout?.(changes),
+      relayout: async (_, changes) => {
+        this.relaid.push(changes);
+        this.tell.plotly_relayout?.(changes);
+      },
       purge: () => {
         this.purged += 1;
       },

@@ -101,6 +101,23 @@ test("an error is shown over the last picture, and goes away", async () => {
   expect(el.querySelector(".hta-panel")?.classList.contains("hta-failed")).toBe(false);
 });
 
+test("of a chart in which only shapes change, such as a ring, nothing else is drawn", async () => {
+  const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
+  await settle();
+  const answer = async (rev: number, figure: Figure) => {
+    model.answer({ rev, figures: [figure] });
+    await settle();
+  };
+  const ring = { type: "rect", x0: 1 };
+  await answer(1, { ...BARS, layout: { ...BARS.layout, shapes: [ring] } });
+  await answer(2, BARS);
+  expect(plotly.relaid).toEqual([{ shapes: [ring] }, { shapes: [] }]);
+  expect(plotly.drawings).toHaveLength(1);
+  await answer(3, { ...BARS, layout: { height: 200, shapes: [ring] } });
+  expect(plotly.drawings).toHaveLength(2);
+  expect(plotly.relaid).toHaveLength(2);
+});
+
 test("a figure keeps its chart while its name stays", async () => {
   const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();

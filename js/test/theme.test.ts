@@ -47,6 +47,21 @@ test("so does Colab, and it is followed", async () => {
   stop.abort();
 });
 
+test("a new style sheet is followed, and no new icon", async () => {
+  const changed = vi.fn();
+  const stop = new AbortController();
+  followTheme(changed, stop.signal);
+  const add = async (name: string, attributes: object) => {
+    document.head.append(Object.assign(document.createElement(name), attributes));
+    await new Promise((done) => setTimeout(done, 20));
+  };
+  await add("link", { rel: "icon" });
+  expect(changed).not.toHaveBeenCalled();
+  await add("style", {});
+  expect(changed).toHaveBeenCalledOnce();
+  stop.abort();
+});
+
 test("elsewhere the background tells", () => {
   document.body.style.backgroundColor = "rgb(20, 20, 20)";
   const element = document.body.appendChild(document.createElement("div"));

@@ -9,7 +9,7 @@ import pytest
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.panels import Dashboard, Selection
-from hta_widgets.panels.bands import launch
+from hta_widgets.panels.bands import events, launch
 from hta_widgets.panels.bands.detail import Windows
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.trace.job import Job
@@ -26,6 +26,14 @@ def board(loaded: Job):
     board.selection.set()
     yield board
     board.selection.set()
+
+
+def test_the_operators_around_launches_are_found_once(board, monkeypatch):
+    board.selection.kernel = board.events["name"].mode()[0]
+    assert len(board.events) > 0
+    monkeypatch.setattr(events, "nearest_at_or_above", None)
+    board.selection.kernel = board.job.rank(0).gpu_work.names[board.job.rank(0).gpu_work.name[0]]
+    assert board.events["operator"].any()
 
 
 def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:

@@ -91,5 +91,6 @@ def budget(steps: pd.DataFrame) -> pd.DataFrame:
         blocking call), ``data_loading``, and ``other_idle`` (work that is launched is held back,
         or the profiler takes the time).
     """
-    sums = {f"{each.name}_ns": steps[list(each.columns)].sum(axis=1) for each in BUDGET}
-    return steps[["rank", "step", "period_ns", "own_ns"]].assign(**sums)
+    columns = {name: steps[name] for name in ("rank", "step", "period_ns", "own_ns")}
+    sums = {f"{each.name}_ns": sum(steps[name] for name in each.columns) for each in BUDGET}
+    return pd.DataFrame(columns | sums, index=steps.index)

@@ -120,7 +120,7 @@ def chosen_work(rank: Rank, asked: Asked) -> Places:
         start_ns, end_ns = asked.window_ns
         chosen &= (work.start_ns < end_ns) & (work.end_ns > start_ns)
     if asked.steps:
-        chosen &= np.isin(_steps(rank), asked.steps)
+        chosen &= np.isin(rank.remember(_steps), asked.steps)
     if asked.operators or asked.modules or asked.phase:
         calls = calls_of(rank)
         below = np.append(_chosen_calls(rank, calls, asked), np.False_)
@@ -162,23 +162,23 @@ def _table_of(rank: Rank, asked: Asked) -> pd.DataFrame:
             "rank": np.full(rows.size, rank.trace.rank, dtype=np.int64),
             "device": work.device,
             "stream": work.stream,
-            "step": _steps(rank)[rows],
+            "step": rank.remember(_steps)[rows],
             "name": names[work.name],
             "type": types[np.searchsorted(codes, work.type)],
             "start_ns": work.start_ns + asked.offset_ns,
             "duration_ns": work.duration_ns,
             "launch": names[np.where(has_launch, events.name.codes[launch], NONE)],
-            "operator": names[_operators(rank, launch)],
+            "operator": names[rank.remember(_operators)[rows]],
             "launch_start_ns": start_ns,
             "launch_duration_ns": duration_ns,
         }
     )
 
 
-def _operators(rank: Rank, launch: Places) -> Places:
-    """Code of the name of the innermost operator around each launch call, -1 for none."""
+def _operators(rank: Rank) -> NDArray[np.int32]:
+    """Code of the name of the innermost operator around the launch of each piece of work, or -1."""
     calls = calls_of(rank)
     operators = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
-    around = np.append(operators, NONE)[calls.places_of(launch)]
-    codes: Places = np.append(calls.name.astype(np.int64), NONE)[around]
+    around = np.append(operators, NONE)[calls.places_of(rank.gpu_work.launch)]
+    codes: NDArray[np.int32] = np.append(calls.name, NONE)[around].astype(np.int32)
     return codes

@@ -8,7 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.intervals import Intervals, distinct_times, time_by_combination, time_of_both
+from hta_widgets.intervals import (
+    Intervals,
+    Reach,
+    distinct_times,
+    time_by_combination,
+    time_of_both,
+)
 
 HORIZON = 40
 pairs = st.lists(
@@ -123,3 +129,20 @@ def test_distinct_times_ascend_without_repetition():
     empty = np.empty(0, np.int64)
     assert distinct_times(np.array([5, 1, 5]), empty, np.array([1, 7])).tolist() == [1, 5, 7]
     assert distinct_times(empty).size == 0
+
+
+@given(pairs, st.integers(-5, 60), st.integers(0, 20))
+def test_reach_leaves_out_nothing_that_touches_a_window(spans, start, length):
+    starts, ends = (np.array([span[at] for span in spans], dtype=np.int64) for at in (0, 1))
+    starts, ends = np.minimum(starts, ends), np.maximum(starts, ends)
+    inside = Reach.of(starts, ends).inside(start, start + length)
+    touching = np.flatnonzero((ends >= start) & (starts <= start + length))
+    assert {*touching.tolist()} <= {*range(len(spans))[inside]}
+
+
+def test_reach_looks_at_few_of_many_in_order():
+    starts = np.arange(1000) * 10
+    reach = Reach.of(starts, starts + 5)
+    assert reach.inside(4000, 4020) == slice(400, 403)
+    assert reach.inside(10_000, 10_001) == slice(1000, 1000)
+    assert reach.inside(-9, -3) == slice(0, 0)

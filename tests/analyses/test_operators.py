@@ -19,6 +19,8 @@ from hta_widgets.analyses.operators.analysis import (
     NO_SHAPES,
     NO_STACKS,
 )
+from hta_widgets.analyses.operators.operator_calls import counted_calls
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -190,6 +192,23 @@ def two_steps():
         call(112, 2, 2),
         kernel(130, 60, correlation=2),
     ]
+
+
+def test_a_window_looks_at_the_calls_that_are_open_in_it(tmp_path):
+    """And at those that its work, its idle time and its backward operators belong to."""
+    events = [host(100 * place, 90, f"op{place % 3}") for place in range(200)]
+    for place in range(200):
+        events += [call(100 * place + 10, 5, place + 1)]
+        events += [kernel(100 * place + 30, 20, correlation=place + 1)]
+    job = open_job(tmp_path, [events])
+    rank, whole = job.rank(0), operators(job).operators
+    excerpt = Excerpt.of(job, [0], window_ns=(5_000_000, 5_300_000))
+    assert 3 <= counted_calls(rank, excerpt).size <= 6
+    assert counted_calls(rank, None).size == 200
+    few = operators(job, window_ns=(5_000_000, 5_300_000)).operators
+    assert few["calls"].sum() == 3
+    assert few["gpu_self_ns"].sum() == 3 * 20_000
+    assert whole["calls"].sum() == 200
 
 
 def test_steps(tmp_path):

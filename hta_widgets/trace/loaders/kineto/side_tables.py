@@ -235,6 +235,8 @@ def _with_field(
         if values and values[0] is missing and values.count(missing) == len(values):
             return rows[:0], []
         has = np.array([value is not missing for value in values], dtype=np.bool_)
+    if has.all():
+        return rows, arguments
     return rows[has], list(compress(arguments, has.tobytes()))
 
 

@@ -1,4 +1,4 @@
-"""Repair event text that is not quite JSON.
+"""Find the events of a text that are not quite JSON, and have them repaired.
 
 Real traces contain what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
 single backslashes. Only the events that need it are repaired, and counted; an event that cannot be
@@ -7,33 +7,28 @@ repaired is left out and counted.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
-import numpy as np
 
 from hta_widgets.trace.loaders.kineto.brackets import (
     closing_bracket,
     length_without,
-    quotes,
 )
+from hta_widgets.trace.loaders.kineto.repair_event import UNREADABLE, decode_event, substitute
+
+__all__ = ["UNREADABLE", "HoldBack", "Reading", "are_values", "repair"]
 
 Decoded = TypeVar("Decoded")
 HoldBack = Callable[[bytes], bytes]
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _CONSTANT: Final = re.compile(rb"(?<![\w.-])(?:NaN|-?Infinity)(?![\w.])")
 """What Python's json module reads although it is not JSON."""
 
-_NOT_A_NUMBER: Final = re.compile(rb"(?<![\w.-])-?(?:NaN|nan|Infinity|inf)(?![\w.])")
-_CONTROL: Final = {code: " " for code in range(0x20) if chr(code) not in "\t\n\r"}
-_ESCAPE: Final = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-_TRAILING_COMMA: Final = re.compile(rb",(?=\s*[}\]])")
 _BETWEEN_EVENTS: Final = re.compile(rb'\}\s*((?:,\s*)+)(?=\{\s*"[^"\\]{1,64}"\s*:)')
 _BLANK: Final = b" \t\r\n"
 _APART: Final = re.compile(rb"[\s,]*")
@@ -91,7 +86,7 @@ def repair(
     hold_back : callable, optional
         Takes back an event that has been cut at the end of the text, and returns the rest.
     """
-    clean = b"[%b]" % _substitute(_CONSTANT, b"null", text)
+    clean = b"[%b]" % substitute(_CONSTANT, b"null", text)
     with suppress(*UNREADABLE):
         clean.decode()
         return Reading(text, several.decode(clean))
@@ -107,7 +102,7 @@ def _decode_each(
     text: bytes, values: Iterable[bytes], one: msgspec.json.Decoder[Decoded]
 ) -> Reading[Decoded]:
     """Decode values of which some are not what events are."""
-    decoded = [_decode_event(value, one) for value in values]
+    decoded = [decode_event(value, one) for value in values]
     events = [event for found, _ in decoded for event in found]
     repaired = sum(len(found) for found, is_json in decoded if not is_json)
     return Reading(text, events, len(decoded) - len(events), repaired)
@@ -136,7 +131,7 @@ def _repair_each(
     position = 0
     while position < len(parts):
         begin, end = parts[position]
-        found, is_json = _decode_event(text[begin:end], one)
+        found, is_json = decode_event(text[begin:end], one)
         position += 1
         if not found and not is_json:
             found, is_json, position = _decode_together(text, parts, position, one)
@@ -173,7 +168,7 @@ def _decode_together(
     closed = closing_bracket(text[begin : within[-1][1]], depth=0) or 0
     for after, (_, end) in enumerate(within[1:], start=position + 1):
         if end == begin + closed:
-            event, is_json = _decode_event(text[begin:end], one)
+            event, is_json = decode_event(text[begin:end], one)
             return event, is_json, after if event else position
     return [], False, position
 
@@ -194,7 +189,7 @@ def _decode_objects(
         closed = closing_bracket(text, 0, begin)
         if closed is None or closed > end:
             break
-        found, _ = _decode_event(text[begin:closed], one)
+        found, _ = decode_event(text[begin:closed], one)
         if not found:
             break
         events += found
@@ -217,95 +212,3 @@ def _split_events(text: bytes) -> Iterator[tuple[int, int]]:
         yield from [found.span(1)[:1] * 2] * (found[1].count(b",") - 1)
         start = found.end()
     yield start, length_without(text, len(text), _BLANK + b",")
-
-
-def _decode_event(text: bytes, one: msgspec.json.Decoder[Decoded]) -> tuple[list[Decoded], bool]:
-    """Decode an event, repaired if necessary.
-
-    Returns
-    -------
-    event : list of at most one Event
-        Empty if it cannot be read.
-    is_json : bool
-        Whether the text is JSON.
-    """
-    with suppress(*UNREADABLE):
-        text.decode()
-        return [one.decode(text)], True
-    is_json = True
-    fields = _load(text)
-    if fields is None:
-        is_json = False
-        fields = _load(_repaired(text), strict=False)
-    return (_event_from(fields, one) if isinstance(fields, dict) else []), is_json
-
-
-def _load(text: bytes, *, strict: bool = True) -> object:
-    """Value of JSON, in which numbers stay text; None if it is not JSON."""
-    try:
-        return json.loads(
-            text.decode(),
-            strict=strict,
-            parse_int=_as_written,
-            parse_float=_as_written,
-            parse_constant=_no_number,
-        )
-    except (ValueError, RecursionError):
-        return None
-
-
-def _as_written(number: str) -> msgspec.Raw:
-    return msgspec.Raw(number.encode())
-
-
-def _no_number(_: str) -> None:
-    """NaN and infinity are no numbers."""
-
-
-def _repaired(text: bytes) -> bytes:
-    """Text without the usual offences against JSON."""
-    clean = _substitute(_NOT_A_NUMBER, b"null", text)
-    decoded = _substitute(_TRAILING_COMMA, b"", clean).decode("utf-8", "replace")
-    escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", decoded)
-    return escaped.translate(_CONTROL).encode()
-
-
-def _substitute(pattern: re.Pattern[bytes], by: bytes, text: bytes) -> bytes:
-    """Substitute matches that are in no string."""
-    matches = list(pattern.finditer(text))
-    if not matches:
-        return text
-    before = np.searchsorted(quotes(text), [found.start() for found in matches])
-    parts, position = [], 0
-    for found, in_string in zip(matches, (before % 2).tolist(), strict=True):
-        if not in_string:
-            parts += [text[position : found.start()], by]
-            position = found.end()
-    return b"".join([*parts, text[position:]])
-
-
-def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> list[Decoded]:
-    """Build the record from fields of any type; none if it is not possible."""
-    for key in ("ph", "cat", "name"):
-        value = fields.get(key)
-        if isinstance(value, msgspec.Raw):
-            fields[key] = bytes(value).decode()
-        elif not isinstance(value, str | None):
-            fields[key] = str(value) if isinstance(value, bool) else ""
-    if not isinstance(fields.get("args"), dict | None):
-        del fields["args"]
-    if isinstance(fields.get("dur"), bool | list | dict):
-        del fields["dur"]
-    try:
-        return [one.decode(msgspec.json.encode(_encodable(fields)))]
-    except (*UNREADABLE, ValueError):
-        return []
-
-
-def _encodable(value: Any) -> Any:  # noqa: ANN401
-    """The value with a question mark in place of each half of a surrogate pair."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(each) for key, each in value.items()}
-    return [_encodable(each) for each in value] if isinstance(value, list) else value

@@ -55,6 +55,65 @@ def test_kernels_that_only_the_first_step_runs(tmp_path):
     assert "2 ms more compute" in finding.sentence
 
 
+def batches(first, later, *, repeats=(), steps=7):
+    """One rank; some steps run ``first``, the others ``later``: options of ten launches."""
+    one = Host()
+    for number in range(steps):
+        with one.step(number):
+            for options in first if number in (0, *repeats) else later:
+                for _ in range(10):
+                    one.launch(**options)
+            one.synchronise()
+    return one
+
+
+def batch(tokens, length, name="gemm"):
+    return {"length": length, "shapes": [[tokens, 1024], [1024, 1024]], "name": name}
+
+
+USUAL = batch(2048, 200)
+
+
+def test_the_same_kernels_take_longer_in_the_first_step(tmp_path):
+    """With some more of them, which is more work."""
+    first = [batch(2048, 400), {"length": 50, "name": "norm"}, {"length": 50, "name": "norm"}]
+    one = batches(first, [USUAL, {"length": 50, "name": "norm"}])
+    finding = found(diagnosed(tmp_path, one), "warm_up")
+    assert "2.5 ms longer than the others, 2 ms more compute:" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ([batch(4096, 400)], [USUAL]),
+        ([{"length": 400}], [{"length": 200}]),
+        ([batch(4096, 400, "gemm_256")], [USUAL]),
+        ([USUAL, USUAL], [USUAL]),
+        (
+            [batch(4096, 30, "norm"), {"length": 400, "grid": [132, 1, 1], "block": [384, 1, 1]}],
+            [batch(2048, 15, "norm"), {"length": 200, "grid": [132, 1, 1], "block": [384, 1, 1]}],
+        ),
+    ],
+    ids=["larger", "sizes unknown", "larger, other kernels", "more kernels", "grids of all SMs"],
+)
+def test_a_first_step_with_more_work_does_not_warm_up(tmp_path, first, later):
+    assert not diagnosed(tmp_path, batches(first, later))
+
+
+@pytest.mark.parametrize("repeats", [(), (3, 6)], ids=["once", "repeated"])
+def test_a_validation_with_late_launches_does_not_warm_up(tmp_path, repeats):
+    validates = {"length": 100, "takes": 200}
+    train = {"length": 200, "takes": 220}
+    one = batches([train, validates], [train], repeats=repeats)
+    assert found(diagnosed(tmp_path, one), "warm_up") is None
+
+
+def test_a_pause_that_later_steps_repeat_does_not_warm_up(tmp_path):
+    """As to save a checkpoint every third step."""
+    one = job({each: [("aten::contiguous", 5000)] for each in (0, 3, 6)}, steps=8)
+    assert found(diagnosed(tmp_path, one), "warm_up") is None
+
+
 def test_a_first_step_that_waits_for_data_does_not_warm_up(tmp_path):
     one = job({0: [("train_dataloader_next", 7000)]})
     assert not diagnosed(tmp_path, one)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.context import Context
 from hta_widgets.analyses.diagnosis.finding import Evidence, Finding
+from hta_widgets.analyses.diagnosis.first_steps import preparing_compute_ns, preparing_idle_ns
 from hta_widgets.analyses.diagnosis.host_evidence import gap_link, owners_table, steps_table
 from hta_widgets.analyses.diagnosis.host_words import subject
 from hta_widgets.analyses.diagnosis.rules.allocator_retries import recurs
@@ -20,8 +21,6 @@ WORTH_SAYING: Final = 0.1
 """Part of this excess from which idle or computing time is in the sentence."""
 
 FEWEST_STEPS: Final = 3
-
-_NOT_WARMING: Final = ("gap_loader", "gap_profiler", "gap_depend")
 
 
 def warm_up(context: Context) -> Finding | None:
@@ -36,7 +35,7 @@ def warm_up(context: Context) -> Finding | None:
     cost_ns = float(excess_ns.sum()) / len(steps.numbers)
     if not context.is_worth_it("warm_up", cost_ns):
         return None
-    idle, compute = (each.sum(axis=1) for each in _above_usual(steps, count))
+    idle, compute = (each.sum(axis=1) for each in _prepares(context, count))
     ranks, numbers = context.blamed(idle + compute), steps.numbers[:count]
     worst = int(np.argmax(idle + compute))
     more = [
@@ -63,12 +62,14 @@ def warm_up(context: Context) -> Finding | None:
 
 def _warming_steps(context: Context) -> int:
     """Number of steps that warm up: the first one, and those after it that still initialise."""
-    steps = context.steps
-    idle, compute = _above_usual(steps, 1)
-    if not slow_first_step(context) or not _is_explained(context, 1, idle + compute):
+    if not slow_first_step(context):
+        return 0
+    idle, compute = _prepares(context, 1)
+    if not _is_explained(context, 1, idle + compute):
         return 0
     count = 1
-    while 2 * (count + 1) <= len(steps.numbers) and _initialises_still(context, count + 1):
+    most = len(context.steps.numbers) // 2
+    while count < most and _initialises_still(context, count + 1):
         count += 1
     return count
 
@@ -106,14 +107,9 @@ def slow_first_step(context: Context) -> tuple[int, ...]:
     return first if is_there and _is_longer(context, 1) else ()
 
 
-def _above_usual(steps: Steps, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Idle and computing time of the first steps above the usual, by rank and step (ns)."""
-    idle = steps["idle"] - sum(steps[name] for name in _NOT_WARMING)
-    more_idle, more_compute = (
-        each[:, :count] - np.median(each[:, count:], axis=1, keepdims=True)
-        for each in (idle, steps["compute"])
-    )
-    return np.maximum(more_idle, 0), np.maximum(more_compute, steps["once"][:, :count])
+def _prepares(context: Context, count: int) -> tuple[Matrix, Matrix]:
+    """Idle and computing time of the first steps that prepares, by rank and step (ns)."""
+    return preparing_idle_ns(context, count), preparing_compute_ns(context, count)
 
 
 def _initialising(context: Context) -> Finding | None:

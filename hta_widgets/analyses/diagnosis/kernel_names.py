@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.limits import TrialLimits
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.diagnosis.trial_waits import (
+    flushes,
+    repeated_between_waits,
+    waits_for_events,
+)
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -64,12 +67,15 @@ def trials(
     length_ns = groups.reduce(np.add, work.duration_ns[kernels])
     in_steps = np.bincount(name, minlength=len(work.names))[name]
     tried = (100 * in_steps <= limits.steps_percent * count) & (groups.sizes >= limits.runs)
+    tried &= ~np.isin(name, flushes(work))
     names = np.bincount(of_step[tried], minlength=count)
     is_trial = np.zeros(count, dtype=np.bool_)
+    in_a_row = repeated_between_waits(rank, work) if tried.any() else kernels[:0]
     for each in np.flatnonzero(names >= limits.kernels).tolist():
         codes = name[tried & (of_step == each)]
         mine = kernels[(step[kernels] == each) & np.isin(work.name[kernels], codes)]
-        is_trial[each] = _waits(rank, work, mine) >= codes.size
+        measured = np.unique(work.name[np.intersect1d(mine, in_a_row)]).size
+        is_trial[each] = _waits(rank, work, mine) >= codes.size or measured >= limits.kernels
     tried &= is_trial[of_step]
     longest = np.flatnonzero(tried)[np.argsort(-length_ns[tried], kind="stable")]
     distinct = dict.fromkeys(name[longest].tolist())
@@ -100,10 +106,3 @@ def _sums(
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, step[chosen], length_ns[chosen])
     return sums
-
-
-def waits_for_events(rank: Rank) -> NDArray[np.int64]:
-    """When the host begins to wait for events, ascending."""
-    calls = calls_of(rank)
-    waits = calls.named(patterns.WAITS_FOR_EVENT.search) & calls.is_launch_call
-    return np.sort(calls.start_ns[waits])

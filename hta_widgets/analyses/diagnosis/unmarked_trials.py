@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.kernel_names import MOST_NAMED, Trials, waits_for_events
+from hta_widgets.analyses.diagnosis.kernel_names import MOST_NAMED, Trials
 from hta_widgets.analyses.diagnosis.limits import TrialLimits
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.analyses.diagnosis.trial_waits import (
+    launched_kernels,
+    opens_and_alone,
+    segments,
+    waits_for_events,
+)
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
-_FLUSHES: Final = re.compile(r"FillFunctor")
-"""Autotuners empty the cache between two runs."""
-
-_NO_SEGMENT: Final = -1
 _NO_NAME: Final = -1
 
 Rows = NDArray[np.int64]
@@ -40,14 +40,14 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     waits = waits_for_events(rank)
     if waits.size < limits.kernels:
         return None
-    kernels = _launched_kernels(rank, work)
-    name, segment = work.name[kernels], _segments(rank, work, kernels, waits)
+    kernels = launched_kernels(rank, work)
+    name, segment = work.name[kernels], segments(rank, work, kernels, waits)
     whole_ns = int(work.end_ns.max() - work.start_ns.min())
     longest: tuple[int, Rows] | None = None
     for rows in _stretches(name, segment):
         tried = rows[np.isin(name[rows], _tried(name, rows, limits))]
-        names, segments = np.unique(name[tried]).size, np.unique(segment[rows]).size
-        if names < limits.kernels or segments < names:
+        names, waited = np.unique(name[tried]).size, np.unique(segment[rows]).size
+        if names < limits.kernels or waited < names:
             continue
         start_ns = int(work.start_ns[kernels[tried]].min())
         span_ns = int(work.end_ns[kernels[tried]].max()) - start_ns
@@ -57,23 +57,6 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     return None if longest is None else _trials(work, longest[1])
 
 
-def _launched_kernels(rank: Rank, work: GpuWork) -> Rows:
-    """Kernels with a launch call, in the order of these."""
-    codes = np.unique(work.name).tolist()
-    flushes = [code for code in codes if _FLUSHES.search(work.names[code])]
-    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
-    chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes))
-    launched_ns = rank.trace.events.start_ns[work.launch[chosen]]
-    return np.asarray(chosen[np.argsort(launched_ns, kind="stable")])
-
-
-def _segments(rank: Rank, work: GpuWork, kernels: Rows, waits: Rows) -> Rows:
-    """Number of the segment between two waits that launches each kernel, without empty ones."""
-    launched_ns = rank.trace.events.start_ns[work.launch[kernels]]
-    _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
-    return np.asarray(segment, dtype=np.int64)
-
-
 def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
     """Kernels of consecutive segments with one name each, for each such series of segments.
 
@@ -81,8 +64,7 @@ def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
     """
     if not segment.size:
         return []
-    opens = np.flatnonzero(np.diff(segment, prepend=_NO_SEGMENT))
-    has_one = np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
+    opens, has_one = opens_and_alone(name, segment)
     edges = np.flatnonzero(np.diff(has_one.astype(np.int8), prepend=0, append=0))
     bounds = np.append(opens, segment.size)
     pairs = zip(bounds[edges[::2]].tolist(), bounds[edges[1::2]].tolist(), strict=True)

@@ -25,6 +25,58 @@ def job(tried, *, waits=True, kernels=6, steps=7):
     return one
 
 
+FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"
+
+
+def waiting_for_the_device(tried, kernels, *, repeats, in_turns=False, names=6):
+    """One rank that waits for the device in each step, and runs some more in those given."""
+    one = Host()
+
+    def wait():
+        one.calls("cudaDeviceSynchronize", max(1, one.free - one.now))
+
+    for number in range(7):
+        with one.step(number):
+            order = [f"triton_mm_{each}" for each in range(names) for _ in range(repeats)]
+            if in_turns:
+                order = order[::repeats] * repeats
+            for place, name in enumerate(order if number in tried else ()):
+                one.launch(30, name=FILL)
+                one.launch(150, name=name)
+                if (place + 1) % kernels == 0:
+                    wait()
+            for _ in range(10):
+                one.launch(200)
+            wait()
+    return one
+
+
+@pytest.mark.parametrize("kernels", [5, 10], ids=["two waits each", "one wait each"])
+@pytest.mark.parametrize("tried", [{0}, {2}], ids=["first step", "later"])
+def test_trials_that_wait_for_the_device(tmp_path, tried, kernels):
+    """As Triton's do_bench and Inductor's benchmark_gpu do."""
+    result = diagnosed(tmp_path, waiting_for_the_device(tried, kernels, repeats=10))
+    finding = found(result, "autotuning")
+    assert finding.steps == tuple(tried)
+    assert finding.recoverable_ms == pytest.approx(60 * 0.18 / 6, rel=0.1)
+    assert "up to 6 kernels" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernels": 1, "repeats": 10},
+        {"kernels": 60, "repeats": 10},
+        {"kernels": 12, "repeats": 10, "in_turns": True},
+        {"kernels": 10, "repeats": 10, "names": 3},
+    ],
+    ids=["a wait for each launch", "a wait a step", "batches of a validation", "few kernels"],
+)
+def test_waits_for_the_device_without_trials(tmp_path, options):
+    result = diagnosed(tmp_path, waiting_for_the_device({2}, **options))
+    assert found(result, "autotuning") is None
+
+
 @pytest.mark.parametrize("tried", [{0}, {2}, {1, 4}])
 def test_steps_with_trials(tmp_path, tried):
     result = diagnosed(tmp_path, job(tried))
@@ -80,8 +132,7 @@ def test_trials_in_a_recording_without_steps(tmp_path, runs, repeats):
 
 
 def test_caches_are_emptied_between_trials(tmp_path):
-    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"
-    finding = found(diagnosed(tmp_path, recording(inside=[fill])), "autotuning")
+    finding = found(diagnosed(tmp_path, recording(inside=[FILL])), "autotuning")
     assert finding.recoverable_ms == pytest.approx(36 * 0.15, rel=0.1)
 
 

@@ -43,6 +43,7 @@ BLOCKING: Final = re.compile(
 """Calls that return when the GPU has done what was asked of it before."""
 
 WAITS_FOR_EVENT: Final = re.compile(r"EventSynchronize")
+WAITS_FOR_DEVICE: Final = re.compile(r"^(cuda|hip)DeviceSynchronize|^cuCtxSynchronize")
 
 GIVES_WORK: Final = re.compile(r"Launch|Memcpy|Memset")
 """Calls that launch, copy or fill; any other one that takes `SLOW_NS` sets something up."""

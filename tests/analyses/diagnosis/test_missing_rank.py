@@ -72,6 +72,22 @@ def test_waiting_that_no_recorded_rank_explains_is_its_price(tmp_path):
     assert "Waiting that no recorded rank explains: at least 1.59 ms" in finding.sentence
 
 
+def test_a_bound_that_is_not_worth_saying_is_no_price(tmp_path):
+    """Nearly all of the waiting is in each collective, so that it may be transfer."""
+
+    def program(rank, step):
+        del step
+        items = []
+        for layer in range(4):
+            longer_us = 400 + 30 * layer if rank == 3 else 0
+            items += [Compute((1000 + longer_us) * US), Meet(EVERYBODY, 50 * US)]
+        return items
+
+    finding = found(diagnosed(write_training(tmp_path, 4, program, only=[0, 1, 2])), "missing_rank")
+    assert (finding.recoverable_ms, finding.percent) == (0, 0)
+    assert "at least" not in finding.sentence
+
+
 def test_sends_without_fields_are_matched_with_nobody(tmp_path):
     folder = write_training(tmp_path, 4, one_late(3), only=[0, 1, 2])
     for path in folder.iterdir():

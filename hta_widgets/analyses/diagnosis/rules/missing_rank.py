@@ -26,8 +26,10 @@ def missing_rank(context: Context) -> Finding | None:
     recoverable_ns = recoverable_ns if np.isfinite(recoverable_ns) else 0.0
     doubtful = context.found.get("exposed_communication")
     is_in_doubt = doubtful is not None and doubtful.confidence == "inconclusive"
-    if not is_in_doubt and not context.is_worth_it("missing_rank", recoverable_ns):
-        return None
+    if not context.is_worth_it("missing_rank", recoverable_ns):
+        if not is_in_doubt:
+            return None
+        recoverable_ns = 0.0  # a bound this low would say that nothing is lost
     incomplete = int((traffic.is_in_steps & ~traffic.waits.is_complete).sum())
     every = int(traffic.is_in_steps.sum())
     is_one, is_priced = len(missing) == 1, recoverable_ns >= 1

@@ -147,8 +147,12 @@ class Windows(NamedTuple):
             events[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")
         )
         around_ns = np.maximum(length_ns // 2, 1)
-        edges = np.stack((start_ns - around_ns, start_ns + length_ns + around_ns))
-        return cls(*np.unique(edges, axis=1))
+        first_ns, last_ns = start_ns - around_ns, start_ns + length_ns + around_ns
+        order = np.lexsort((last_ns, first_ns))
+        first_ns, last_ns = first_ns[order], last_ns[order]
+        is_new = np.ones(order.size, dtype=np.bool_)
+        is_new[1:] = (np.diff(first_ns) != 0) | (np.diff(last_ns) != 0)
+        return cls(first_ns[is_new], last_ns[is_new])
 
     def place(self, window_ns: tuple[int, ...] | None) -> int:
         """Place, from 1, of the event that a window shows; 0 if it shows none."""

@@ -20,19 +20,20 @@ ALIKE: Final = 0.9
 """A step runs the kernels of another one if it launches this part of them, as large."""
 
 _NOT_PREPARING: Final = ("gap_loader", "gap_profiler", "gap_depend")
-_PREPARING: Final = ("gap_init", "gap_alloc")
+_PREPARING: Final = ("gap_init", "gap_alloc", "loading_code")
 
 
 def preparing_idle_ns(context: Context, count: int) -> Matrix:
     """Idle time of the first steps that prepares, by rank and step.
 
-    That in calls that set up or allocate, above the median of the later steps; and of the rest what
-    no later step has, nor its usual idle time would be with as many kernels. The step that follows
-    the first ones is not asked, as it may prepare, too.
+    That in calls that set up or allocate, and while code is loaded, above the median of the later
+    steps; and of the rest what no later step has, nor its usual idle time would be with as many
+    kernels. The step that follows the first ones is not asked, as it may prepare, too.
     """
     steps = context.steps
     sets_up = np.asarray(sum(steps[name] for name in _PREPARING))
-    rest = steps["idle"] - sum(steps[name] for name in (*_NOT_PREPARING, *_PREPARING))
+    told = sum(steps[name] for name in (*_NOT_PREPARING, "gap_init", "gap_alloc"))
+    rest = steps["idle"] - told
     later = rest[:, count + 1 :] if rest.shape[1] > count + 1 else rest[:, count:]
     more_kernels = steps["kernels"][:, :count] / np.maximum(_usual(steps["kernels"], count), 1)
     usual = np.maximum(_usual(rest, count) * more_kernels, later.max(axis=1, keepdims=True))

@@ -6,6 +6,7 @@ import numpy as np
 
 from hta_widgets.analyses.shared.attribution import patterns
 from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -25,6 +26,17 @@ def loading_calls(rank: Rank) -> Mask:
     if prepares.any():
         prepares &= ~_launching_kernels(rank, calls)
     return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
+
+
+def code_loading(rank: Rank) -> Intervals:
+    """Time in which CUDA loads code at its first use, on any thread."""
+    events = rank.trace.events
+    names = events.name.values
+    codes = [code for code, name in enumerate(names) if patterns.LOADS_CODE.search(name)]
+    rows = events.rows_of(Kind.OVERHEAD)
+    rows = rows[np.isin(events.name.codes[rows], codes)]
+    start_ns = events.start_ns[rows]
+    return Intervals.union(start_ns, start_ns + events.duration_ns[rows])
 
 
 def telling_calls(rank: Rank) -> Mask:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.host_calls import (
     blocking_calls,
+    code_loading,
     loading_calls,
     telling_calls,
 )
@@ -86,6 +87,9 @@ class HostGaps(NamedTuple):
         Position in `GAPS` of each.
     starts_short : ndarray of bool
         Which are the few µs that starting a short kernel takes after another one.
+    loads_ns : ndarray of int64
+        Time in each in which CUDA loads code at its first use, before or in the call that launches.
+        It is written among the overhead of the profiler, and would be there without.
     untold : ndarray of bool
         Where the host is late, and neither operators nor frames tell what it does; the kind is
         ``gap_depend``, as it may wait for what the trace does not show.
@@ -94,6 +98,7 @@ class HostGaps(NamedTuple):
     pieces: Pieces
     kind: NDArray[np.int8]
     starts_short: Mask
+    loads_ns: Times
     untold: Mask
 
     def in_bins(self, edges: Times) -> NDArray[np.int64]:
@@ -105,17 +110,21 @@ class HostGaps(NamedTuple):
 
     def starting_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) that starting short kernels takes between consecutive edges."""
-        return self._some_in_bins(self.starts_short, edges)
+        return self._some_in_bins(self.starts_short * self.pieces.length_ns(), edges)
+
+    def loading_code_in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) in which code is loaded at its first use between consecutive edges."""
+        return self._some_in_bins(self.loads_ns, edges)
 
     def untold_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
-        return self._some_in_bins(self.untold, edges)
+        return self._some_in_bins(self.untold * self.pieces.length_ns(), edges)
 
-    def _some_in_bins(self, chosen: Mask, edges: Times) -> NDArray[np.int64]:
-        pieces = self.pieces.take(np.flatnonzero(chosen))
+    def _some_in_bins(self, parts_ns: Times, edges: Times) -> NDArray[np.int64]:
+        chosen = np.flatnonzero(parts_ns)
         sums = np.zeros(edges.size - 1, dtype=np.int64)
-        step = np.searchsorted(edges, pieces.start_ns, side="right") - 1
-        np.add.at(sums, step, pieces.length_ns())
+        step = np.searchsorted(edges, self.pieces.start_ns[chosen], side="right") - 1
+        np.add.at(sums, step, parts_ns[chosen])
         return sums
 
     def of_kind(self, name: str) -> Pieces:
@@ -168,7 +177,11 @@ class _Division:
             untold = (decides | prompt) & self._may_wait_unseen(kind)
             kind[untold] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
-        return HostGaps(self.pieces, kind.astype(np.int8), self._starts_short(), untold)
+        until_ns = code_loading(self.rank).covered_until
+        loads_ns = until_ns(self.pieces.end_ns) - until_ns(self.pieces.start_ns)
+        loads_ns *= self.cause == CODE["profiler"]
+        starts_short = self._starts_short()
+        return HostGaps(self.pieces, kind.astype(np.int8), starts_short, loads_ns, untold)
 
     def _divide_stretches(self, kind: NDArray[np.int64], is_open: Mask) -> None:
         """Divide the time in which the host launches nothing, if it is long."""

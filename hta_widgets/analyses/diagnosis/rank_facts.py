@@ -78,6 +78,7 @@ def _beside_trials(
         **dict(zip(GAPS, steps.gaps.in_bins(edges)[:, 1], strict=True)),
         "starting": steps.gaps.starting_in_bins(edges)[1],
         "untold": steps.gaps.untold_in_bins(edges)[1],
+        "loading_code": steps.gaps.loading_code_in_bins(edges)[1],
         "host": edges[2] - edges[1],
     }
     left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}

@@ -29,6 +29,7 @@ STEP_COLUMNS: Final = (
     *NAME_COLUMNS,
     "starting",
     "untold",
+    "loading_code",
     "host_copies",
 )
 """What rules work on."""
@@ -109,6 +110,7 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
         "kernels": _kernels(rank, steps),
         "starting": steps.gaps.starting_in_bins(edges),
         "untold": steps.gaps.untold_in_bins(edges),
+        "loading_code": steps.gaps.loading_code_in_bins(edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
     }

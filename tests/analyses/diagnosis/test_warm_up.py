@@ -114,6 +114,24 @@ def test_a_pause_that_later_steps_repeat_does_not_warm_up(tmp_path):
     assert found(diagnosed(tmp_path, one), "warm_up") is None
 
 
+def test_code_that_is_loaded_at_first_use(tmp_path):
+    """In the calls that launch it first; the profiler takes no part in it."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            for _ in range(10):
+                if number == 0:
+                    load = event(one.now + 1, 700, "Lazy Function Loading", cat="overhead", tid=3)
+                    one.events.append(load)
+                    one.calls("cudaLaunchKernel", 700)
+                one.launch(200)
+            one.synchronise()
+    result = diagnosed(tmp_path, one)
+    finding = found(result, "warm_up")
+    assert finding.recoverable_ms == pytest.approx(5.2 / 5, rel=0.1)
+    assert [each.cause for each in result] == ["warm_up"]
+
+
 def test_a_first_step_that_waits_for_data_does_not_warm_up(tmp_path):
     one = job({0: [("train_dataloader_next", 7000)]})
     assert not diagnosed(tmp_path, one)

@@ -33,6 +33,10 @@ INITIALISING: Final = re.compile(
     r"ModuleLoad|LibraryLoad|LibraryGet|LibraryUnload|nvrtc|cuLink|FuncGetAttributes"
     r"|hipModule(Get|Load)"
 )
+LOADS_CODE: Final = re.compile(r"Lazy Function Loading|Module Loading|Driver Compiler")
+"""Overhead events of what CUDA does at the first use of a kernel, profiled or not; all others are
+of the profiler."""
+
 BLOCKING: Final = re.compile(
     r"^(cuda|hip)(Device|Stream|Event|Ctx)Synchronize"
     r"|^cu(Ctx|Stream|Event)Synchronize"

@@ -15,6 +15,7 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.loaders.kineto import gzip_members
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -83,7 +84,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.usefixtures("small_blocks")
 def test_a_file_that_says_its_rank_first_is_unpacked_once(files, monkeypatch):
     unpacked = []
-    make = event_text.zlib.decompressobj
+    make = gzip_members.zlib.decompressobj
 
     class Counting:
         def __init__(self, **options):
@@ -97,7 +98,7 @@ def test_a_file_that_says_its_rank_first_is_unpacked_once(files, monkeypatch):
             unpacked.append(len(data))
             return data
 
-    monkeypatch.setattr(event_text.zlib, "decompressobj", Counting)
+    monkeypatch.setattr(gzip_members.zlib, "decompressobj", Counting)
     sizes = [sum(len(piece) for piece in event_text.EventText(file)) for file in files.iterdir()]
     unpacked.clear()
     open_trace(files, progress=False)

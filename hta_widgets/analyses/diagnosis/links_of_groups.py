@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.limits import Limits
 from hta_widgets.analyses.diagnosis.traffic import Traffic
-from hta_widgets.analyses.shared.collectives.kernels import P2P, Series
+from hta_widgets.analyses.shared.collectives.kernels import P2P
 from hta_widgets.analyses.shared.collectives.operations import bus_factor
 from hta_widgets.quantities import NS_PER_US
 
@@ -56,12 +56,11 @@ def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
     """
     matches, kernels = traffic.matches, traffic.matches.kernels
     first = matches.rows[matches.edges[:-1]]
-    known = np.array([bool(each.ranks) for each in traffic.series], dtype=bool)
     chosen = np.flatnonzero(
         traffic.is_in_steps
         & traffic.waits.is_complete
         & matches.meets
-        & known
+        & _have_known_ranks(traffic)
         & (kernels.elements[first] > FEWEST_ELEMENTS)
     )
     series = [traffic.series[each] for each in chosen.tolist()]
@@ -71,7 +70,7 @@ def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
             "members": [one.size for one in series],
             "elements": kernels.elements[first[chosen]],
             "bytes": kernels.size_bytes[first[chosen]],
-            "ranks": [_group(one) for one in series],
+            "ranks": [_group(traffic, each) for each in chosen.tolist()],
             "transfer_ns": traffic.waits.transfer_of_all_ns[chosen],
         }
     )
@@ -115,8 +114,24 @@ def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
     )
 
 
-def _group(series: Series) -> Ranks:
-    return tuple(sorted(series.ranks)) if series.operation == P2P else series.ranks
+def _have_known_ranks(traffic: Traffic) -> NDArray[np.bool_]:
+    """Whether the ranks of the group of each collective are known: recorded, or those that met.
+
+    Where ranks are missing, those that are there may be of several groups with one name.
+    """
+    recorded = np.array([bool(each.ranks) for each in traffic.series], dtype=bool)
+    named = np.array([bool(each.group and each.size) for each in traffic.series], dtype=bool)
+    all_met = bool((recorded | traffic.waits.is_complete).all())
+    return np.asarray(recorded | (named & all_met))
+
+
+def _group(traffic: Traffic, collective: int) -> Ranks:
+    matches, series = traffic.matches, traffic.series[collective]
+    if series.ranks:
+        return tuple(sorted(series.ranks)) if series.operation == P2P else series.ranks
+    rows = matches.rows[matches.edges[collective] : matches.edges[collective + 1]]
+    places = np.unique(matches.kernels.place[rows]).tolist()
+    return tuple(matches.kernels.ranks[place] for place in places)
 
 
 def _of_other_groups(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.analyses.diagnosis.pipelines import pipeline
@@ -47,6 +49,37 @@ def test_the_group_with_slow_transfers_is_named(tmp_path, names):
         "long as in other groups): "
     )
     assert not found(made, "workload_imbalance")
+
+
+def by_name_only(folder):
+    """Traces of before 2024: groups are known by name and size, without their ranks."""
+    for file in folder.glob("*.json"):
+        text = re.sub(r'"Process Group Ranks": *"[^"]*",?', "", file.read_text())
+        file.write_text(re.sub(r",(\s*})", r"\1", text))
+    return folder
+
+
+NAMES = {pair: f"tp{pair[0]}" for pair in PAIRS}
+
+
+def test_ranks_of_a_group_that_is_known_by_its_name(tmp_path):
+    """Those that meet in it."""
+    program = in_pairs((4, 5), names=NAMES)
+    made = diagnosed(by_name_only(write_training(tmp_path, 8, program)))
+    assert "Process Group Ranks" not in (tmp_path / "rank-0.json").read_text()
+
+    finding = found(made, "slow_link")
+    assert finding.ranks == (4, 5)
+    assert finding.recoverable_ms == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "options", [{"only": range(6)}, {"names": None}], ids=["missing ranks", "one name for all"]
+)
+def test_ranks_of_groups_by_name_that_cannot_be_told(tmp_path, options):
+    program = in_pairs((4, 5), names=options.pop("names", NAMES))
+    made = diagnosed(by_name_only(write_training(tmp_path, 8, program, **options)))
+    assert not found(made, "slow_link")
 
 
 def test_what_a_slow_link_costs_is_no_exposed_communication_too(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.analyses.diagnosis.training_jobs import (
@@ -82,3 +84,23 @@ def test_a_slow_gpu_among_even_exchanges_is_no_matter_of_experts(tmp_path):
     made = diagnosed(write_training(tmp_path, 4, program))
     assert not found(made, "expert_imbalance")
     assert found(made, "slow_gpu").ranks == (1,)
+
+
+@pytest.mark.parametrize("launches", [True, False], ids=["launches recorded", "launches lost"])
+def test_what_passes_before_the_first_mark_costs_nothing(tmp_path, launches):
+    folder = write_training(tmp_path, 4, experts(lambda _step, _layer: 2), steps=6)
+    for file in folder.glob("*.json"):
+        trace = json.loads(file.read_text())
+        marks = [each for each in trace["traceEvents"] if each["name"] == "ProfilerStep#12"]
+        trace["traceEvents"] = [
+            each
+            for each in trace["traceEvents"]
+            if not each["name"].startswith(("ProfilerStep#10", "ProfilerStep#11"))
+            and (launches or each["ts"] >= marks[0]["ts"] or "stream" in each.get("args", {}))
+        ]
+        file.write_text(json.dumps(trace))
+
+    finding = found(diagnosed(folder), "expert_imbalance")
+    assert finding.ranks == (2,)
+    assert finding.steps == (12, 13, 14, 15)
+    assert finding.recoverable_ms == pytest.approx(4 * 1.333, rel=0.05)

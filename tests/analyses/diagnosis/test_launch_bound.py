@@ -9,7 +9,7 @@ from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.kineto_text import call, step
 
 
-def job(takes, *, steps=5, ranks=1):
+def job(takes, *, steps=5, ranks=1, **work):
     """Long kernels, then a hundred short ones, each launched by an operator that takes so long."""
     hosts = [Host() for _ in range(ranks)]
     for number in range(steps):
@@ -20,7 +20,7 @@ def job(takes, *, steps=5, ranks=1):
             each.synchronise()
             with each.inside("Optimizer.step#AdamW.step"):
                 for _ in range(100):
-                    each.launch(2, operator="aten::mul", takes=takes(rank))
+                    each.launch(2, operator="aten::mul", takes=takes(rank), **work)
         if ranks > 1:
             all_reduce(hosts)
         for each, begin in zip(hosts, begins, strict=True):
@@ -40,6 +40,12 @@ def test_a_slow_host(tmp_path):
     assert row["region"] == "AdamW"
     assert row["region_percent"] > 90
     assert row["median_launch_us"] == 4
+
+
+def test_a_region_that_only_copies_has_no_kernels(tmp_path):
+    copies = {"name": "Memcpy DtoD (Device -> Device)", "cat": "gpu_memcpy"}
+    finding = found(diagnosed(tmp_path, *job(lambda _: 15, **copies)), "launch_bound")
+    assert "of it in AdamW: " in finding.sentence
 
 
 def test_the_slow_rank_is_blamed(tmp_path):

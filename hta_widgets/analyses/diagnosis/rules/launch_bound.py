@@ -60,10 +60,11 @@ def _region(worst: Mapping[Hashable, Any]) -> str:
     name = str(worst["region"])
     if not name:
         return f", {duration(1000 * worst['median_launch_us'])} a launch call"
+    where = f", {percent(worst['region_percent'])} of it in {named(name)}"
+    if not worst["region_kernels_per_step"]:  # it copies only
+        return where
     kernels = counted(worst["region_kernels_per_step"], "kernel")
-    length = duration(1000 * worst["region_median_kernel_us"])
-    share = percent(worst["region_percent"])
-    return f", {share} of it in {named(name)} ({kernels} of {length})"
+    return f"{where} ({kernels} of {duration(1000 * worst['region_median_kernel_us'])})"
 
 
 def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:

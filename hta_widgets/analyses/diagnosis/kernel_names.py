@@ -35,14 +35,14 @@ class Trials(NamedTuple):
         no other step).
     names : tuple of str
         Of the kernels tried, the longest first.
-    span_ns : tuple of int
-        Without steps, when the trials start and end on the GPU; empty without trials, and where
-        the steps are recorded.
+    spans_ns : tuple of pairs of int
+        Without steps, when each series of trials starts and ends on the GPU, ascending; empty
+        without trials, and where the steps are recorded.
     """
 
     columns: Mapping[str, NDArray[np.int64]]
     names: tuple[str, ...]
-    span_ns: tuple[int, ...] = ()
+    spans_ns: tuple[tuple[int, int], ...] = ()
 
 
 def trials(

@@ -68,18 +68,20 @@ def rank_facts(rank: Rank, split: RankSplit, limits: TrialLimits) -> RankFacts:
 def _beside_trials(
     steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
 ) -> Columns | None:
-    """The columns of the steps without what passes from the first trial to the last."""
-    if steps is None or host is None or not host.trials.span_ns:
+    """The columns of the steps without what passes from the first to the last trial of a series."""
+    if steps is None or host is None or not host.trials.spans_ns:
         return None
     first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
-    edges = np.clip(np.array([first, *host.trials.span_ns, last]), first, last)
-    during = {
-        **dict(zip(PARTS, steps.busy.in_bins(edges)[:, 1], strict=True)),
-        **dict(zip(GAPS, steps.gaps.in_bins(edges)[:, 1], strict=True)),
-        "starting": steps.gaps.starting_in_bins(edges)[1],
-        "untold": steps.gaps.untold_in_bins(edges)[1],
-        "loading_code": steps.gaps.loading_code_in_bins(edges)[1],
-        "host": edges[2] - edges[1],
+    ends = [end for span in host.trials.spans_ns for end in span]
+    edges = np.clip(np.array([first, *ends, last]), first, last)
+    by_bin = {
+        **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
+        **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
+        "starting": steps.gaps.starting_in_bins(edges),
+        "untold": steps.gaps.untold_in_bins(edges),
+        "loading_code": steps.gaps.loading_code_in_bins(edges),
+        "host": np.diff(edges),
     }
+    during = {name: bins[1::2].sum() for name, bins in by_bin.items()}
     left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}
     return {**columns, **left}

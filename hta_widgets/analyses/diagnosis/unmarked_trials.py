@@ -24,10 +24,11 @@ Rows = NDArray[np.int64]
 
 
 def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | None:
-    """Find the longest stretch in which an autotuner tries kernels; None without one.
+    """Find the stretches in which an autotuner tries kernels; None without any.
 
     Between two waits of the host for an event, it launches kernels of one name only; some names
-    follow each other so, and run nowhere else. Models launch many kernels between two waits.
+    follow each other so, and run nowhere else but in other such stretches. Models launch many
+    kernels between two waits.
 
     Parameters
     ----------
@@ -43,18 +44,17 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     kernels = launched_kernels(rank, work)
     name, segment = work.name[kernels], segments(rank, work, kernels, waits)
     whole_ns = int(work.end_ns.max() - work.start_ns.min())
-    longest: tuple[int, Rows] | None = None
-    for rows in _stretches(name, segment):
-        tried = rows[np.isin(name[rows], _tried(name, rows, limits))]
-        names, waited = np.unique(name[tried]).size, np.unique(segment[rows]).size
-        if names < limits.kernels or waited < names:
-            continue
-        start_ns = int(work.start_ns[kernels[tried]].min())
-        span_ns = int(work.end_ns[kernels[tried]].max()) - start_ns
-        is_part = 100 * span_ns <= limits.steps_percent * whole_ns
-        if is_part and (longest is None or span_ns > longest[0]):
-            longest = span_ns, kernels[tried]
-    return None if longest is None else _trials(work, longest[1])
+    stretches = _stretches(name, segment)
+    tried = [rows[_are_tried(name, rows, stretches, limits)] for rows in stretches]
+    found = [
+        kernels[trials]
+        for trials, rows in zip(tried, stretches, strict=True)
+        if limits.kernels <= np.unique(name[trials]).size <= np.unique(segment[rows]).size
+    ]
+    spans = [(int(work.start_ns[each].min()), int(work.end_ns[each].max())) for each in found]
+    spent_ns = sum(end - start for start, end in spans)
+    is_part = 100 * spent_ns <= limits.steps_percent * whole_ns
+    return _trials(work, np.concatenate(found), spans) if found and is_part else None
 
 
 def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
@@ -73,14 +73,17 @@ def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
     return [np.arange(first[max(start - 1, 0)], end) for start, end in pairs]
 
 
-def _tried(name: NDArray[np.int32], rows: Rows, limits: TrialLimits) -> Rows:
-    """Names that run often enough among these kernels, and nowhere else."""
-    names, runs = np.unique(name[rows], return_counts=True)
-    every = np.bincount(name, minlength=int(names[-1]) + 1)[names]
-    return np.asarray(names[(runs >= limits.runs) & (runs == every)], dtype=np.int64)
+def _are_tried(
+    name: NDArray[np.int32], rows: Rows, stretches: list[Rows], limits: TrialLimits
+) -> NDArray[np.bool_]:
+    """Which kernels of a stretch have a name that runs often in it, and outside of none."""
+    size = int(name.max()) + 1
+    here, every = np.bincount(name[rows], minlength=size), np.bincount(name, minlength=size)
+    inside = np.bincount(name[np.unique(np.concatenate(stretches))], minlength=size)
+    return np.asarray(((here >= limits.runs) & (inside == every))[name[rows]])
 
 
-def _trials(work: GpuWork, tried: Rows) -> Trials:
+def _trials(work: GpuWork, tried: Rows, spans: list[tuple[int, int]]) -> Trials:
     length_ns = np.bincount(work.name[tried], work.duration_ns[tried], len(work.names))
     codes = np.argsort(-length_ns, kind="stable")
     codes = codes[length_ns[codes] > 0]
@@ -88,5 +91,5 @@ def _trials(work: GpuWork, tried: Rows) -> Trials:
     return Trials(
         columns={name: np.array([value], dtype=np.int64) for name, value in columns.items()},
         names=tuple(work.names[code] for code in codes[:MOST_NAMED].tolist()),
-        span_ns=(int(work.start_ns[tried].min()), int(work.end_ns[tried].max())),
+        spans_ns=tuple(spans),
     )

@@ -100,7 +100,7 @@ def test_what_all_steps_do_is_no_trial(tmp_path):
     assert found(diagnosed(tmp_path, job(set(range(7)))), "autotuning") is None
 
 
-def recording(*, waits=True, kernels=6, runs=3, inside=(), repeats=1, used=30):
+def recording(*, waits=True, kernels=6, runs=3, inside=(), repeats=1, used=30, between=0):
     """One rank without steps: what it uses, trials, and again what it uses."""
     one = Host()
     for _ in range(used):
@@ -113,6 +113,8 @@ def recording(*, waits=True, kernels=6, runs=3, inside=(), repeats=1, used=30):
                     one.launch(150, name=name)
             if waits:
                 one.calls("cudaEventSynchronize", max(1, one.free - one.now))
+        for _ in range(between):
+            one.launch(200)
     for _ in range(used):
         one.launch(200)
     one.synchronise()
@@ -131,6 +133,12 @@ def test_trials_in_a_recording_without_steps(tmp_path, runs, repeats):
     assert [each.cause for each in result] == ["autotuning"]
 
 
+def test_trials_that_come_again_after_other_work(tmp_path):
+    finding = found(diagnosed(tmp_path, recording(repeats=3, between=20)), "autotuning")
+    assert finding.recoverable_ms == pytest.approx(3 * 18 * 0.15, rel=0.1)
+    assert "up to 6 kernels" in finding.sentence
+
+
 def test_caches_are_emptied_between_trials(tmp_path):
     finding = found(diagnosed(tmp_path, recording(inside=[FILL])), "autotuning")
     assert finding.recoverable_ms == pytest.approx(36 * 0.15, rel=0.1)
@@ -144,8 +152,16 @@ def test_caches_are_emptied_between_trials(tmp_path):
         {"runs": 1},
         {"inside": ["gemm"]},
         {"used": 1},
+        {"runs": 1, "repeats": 3, "between": 20},
     ],
-    ids=["no waits", "few kernels", "run once", "a model that waits", "all of the recording"],
+    ids=[
+        "no waits",
+        "few kernels",
+        "run once",
+        "a model that waits",
+        "all of the recording",
+        "run once in each step",
+    ],
 )
 def test_what_is_no_trial_in_a_recording_without_steps(tmp_path, options):
     assert found(diagnosed(tmp_path, recording(**options)), "autotuning") is None

@@ -77,7 +77,7 @@ def _unmarked(context: Context) -> Finding | None:
 
 
 def _span_ns(host: HostFacts) -> int:
-    return host.trials.span_ns[1] - host.trials.span_ns[0] if host.trials.span_ns else 0
+    return sum(end - start for start, end in host.trials.spans_ns)
 
 
 def _names(context: Context, ranks: tuple[int, ...]) -> list[str]:

@@ -110,17 +110,21 @@ def write_sample(
     _make_room(folder, ranks)
     recording = recording or EVERYTHING
     job = SampleJob(ranks, steps, _layers(events, steps, recording), seed)
-    paths = {rank: folder / _file_name(rank) for rank in range(ranks)}
+    files = [folder / _file_name(rank) for rank in range(ranks)]
+    _write(job, files, recording, progress=progress)
+    return files
+
+
+def _write(job: SampleJob, paths: Sequence[Path], recording: Recording, *, progress: bool) -> None:
+    """Write the file of each rank while all of them run."""
     with ExitStack() as stack:
-        heads = (_header(job, rank, recording) for rank in paths)
         files = [
-            stack.enter_context(KinetoFile.writing(path, head))
-            for path, head in zip(paths.values(), heads, strict=True)
+            stack.enter_context(KinetoFile.writing(path, _header(job, rank, recording)))
+            for rank, path in enumerate(paths)
         ]
         processes = simulate(job, files, recording, progress=progress)
         for file, process in zip(files, processes, strict=True):
             file.finish(recording_footer(process))
-    return list(paths.values())
 
 
 def _plan(

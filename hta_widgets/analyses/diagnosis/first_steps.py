@@ -20,7 +20,7 @@ ALIKE: Final = 0.9
 """A step runs the kernels of another one if it launches this part of them, as large."""
 
 _NOT_PREPARING: Final = ("gap_loader", "gap_profiler", "gap_depend")
-_PREPARING: Final = ("gap_init", "gap_alloc", "loading_code")
+_SETTING_UP: Final = ("gap_init", "gap_alloc")
 
 
 def preparing_idle_ns(context: Context, count: int) -> Matrix:
@@ -31,9 +31,8 @@ def preparing_idle_ns(context: Context, count: int) -> Matrix:
     kernels. The step that follows the first ones is not asked, as it may prepare, too.
     """
     steps = context.steps
-    sets_up = np.asarray(sum(steps[name] for name in _PREPARING))
-    told = sum(steps[name] for name in (*_NOT_PREPARING, "gap_init", "gap_alloc"))
-    rest = steps["idle"] - told
+    rest = steps["idle"] - sum(steps[name] for name in (*_NOT_PREPARING, *_SETTING_UP))
+    sets_up = np.asarray(sum(steps[name] for name in (*_SETTING_UP, "loading_code")))
     later = rest[:, count + 1 :] if rest.shape[1] > count + 1 else rest[:, count:]
     more_kernels = steps["kernels"][:, :count] / np.maximum(_usual(steps["kernels"], count), 1)
     usual = np.maximum(_usual(rest, count) * more_kernels, later.max(axis=1, keepdims=True))

@@ -73,7 +73,7 @@ def _beside_trials(
         return None
     first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
     ends = [end for span in host.trials.spans_ns for end in span]
-    edges = np.clip(np.array([first, *ends, last]), first, last)
+    edges = np.maximum.accumulate(np.clip(np.array([first, *ends, last]), first, last))
     by_bin = {
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),

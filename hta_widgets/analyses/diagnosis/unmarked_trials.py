@@ -45,7 +45,10 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     name, segment = work.name[kernels], segments(rank, work, kernels, waits)
     whole_ns = int(work.end_ns.max() - work.start_ns.min())
     stretches = _stretches(name, segment)
-    tried = [rows[_are_tried(name, rows, stretches, limits)] for rows in stretches]
+    if not stretches:
+        return None
+    elsewhere = _runs_elsewhere(name, stretches)
+    tried = [_tried(name, rows, elsewhere, limits) for rows in stretches]
     found = [
         kernels[trials]
         for trials, rows in zip(tried, stretches, strict=True)
@@ -73,14 +76,19 @@ def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
     return [np.arange(first[max(start - 1, 0)], end) for start, end in pairs]
 
 
-def _are_tried(
-    name: NDArray[np.int32], rows: Rows, stretches: list[Rows], limits: TrialLimits
-) -> NDArray[np.bool_]:
-    """Which kernels of a stretch have a name that runs often in it, and outside of none."""
-    size = int(name.max()) + 1
-    here, every = np.bincount(name[rows], minlength=size), np.bincount(name, minlength=size)
-    inside = np.bincount(name[np.unique(np.concatenate(stretches))], minlength=size)
-    return np.asarray(((here >= limits.runs) & (inside == every))[name[rows]])
+def _runs_elsewhere(name: NDArray[np.int32], stretches: list[Rows]) -> NDArray[np.bool_]:
+    """Whether each name runs outside all stretches."""
+    is_outside = np.ones(name.size, dtype=np.bool_)
+    is_outside[np.concatenate(stretches)] = False
+    return np.asarray(np.bincount(name[is_outside], minlength=int(name.max()) + 1) > 0)
+
+
+def _tried(
+    name: NDArray[np.int32], rows: Rows, elsewhere: NDArray[np.bool_], limits: TrialLimits
+) -> Rows:
+    """Kernels of a stretch whose name runs often enough in it, and outside of none."""
+    names, which, runs = np.unique(name[rows], return_inverse=True, return_counts=True)
+    return np.asarray(rows[((runs >= limits.runs) & ~elsewhere[names])[which]])
 
 
 def _trials(work: GpuWork, tried: Rows, spans: list[tuple[int, int]]) -> Trials:

@@ -42,6 +42,13 @@ class Groups(NamedTuple):
         """Number of rows in each group."""
         return np.diff(self.edges)
 
+    @property
+    def of_rows(self) -> Rows:
+        """Number of the group of each row."""
+        number = np.empty(self.order.size, dtype=np.int64)
+        number[self.order] = np.repeat(np.arange(self.sizes.size), self.sizes)
+        return number
+
     def reduce(self, function: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
         """Reduce the values of each group; one value per row comes in, one per group goes out."""
         return reduce_runs(function, values[self.order], self.edges[:-1])
@@ -63,6 +70,22 @@ def grouped(*columns: NDArray[Any]) -> Groups:
         in_order = key[order]
         opens[1:] |= in_order[1:] != in_order[:-1]
     return Groups(order, np.append(np.flatnonzero(opens), order.size))
+
+
+def distinct(codes: NDArray[np.integer[Any]]) -> Rows:
+    """Different numbers among many from a small range, ascending.
+
+    1 M rows take 3 ms, and 20 to 40 with `numpy.unique`.
+
+    Examples
+    --------
+    >>> distinct(np.array([4, -1, 4, 7])).tolist()
+    [-1, 4, 7]
+    """
+    if not codes.size:
+        return np.zeros(0, dtype=np.int64)
+    lowest = int(codes.min())
+    return np.flatnonzero(np.bincount(codes - lowest)) + lowest
 
 
 def _in_few_bits(column: NDArray[Any]) -> NDArray[Any]:

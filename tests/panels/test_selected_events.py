@@ -13,7 +13,6 @@ from hta_widgets.panels.bands import events, launch
 from hta_widgets.panels.bands.detail import Windows
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.details import DetailGroup
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import NET
 
@@ -207,21 +206,16 @@ def test_details_of_a_kernel_are_those_of_its_events(board):
     assert facts["executions"] == f"{len(events):,} times"
 
 
-def test_how_a_kernel_is_launched_is_read_where_that_is_quick(board, monkeypatch):
+def test_how_a_kernel_is_launched_is_known_without_reading_more(board, monkeypatch):
     computing = board.events[board.events["type"] == "COMPUTATION"]
     name = computing["name"].mode()[0]
-    slowest = computing[computing["name"] == name].groupby("rank")["duration_ns"].sum().idxmax()
-    board.job._loaded.clear()
+    events = computing[computing["name"] == name]
+    slowest = int(events.groupby("rank")["duration_ns"].sum().idxmax())
     monkeypatch.setattr(launch, "MOST_EVENTS", 10)
-
-    def launched() -> str:
-        facts = launch.launch_of(board.job, name, computing[computing["name"] == name])
-        return next(fact["text"] for fact in facts if fact["label"] == "grid")
-
-    assert "Launch facts" in launched()
-    board.job.rank(int(slowest)).details(DetailGroup.LAUNCH_CONFIGURATION)
-    row = launch_facts(board.job, [int(slowest)], kernel=name, by="configuration").kernels.iloc[0]
-    assert launched().startswith(f"{row['grid']} blocks of {row['block']} threads")
+    monkeypatch.setattr("hta_widgets.trace.ranks.source.RankSource.details", None)
+    facts = {fact["label"]: fact["text"] for fact in launch.launch_of(board.job, name, events)}
+    row = launch_facts(board.job, [slowest], kernel=name, by="configuration").kernels.iloc[0]
+    assert facts["grid"].startswith(f"{row['grid']} blocks of {row['block']} threads")
 
 
 def test_the_search_finds_what_there_is(board):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.trace.loaders import columns
-from hta_widgets.trace.loaders.columns import GrowingColumns, inverse_permutation
+from hta_widgets.trace.loaders.columns import GrowingColumns, bytes_of, inverse_permutation
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INTEGERS = st.one_of(st.integers(-130, 130), st.integers(-(2**31) - 2, 2**31 + 2), INT64)
@@ -24,6 +24,11 @@ def grown(pieces):
 @pytest.fixture
 def two_pieces_per_block(monkeypatch):
     monkeypatch.setattr(columns, "_PIECES_PER_BLOCK", 2)
+
+
+@given(st.lists(st.binary(max_size=4) | st.sampled_from([b"", b"\0", b"[1]"]), max_size=9))
+def test_copies_of_pieces_of_text(texts):
+    assert bytes_of(list(map(memoryview, texts))) == texts
 
 
 @given(pieces=st.lists(st.lists(INTEGERS, max_size=5), min_size=1, max_size=9))

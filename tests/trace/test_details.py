@@ -1,4 +1,4 @@
-"""Fields that are read from the source a second time, only when they are asked for."""
+"""Bulky fields: some are read while loading, others from the source a second time."""
 
 from __future__ import annotations
 
@@ -133,6 +133,18 @@ def test_sizes_in_other_forms(tmp_path, grid, sizes):
     assert np.isnan(columns["warps_per_sm"]).all()
 
 
+@pytest.mark.parametrize("registers", [[32], {"a": 1}, "many", None, True, 2.5, 10**30, "\ud800"])
+def test_registers_that_are_no_number(tmp_path, registers):
+    usual = {"grid": [1, 1, 1], "block": [32, 1, 1]}
+    odd = kernel(0, 1, **usual, **{"registers per thread": registers, "blocks per SM": registers})
+    rank = opened(write(tmp_path / "a.json", [odd, kernel(2, 1, **usual)]))
+    columns = rank.details(LAUNCH).table.columns
+    assert columns["grid_x"].tolist() == [1, 1]
+    assert columns["registers"].tolist()[1] == -1
+    assert columns["registers"].dtype == np.int64
+    assert columns["blocks_per_sm"].dtype == np.float64
+
+
 def test_unreadable_events_are_counted_as_loading_does(tmp_path):
     """An event that is lost, one that is repaired, and one without ``args`` that are a dict."""
     texts = [json.dumps(event) for event in EVENTS]
@@ -163,16 +175,17 @@ def test_truncated_files(tmp_path, suffix):
 def test_a_source_that_is_gone_or_changed(tmp_path):
     path = write(tmp_path / "a.json", EVENTS)
     gone, changed, kept = opened(path), opened(path), opened(path)
-    assert len(kept.details(LAUNCH).table.rows) == 40
+    assert len(kept.details(SYNC).table.rows) == 40
     write(path, EVENTS[:8])
-    found = changed.details(LAUNCH)
+    found = changed.details(SYNC)
     assert len(found.table.rows) == 0
     assert "has changed since the job was opened" in found.notices[0].text()
     path.unlink()
     found = gone.details(SYNC)
     assert "no longer exists" in found.notices[0].text()
     assert "events that synchronisations wait for cannot be read" in found.notices[0].text()
-    assert len(kept.details(LAUNCH).table.rows) == 40, "read once"
+    assert len(kept.details(SYNC).table.rows) == 40, "read once"
+    assert len(gone.details(LAUNCH).table.rows) == 40, "read while loading"
 
 
 def test_braces_in_a_path(tmp_path):
@@ -180,7 +193,7 @@ def test_braces_in_a_path(tmp_path):
     folder.mkdir()
     rank = opened(write(folder / "a.json", EVENTS[:8]))
     (folder / "a.json").unlink()
-    assert "{x}" in rank.details(LAUNCH).notices[0].text()
+    assert "{x}" in rank.details(SYNC).notices[0].text()
 
 
 def test_a_trace_without_the_fields(tmp_path):
@@ -196,13 +209,13 @@ def test_pieces_without_the_key_are_only_counted(tmp_path, monkeypatch):
     decode = kineto_details._decode
 
     def watched(piece, separator, event):
-        decoded.append((b'"grid"' in piece, event))
+        decoded.append((b'"wait_on_stream"' in piece, event))
         return decode(piece, separator, event)
 
     monkeypatch.setattr(kineto_details, "_decode", watched)
     events = [host(number, 1, "aten::add") for number in range(300)]
-    rank = opened(write(tmp_path / "a.json", [*events, *launched(900), *events]))
-    assert len(rank.details(LAUNCH).table.rows) == 1
+    rank = opened(write(tmp_path / "a.json", [*events, waited(900), *events]))
+    assert len(rank.details(SYNC).table.rows) == 1
     assert len(decoded) > 10
     for has_key, event in decoded:
         assert has_key == (event is not kineto_details.OnlyCounted)
@@ -214,20 +227,23 @@ def test_large_details_are_kept_on_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
     monkeypatch.setattr("hta_widgets.trace.cache.derived_columns.WORTH_KEEPING", 0)
     path = write(tmp_path / "a.json", EVENTS)
-    first = opened(path).details(LAUNCH).table
+    rank, groups = opened(path), {LAUNCH: "grid_x", SYNC: "wait_on_stream"}
+    first = {group: rank.details(group).table for group in groups}
 
     def refused(*_):
         msg = "read again"
         raise HtaWidgetsError(msg)
 
     monkeypatch.setattr("hta_widgets.trace.ranks.source.RankSource.details", refused)
-    again = opened(path).details(LAUNCH).table
-    assert again.rows.tolist() == first.rows.tolist()
-    assert again.columns["grid_x"].tolist() == first.columns["grid_x"].tolist()
+    again = opened(path)
+    for group, column in groups.items():
+        before, table = first[group], again.details(group).table
+        assert table.rows.tolist() == before.rows.tolist()
+        assert table.columns[column].tolist() == before.columns[column].tolist()
 
 
 def test_another_trace_in_memory_has_no_source(tmp_path):
     job = open_trace(write(tmp_path / "a.json", EVENTS), progress=False)
     other = open_trace(write(tmp_path / "b.json", EVENTS[:8]), progress=False)
     job.add_trace(other.rank(0).trace)
-    assert "not opened from a file" in job.rank(0).details(LAUNCH).notices[0].text()
+    assert "not opened from a file" in job.rank(0).details(SYNC).notices[0].text()

@@ -142,11 +142,12 @@ def test_times_are_exact_and_count_from_the_first_event(tmp_path):
     assert trace.origin_ns == 1_732_611_000_000_000_123 + 7
 
 
-def test_operator_shapes_are_kept_as_text(tmp_path):
-    event = host(0, 1, "aten::mm") | {"args": {"External id": 3, "Input Dims": [[2, 3], []]}}
+@pytest.mark.parametrize("key", ["Input Dims", "Input dims"])
+def test_operator_shapes_are_kept_as_text(tmp_path, key):
+    event = host(0, 1, "aten::mm") | {"args": {"Sequence number": 3, key: [[2, 3], []]}}
     operators = load(tmp_path, [event]).events.side["operators"].to_frame()
     assert json.loads(operators["input_dims"].iloc[0]) == [[2, 3], []]
-    assert operators["external_id"].tolist() == [3]
+    assert operators["sequence_number"].tolist() == [3]
 
 
 def test_counters(tmp_path):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.panels.bands import launch
+from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.head import devices_in_words
+from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.opening.open import open_trace
 from tests import nsys_export
@@ -66,6 +69,19 @@ def test_each_kernel_has_its_own(opened):
     ]
     (row,) = launch_facts(job, [job.ranks[1]]).kernels.to_dict("records")
     assert (row["grid"], row["threads"], row["registers"]) == ("5×5×5", 125, -1)
+
+
+def test_the_panels_wait_until_a_large_export_is_read(opened, monkeypatch):
+    job = opened(launched(10, 19, 1, 2, 3, 4, 5, 6))
+    events = selected_events(job, Selection(kernel="gemm"))
+
+    def grid() -> str:
+        return next(each["text"] for each in launch.launch_of(job, "gemm", events))
+
+    monkeypatch.setattr(launch, "MOST_EVENTS", 0)
+    assert grid() == "with “Launch facts” in the kernel breakdown"
+    launch_facts(job)
+    assert grid() == "1×2×3 blocks of 4×5×6 threads"
 
 
 def test_an_export_without_sizes(opened):

@@ -63,8 +63,7 @@ def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -
         for codes in (np.append(calls.name, -1)[used], dims, types)
     )
     alike = grouped(name, dims, types)
-    kind = np.zeros(used.size, dtype=np.int64)
-    kind[alike.order] = np.repeat(np.arange(alike.sizes.size), alike.sizes)
+    kind = alike.of_rows
     kinds = [
         (
             _text(names, int(name[row])),

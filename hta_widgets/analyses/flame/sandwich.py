@@ -99,8 +99,7 @@ def _levels(tree: CallTree, found: Rows, amount: Rows, step: Step) -> CallTree:
         offset = sum(level[0].size for level in columns)
         before = offset - count
         columns.append(_level(tree, further[first], group[of][first] + before, len(columns)))
-        group = np.empty(further.size, dtype=np.int64)
-        group[alike.order] = np.repeat(np.arange(alike.sizes.size), alike.sizes)
+        group = alike.of_rows
         carried = carried[of] if outwards else amount[further]
         nodes, count = further, alike.sizes.size
     merged = Nodes(*map(np.concatenate, zip(*columns, strict=True)))

@@ -84,7 +84,7 @@ class RankLaunches(NamedTuple):
 def launch_table(
     rank: Rank, excerpt: Excerpt | None, by: By, kernel: str | None = None
 ) -> RankLaunches:
-    """How the kernels of a rank are launched; reads the launches from the source of the trace."""
+    """How the kernels of a rank are launched."""
     alike = _Alike(rank, _kernels(rank, excerpt, kernel))
     keys: list[NDArray[Any]] = [alike.device, alike.name]
     if by == "configuration":
@@ -172,9 +172,7 @@ class _Alike:
 
     def table(self, groups: Groups) -> pd.DataFrame:
         """A row for each group of kernels that are launched alike, longest first."""
-        size = groups.sizes.size
-        group = np.empty(self.count.size, dtype=np.int64)
-        group[groups.order] = np.repeat(np.arange(size), groups.sizes)
+        size, group = groups.sizes.size, groups.of_rows
         names, gpu_ns = self._names(groups.first), groups.reduce(np.add, self.gpu_ns)
         events = self._rank.trace.events
         cores = {name: _SAID[tensor_cores(name)] for name in {*names}}
@@ -206,8 +204,7 @@ class _Alike:
     def _sizes(self, group: Numbers, size: int) -> dict[str, Any]:
         """Number of different grids and blocks, and those of most of the time."""
         alike = grouped(*(self.values[name] for name in (*_GRID, *_BLOCK)))
-        code = np.empty(group.size, dtype=np.int64)
-        code[alike.order] = np.repeat(np.arange(alike.sizes.size), alike.sizes)
+        code = alike.of_rows
         each = grouped(group, code).first
         known = each[self.values["grid_x"][each] != NOT_RECORDED]
         most = alike.first[longest(group, code, self.gpu_ns)] if size else each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final, NamedTuple
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_above, nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.grouping import grouped
-from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -51,9 +51,9 @@ def stacks_of(rank: Rank) -> Stacks:
 
 def _of_texts(rank: Rank) -> Stacks:
     calls = calls_of(rank)
-    table = rank.details(DetailGroup.OPERATOR_INPUTS).table
-    column = table.columns.get("call_stack")
-    if not isinstance(column, TextColumn):
+    table = calls.events.side.get("operators")
+    column = None if table is None else table.columns.get("call_stack")
+    if table is None or not isinstance(column, TextColumn):
         return Stacks(np.zeros(calls.kind.size, dtype=np.int64), [""])
     texts = {"": 0}
     known = [texts.setdefault(_stack(text), len(texts)) for text in column.values]
@@ -62,9 +62,18 @@ def _of_texts(rank: Rank) -> Stacks:
     return Stacks(code_of_row[calls.forest.rows], [*texts])
 
 
-def _stack(text: str) -> str:
-    """The innermost frames that count of a text with the innermost frame first."""
-    frames = [frame.strip() for frame in text.split(";")]
+def _stack(recorded: str) -> str:
+    """The innermost frames that count, of JSON text with the innermost frame first.
+
+    Examples
+    --------
+    >>> _stack('"/torch/nn/linear.py(96): forward;model.py(7): forward;train.py(3): main"')
+    'train.py(3): main › model.py(7): forward'
+    >>> _stack("")
+    ''
+    """
+    text = json.loads(recorded) if recorded else ""
+    frames = [frame.strip() for frame in text.split(";")] if isinstance(text, str) else []
     counted = [frame for frame in frames if frame and not NOT_OF_THE_USER.search(frame)]
     return SEPARATOR.join(reversed(counted[:FRAMES]))
 
@@ -85,7 +94,7 @@ def _of_frames(rank: Rank) -> Stacks:
     stacks = [names[level] for level in reversed(levels)]
     alike = grouped(*stacks)
     code = np.zeros(chosen.size, dtype=np.int64)
-    code[innermost[alike.order]] = np.repeat(np.arange(alike.sizes.size), alike.sizes)
+    code[innermost] = alike.of_rows
     values = calls.events.name.values
     rows = np.stack([names[alike.first] for names in stacks], axis=1).tolist()
     texts = [SEPARATOR.join([values[name] for name in row if name >= 0]) for row in rows]

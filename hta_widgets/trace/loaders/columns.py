@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from mmap import mmap
 from typing import Any, TypeVar
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 ColumnBlock = dict[str, NDArray[Any]]
 """Columns of equal length, by name."""
 
-Text = TypeVar("Text", str, bytes)
+Value = TypeVar("Value", bound=Hashable)
 
 ABSENT = -1
 _PIECES_PER_BLOCK = 32
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+_NOT_IN_JSON = b"\0"
 _NO_STREAM = 2**32 - 1
 """How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
 
@@ -121,17 +122,23 @@ def whole_number(value: object, limit: int = 2**63) -> int | None:
     return value if abs(value) < limit else None
 
 
-class Vocabulary(dict[Text, int]):
-    """Code of each distinct text; looking up an unknown text adds it."""
+class Vocabulary(dict[Value, int]):
+    """Code of each distinct value, such as a text; looking up an unknown one adds it."""
 
-    def __missing__(self, text: Text) -> int:
-        """Add a new text."""
-        code = self[text] = len(self)
+    def __missing__(self, value: Value) -> int:
+        """Add a new value."""
+        code = self[value] = len(self)
         return code
 
-    def codes(self, texts: Iterable[Text], count: int) -> NDArray[np.int32]:
-        """Encode `count` texts."""
-        return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=count)
+    def codes(self, values: Iterable[Value], count: int) -> NDArray[np.int32]:
+        """Encode `count` values."""
+        return np.fromiter(map(self.__getitem__, values), dtype=np.int32, count=count)
+
+
+def bytes_of(texts: Sequence[Any]) -> list[bytes]:
+    """Copies of pieces of JSON text; a piece itself would keep all of its file's text in memory."""
+    copies = _NOT_IN_JSON.join(texts).split(_NOT_IN_JSON)  # half the time of a copy of each
+    return copies if len(copies) == len(texts) else list(map(bytes, texts))
 
 
 class Labels(dict[str, int]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,21 @@ from hta_widgets.trace.model.notices import Notice
 MEMORY: Final = "memory"
 """Side table of formats whose loading reads `DetailGroup.MEMORY`: the same columns, with the rows
 of instants of any name."""
+
+LAUNCHES: Final = "launches"
+"""Side table of formats whose loading reads `DetailGroup.LAUNCH_CONFIGURATION`."""
+
+CONFIGURATION: Final = "configuration"
+"""Its column: the numbers of a launch as a JSON list, in the order of `LAUNCH_COLUMNS`."""
+
+LAUNCH_SIZES: Final = ("grid", "block")
+LAUNCH_NUMBERS: Final = ("registers", "shared_bytes")
+LAUNCH_SHARES: Final = ("occupancy_percent", "blocks_per_sm", "warps_per_sm")
+LAUNCH_COLUMNS: Final = (
+    *(f"{size}_{axis}" for size in LAUNCH_SIZES for axis in "xyz"),
+    *LAUNCH_NUMBERS,
+    *LAUNCH_SHARES,
+)
 
 ALLOCATION: Final = "[memory]"
 """Name of allocations and frees."""
@@ -43,8 +59,8 @@ class DetailGroup(Enum):
 
     OPERATOR_INPUTS = "inputs of operators"
     """Of `Kind.CPU_OP`: ``concrete_inputs`` (JSON list of the values of the inputs that are no
-    Tensors), ``call_stack``, ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel);
-    text, empty where not recorded."""
+    Tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
+    not recorded."""
 
 
 class Details(NamedTuple):
@@ -72,6 +88,8 @@ def loaded(events: Events, group: DetailGroup) -> SideTable | None:
     """Fields of a group that were read while loading; None if none were."""
     if group is DetailGroup.MEMORY and MEMORY in events.side:
         return _allocations(events, events.side[MEMORY])
+    if group is DetailGroup.LAUNCH_CONFIGURATION and LAUNCHES in events.side:
+        return _launches(events.side[LAUNCHES])
     return None
 
 
@@ -90,6 +108,19 @@ def _allocations(events: Events, table: SideTable) -> SideTable:
         },
     }
     return SideTable(np.full(rows.size, -1, dtype=np.int64), columns)
+
+
+def _launches(table: SideTable) -> SideTable:
+    """The numbers of each launch, of which many are alike."""
+    column = table.columns[CONFIGURATION]
+    if not isinstance(column, TextColumn):
+        return SideTable(table.rows[:0], {})
+    alike = [json.loads(text) for text in column.values]
+    columns: dict[str, NDArray[Any] | TextColumn] = {}
+    for place, name in enumerate(LAUNCH_COLUMNS):
+        dtype = np.float64 if name in LAUNCH_SHARES else np.int64
+        columns[name] = np.array([numbers[place] for numbers in alike], dtype=dtype)[column.codes]
+    return SideTable(table.rows, columns)
 
 
 _TEXT: Final = "/text"

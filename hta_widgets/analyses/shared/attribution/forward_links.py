@@ -93,10 +93,7 @@ def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, NDArray[np.bo
 
 def _numbers_of_pairs(one: Places, other: Places) -> Places:
     """One number for each distinct pair."""
-    same = grouped(one, other)
-    number = np.empty(one.size, dtype=np.int64)
-    number[same.order] = np.repeat(np.arange(same.sizes.size), same.sizes)
-    return number
+    return grouped(one, other).of_rows
 
 
 def _matched(forward: _Operators, keys: _Operators) -> Places:

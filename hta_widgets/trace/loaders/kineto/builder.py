@@ -53,6 +53,7 @@ _GPU_WORK = KindSet(GPU_WORK)
 _NOT_AN_EVENT = -1
 _BEGIN_OR_END = -2
 _OTHER_PHASE = -3
+_BYTE = 0xFF
 _NOT_IN_TIME = frozenset("XCiIMstf")
 """Phases whose events are known to be left out without loss: metadata, flow arrows, …"""
 
@@ -168,7 +169,7 @@ class _Kinds:
         except KeyError:
             for phase, category in {(event.ph, event.cat) for event in events}:
                 of_phase = self._known.setdefault(phase, {})
-                of_phase[category] = _code_of(phase, category)
+                of_phase[category] = _code_of(phase, category) & _BYTE
         return self._of_known(events)
 
     @property
@@ -184,8 +185,8 @@ class _Kinds:
 
     def _of_known(self, events: Sequence[Event]) -> NDArray[np.int8]:
         known = self._known
-        codes = [known[event.ph][event.cat] for event in events]
-        return np.fromiter(codes, np.int8, len(codes))
+        codes = bytes([known[event.ph][event.cat] for event in events])
+        return np.frombuffer(codes, np.int8)
 
 
 class _CostedByValues:
@@ -214,7 +215,10 @@ def _code_of(phase: str | None, category: str | None) -> int:
 
 
 def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
-    return items if wanted.all() else list(compress(items, wanted.tobytes()))
+    count = np.count_nonzero(wanted)
+    if not count:
+        return []
+    return items if count == wanted.size else list(compress(items, wanted.tobytes()))
 
 
 def _times(events: Sequence[EventInTime], kind: NDArray[np.int8]) -> tuple[Times, Times]:

@@ -19,14 +19,20 @@ class Args(
     msgspec.Struct,
     gc=False,
     rename={
+        "registers": "registers per thread",
+        "shared_bytes": "shared memory",
+        "blocks_per_sm": "blocks per SM",
+        "warps_per_sm": "warps per SM",
+        "occupancy_percent": "est. achieved occupancy %",
         "transferred": "bytes",
         "bandwidth": "memory bandwidth (GB/s)",
-        "external_id": "External id",
         "sequence_number": "Sequence number",
         "forward_thread": "Fwd thread id",
-        "input_dims": "Input Dims",
+        "concrete_inputs": "Concrete Inputs",
         "input_types": "Input type",
-        "input_strides": "Input Strides",
+        "input_dims": "Input Dims",
+        "input_dims_of_2021": "Input dims",
+        "call_stack": "Call stack",
         "collective": "Collective name",
         "in_elements": "In msg nelems",
         "out_elements": "Out msg nelems",
@@ -37,22 +43,33 @@ class Args(
         "source_rank": "Src Rank",
         "destination_rank": "Dst Rank",
         "sequence": "Seq",
-        "concrete_inputs": "Concrete Inputs",
     },
 ):
     """The arguments that some analysis uses; all others are skipped without being decoded.
 
-    The defaults are the values that the columns have for missing arguments.
+    The defaults are the values that the columns have for missing arguments. A decoder looks for
+    each key behind the one before it first, so the order is that in which Kineto writes them.
     """
 
     device: Any = ABSENT
     stream: Any = ABSENT
     correlation: Any = ABSENT
+    registers: Any = None
+    shared_bytes: Any = None
+    blocks_per_sm: Any = None
+    warps_per_sm: Any = None
+    grid: msgspec.Raw = MISSING_TEXT
+    block: msgspec.Raw = MISSING_TEXT
+    occupancy_percent: Any = None
     transferred: Any = ABSENT
     bandwidth: Any = NAN
-    external_id: Any = ABSENT
-    sequence_number: Any = ABSENT
     forward_thread: Any = ABSENT
+    sequence_number: Any = ABSENT
+    concrete_inputs: msgspec.Raw = MISSING_TEXT
+    input_types: msgspec.Raw = MISSING_TEXT
+    input_dims: msgspec.Raw = MISSING_TEXT
+    input_dims_of_2021: msgspec.Raw = MISSING_TEXT
+    call_stack: msgspec.Raw = MISSING_TEXT
     collective: Any = None
     in_elements: Any = ABSENT
     out_elements: Any = ABSENT
@@ -64,10 +81,6 @@ class Args(
     source_rank: Any = ABSENT
     destination_rank: Any = ABSENT
     sequence: Any = ABSENT
-    input_dims: msgspec.Raw = MISSING_TEXT
-    input_types: msgspec.Raw = MISSING_TEXT
-    input_strides: msgspec.Raw = MISSING_TEXT
-    concrete_inputs: msgspec.Raw = MISSING_TEXT
 
 
 class MemoryArgs(msgspec.Struct, gc=False):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -15,18 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.trace.loaders.columns import (
-    ABSENT,
     ColumnBlock,
     Vocabulary,
-    floats,
+    bytes_of,
     integers,
 )
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind
-
-_DIGITS = re.compile(r"\d+")
-_AXES = "xyz"
 
 Vocabularies = defaultdict[str, Vocabulary[bytes]]
 """Texts of each column that holds text."""
@@ -46,41 +39,12 @@ class _SyncEvent(msgspec.Struct, gc=False):
     args: _SyncArgs | None = None
 
 
-class _LaunchArgs(
-    msgspec.Struct,
-    gc=False,
-    rename={
-        "registers": "registers per thread",
-        "shared_bytes": "shared memory",
-        "occupancy_percent": "est. achieved occupancy %",
-        "blocks_per_sm": "blocks per SM",
-        "warps_per_sm": "warps per SM",
-    },
-):
-    grid: msgspec.Raw = MISSING_TEXT
-    block: msgspec.Raw = MISSING_TEXT
-    registers: Any = None
-    shared_bytes: Any = None
-    occupancy_percent: Any = None
-    blocks_per_sm: Any = None
-    warps_per_sm: Any = None
-
-
-class _LaunchEvent(msgspec.Struct, gc=False):
-    args: _LaunchArgs | None = None
-
-
 class _InputArgs(
     msgspec.Struct,
     gc=False,
-    rename={
-        "concrete_inputs": "Concrete Inputs",
-        "call_stack": "Call stack",
-        "module_hierarchy": "Module Hierarchy",
-    },
+    rename={"concrete_inputs": "Concrete Inputs", "module_hierarchy": "Module Hierarchy"},
 ):
     concrete_inputs: msgspec.Raw = MISSING_TEXT
-    call_stack: Any = None
     module_hierarchy: Any = None
     kernel_file: Any = None
 
@@ -132,22 +96,10 @@ def _sync_columns(arguments: Sequence[_SyncArgs], _: Vocabularies) -> ColumnBloc
     return {name: integers([getattr(each, name) for each in arguments]) for name in _SYNC_FIELDS}
 
 
-def _launch_columns(arguments: Sequence[_LaunchArgs], _: Vocabularies) -> ColumnBlock:
-    columns: ColumnBlock = {}
-    for name in ("grid", "block"):
-        sizes = _sizes(map(bytes, map(attrgetter(name), arguments)), len(arguments))
-        columns |= {f"{name}_{axis}": sizes[:, at] for at, axis in enumerate(_AXES)}
-    for name in ("registers", "shared_bytes"):
-        columns[name] = integers(list(map(attrgetter(name), arguments)))
-    for name in ("occupancy_percent", "blocks_per_sm", "warps_per_sm"):
-        columns[name] = floats(list(map(attrgetter(name), arguments)))
-    return columns
-
-
 def _input_columns(arguments: Sequence[_InputArgs], texts: Vocabularies) -> ColumnBlock:
-    """Codes of texts; raw JSON is copied, because it would keep all of the file in memory."""
+    """Codes of texts."""
     count = len(arguments)
-    concrete = (bytes(each.concrete_inputs) for each in arguments)
+    concrete = bytes_of([each.concrete_inputs for each in arguments])
     columns: ColumnBlock = {
         "concrete_inputs": texts["concrete_inputs"].codes(concrete, count),
     }
@@ -164,34 +116,6 @@ def _encoded(value: object) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
 
 
-def _sizes(texts: Iterable[bytes], count: int) -> NDArray[np.int64]:
-    """Sizes along three axes, of which there are few different ones."""
-    here = Vocabulary[bytes]()
-    codes = here.codes(texts, count)
-    return np.array([_three_sizes(text) for text in here], dtype=np.int64)[codes]
-
-
-@lru_cache(maxsize=1 << 14)
-def _three_sizes(text: bytes) -> tuple[int, int, int]:
-    """Sizes from a JSON list, or from text with three numbers, as before 2022.
-
-    Examples
-    --------
-    >>> _three_sizes(b"[128, 2, 1]"), _three_sizes(b'"[128,2,1]"'), _three_sizes(b"")
-    ((128, 2, 1), (128, 2, 1), (-1, -1, -1))
-    """
-    try:
-        value = json.loads(text or b"null")
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, str):
-        value = [int(digits) for digits in _DIGITS.findall(value)]
-    numbers = integers(value).tolist() if isinstance(value, list) else []
-    if len(numbers) != len(_AXES):
-        return (ABSENT, ABSENT, ABSENT)
-    return (numbers[0], numbers[1], numbers[2])
-
-
 _SYNC_FIELDS: Final = tuple(_SyncArgs.__struct_fields__)
 _INPUT_TEXTS: Final = tuple(_InputArgs.__struct_fields__)
 
@@ -199,11 +123,8 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
     DetailGroup.SYNCHRONISATION: Fields(
         (b'"wait_on_stream"',), (Kind.SYNC,), _SyncEvent, ("wait_on_stream",), _sync_columns
     ),
-    DetailGroup.LAUNCH_CONFIGURATION: Fields(
-        (b'"grid"',), (Kind.KERNEL,), _LaunchEvent, ("grid",), _launch_columns
-    ),
     DetailGroup.OPERATOR_INPUTS: Fields(
-        (b'"Concrete Inputs"', b'"Call stack"', b'"Module Hierarchy"', b'"kernel_file"'),
+        (b'"Concrete Inputs"', b'"Module Hierarchy"', b'"kernel_file"'),
         (Kind.CPU_OP,),
         _InputEvent,
         _INPUT_TEXTS,

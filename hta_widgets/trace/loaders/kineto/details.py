@@ -62,13 +62,9 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
     SideTable
         Of the events that have any of the fields; without rows if none has.
     """
-    found: _Finder
-    if group is DetailGroup.MEMORY:
-        if not may_have_memory_events(trace):
-            return SideTable(np.zeros(0, dtype=np.int64), {})
-        found = MemoryEvents(trace)
-    else:
-        found = _OfRows(trace.events, FIELDS[group])
+    found = _finder(trace, group)
+    if found is None:
+        return SideTable(np.zeros(0, dtype=np.int64), {})
     text, read_count = EventText(path), 0
     with no_garbage_collection():
         for piece in text:
@@ -79,6 +75,15 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
             read_count += len(reading.events) + reading.dropped
             del reading  # free its events before the next ones are decoded
     return found.table()
+
+
+def _finder(trace: Trace, group: DetailGroup) -> _Finder | None:
+    """What collects the fields of a group; None if loading has found that there are none."""
+    if group is DetailGroup.LAUNCH_CONFIGURATION:
+        return None
+    if group is DetailGroup.MEMORY:
+        return MemoryEvents(trace) if may_have_memory_events(trace) else None
+    return _OfRows(trace.events, FIELDS[group])
 
 
 class _OfRows:

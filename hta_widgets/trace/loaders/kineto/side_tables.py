@@ -14,19 +14,23 @@ from hta_widgets.trace.loaders.columns import (
     ColumnBlock,
     GrowingColumns,
     Vocabulary,
+    bytes_of,
     floats,
     integers,
     inverse_permutation,
 )
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, NO_ARGS
-from hta_widgets.trace.model.details import MEMORY
+from hta_widgets.trace.loaders.kineto.launch_configurations import LaunchConfigurations
+from hta_widgets.trace.model.details import CONFIGURATION, LAUNCHES, MEMORY
 from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
     """A side table: the kinds it covers, the field that must be present, and its columns.
 
-    ``raws_by_name`` are those that are kept only of operators `COSTED_BY_VALUES`.
+    ``raws`` may have several sources, of which the first is used that any event of a piece has.
+    ``raws_by_name`` are those that are kept only of operators `COSTED_BY_VALUES`. ``launches`` is a
+    column with the launch configurations of kernels.
     """
 
     kinds: KindSet
@@ -34,8 +38,15 @@ class _Table(NamedTuple):
     integers: Mapping[str, str] = {}
     floats: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
-    raws: Mapping[str, str] = {}
+    raws: Mapping[str, tuple[str, ...]] = {}
     raws_by_name: Mapping[str, str] = {}
+    launches: str | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What is read of each event."""
+        of_raws = (field for fields in self.raws.values() for field in fields)
+        return (*self.integers.values(), *self.floats.values(), *self.texts.values(), *of_raws)
 
 
 _TABLES = {
@@ -62,23 +73,23 @@ _TABLES = {
             "group": "group_name",
             "group_description": "group_description",
         },
-        raws={"group_ranks": "group_ranks"},
+        raws={"group_ranks": ("group_ranks",)},
     ),
     "operators": _Table(
         KindSet((Kind.CPU_OP,)),
         None,
         integers={
-            "external_id": "external_id",
             "sequence_number": "sequence_number",
             "forward_thread": "forward_thread",
         },
         raws={
-            "input_dims": "input_dims",
-            "input_types": "input_types",
-            "input_strides": "input_strides",
+            "input_dims": ("input_dims", "input_dims_of_2021"),
+            "input_types": ("input_types",),
+            "call_stack": ("call_stack",),
         },
         raws_by_name={"concrete_inputs": "concrete_inputs"},
     ),
+    LAUNCHES: _Table(KindSet((Kind.KERNEL,)), "grid", launches=CONFIGURATION),
     MEMORY: _Table(
         KindSet((Kind.INSTANT,)),
         "size",
@@ -94,9 +105,10 @@ _TABLES = {
 }
 """``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records, the
 ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are the
-peer of a receive and of a send. ``operators``: ids, and shapes as the JSON text of the trace; the
-values of inputs that are no Tensors too, of `COSTED_BY_VALUES`. ``memory``: what
-`DetailGroup.MEMORY` has, of all instants that have a size."""
+peer of a receive and of a send. ``operators``: what links forward and backward, and shapes
+and stacks as the JSON text of the trace; of `COSTED_BY_VALUES`, the values of inputs that are no
+Tensors too. ``launches`` and ``memory``: what `DetailGroup.LAUNCH_CONFIGURATION` has, and
+`DetailGroup.MEMORY` of all instants that have a size."""
 
 
 class SideTablesBuilder:
@@ -106,6 +118,7 @@ class SideTablesBuilder:
         self._tables: dict[str, GrowingColumns] = {}
         self._vocabularies: dict[tuple[str, str], Vocabulary[str]] = {}
         self._raw: dict[tuple[str, str], Vocabulary[bytes]] = {}
+        self._launches = LaunchConfigurations()
 
     def add(
         self,
@@ -126,8 +139,8 @@ class SideTablesBuilder:
         """
         for table, spec in _TABLES.items():
             covered = spec.kinds.among(kind)
-            of_table = list(compress(arguments, covered.tobytes()))
             rows = np.flatnonzero(covered)
+            of_table = list(compress(arguments, covered.tobytes())) if rows.size else []
             if spec.required:
                 rows, of_table = _with_field(spec, spec.required, rows, of_table)
             if rows.size:
@@ -159,28 +172,34 @@ class SideTablesBuilder:
         return {table: self._finish_table(table, positions) for table in self._tables}
 
     def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> ColumnBlock:
-        sources = (*spec.integers.values(), *spec.floats.values())
-        sources += (*spec.texts.values(), *spec.raws.values())
-        fields = zip(*map(attrgetter(*sources), arguments), strict=True)
-        values = dict(zip(sources, fields, strict=True))
-        return (
-            {column: integers(values[source]) for column, source in spec.integers.items()}
-            | {column: floats(values[source]) for column, source in spec.floats.items()}
-            | {
-                column: self._codes(table, column, [_text(value) for value in values[source]])
-                for column, source in spec.texts.items()
-            }
-            | {
-                column: self._raw_codes(table, column, values[source])
-                for column, source in spec.raws.items()
-            }
+        if spec.launches:
+            return {spec.launches: self._launches.of(arguments)}
+        values = dict(
+            zip(
+                spec.fields,
+                zip(*map(attrgetter(*spec.fields), arguments), strict=True),
+                strict=True,
+            )
         )
+        columns: ColumnBlock = {}
+        for name, field in spec.integers.items():
+            columns[name] = integers(values[field])
+        for name, field in spec.floats.items():
+            columns[name] = floats(values[field])
+        for name, field in spec.texts.items():
+            columns[name] = self._codes(table, name, list(map(_text, values[field])))
+        for name, fields in spec.raws.items():
+            columns[name] = self._raw_codes(table, name, [values[field] for field in fields])
+        return columns
 
-    def _raw_codes(self, table: str, column: str, raws: Sequence[Any]) -> NDArray[np.int32]:
+    def _raw_codes(
+        self, table: str, column: str, fields: Sequence[Sequence[Any]]
+    ) -> NDArray[np.int32]:
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
-        if raws[0] is MISSING_TEXT and raws.count(MISSING_TEXT) == len(raws):
-            return np.full(len(raws), vocabulary[bytes(MISSING_TEXT)], np.int32)
-        return vocabulary.codes(map(bytes, raws), len(raws))
+        for raws in fields:
+            if raws[0] is not MISSING_TEXT or raws.count(MISSING_TEXT) < len(raws):
+                return vocabulary.codes(bytes_of(raws), len(raws))
+        return np.full(len(fields[0]), vocabulary[bytes(MISSING_TEXT)], np.int32)
 
     def _some_raw_codes(
         self,
@@ -194,8 +213,8 @@ class SideTablesBuilder:
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
         codes = np.full(len(arguments), vocabulary[bytes(MISSING_TEXT)], np.int32)
         if chosen.any():
-            raws = map(attrgetter(source), compress(arguments, chosen.tobytes()))
-            codes[chosen] = vocabulary.codes(map(bytes, raws), int(np.count_nonzero(chosen)))
+            raws = _of_all(source, list(compress(arguments, chosen.tobytes())))
+            codes[chosen] = vocabulary.codes(bytes_of(raws), len(raws))
         return codes
 
     def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
@@ -204,6 +223,8 @@ class SideTablesBuilder:
 
     def _texts(self, table: str, column: str) -> tuple[str, ...] | None:
         """Texts by code; None for a column of numbers."""
+        if column == _TABLES[table].launches if table in _TABLES else False:
+            return self._launches.texts()
         raw = self._raw.get((table, column))
         if raw is not None:
             return tuple(text.decode("utf-8", "replace") for text in raw)
@@ -227,7 +248,7 @@ def _with_field(
     spec: _Table, required: str, rows: NDArray[np.int64], arguments: list[Any]
 ) -> tuple[NDArray[np.int64], list[Any]]:
     """Keep the rows and arguments that have a field, or a number in one of whole numbers."""
-    values = list(map(attrgetter(required), arguments))
+    values = _of_all(required, arguments)
     if required in spec.integers.values():
         has = np.isfinite(floats(values))
     else:
@@ -238,6 +259,10 @@ def _with_field(
     if has.all():
         return rows, arguments
     return rows[has], list(compress(arguments, has.tobytes()))
+
+
+def _of_all(field: str, arguments: Sequence[Any]) -> list[Any]:
+    return list(map(attrgetter(field), arguments))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.grouping import grouped, reduce_runs
+from hta_widgets.grouping import distinct, grouped, reduce_runs
 
 NUMBERS = st.one_of(st.integers(-3, 3), st.integers(-(2**62), 2**62))
 ROWS = st.lists(st.tuples(NUMBERS, st.integers(0, 2)), max_size=40)
@@ -23,10 +23,16 @@ def test_groups(rows):
     assert [part.tolist() for part in groups.parts] == [expected[key] for key in sorted(expected)]
     assert groups.first.tolist() == [expected[key][0] for key in sorted(expected)]
     assert groups.sizes.tolist() == [len(expected[key]) for key in sorted(expected)]
+    assert groups.of_rows.tolist() == [sorted(expected).index(row) for row in rows]
     places = np.arange(len(rows))
     assert groups.reduce(np.add, places).tolist() == [
         sum(expected[key]) for key in sorted(expected)
     ]
+
+
+@given(st.lists(st.integers(-5, 300)), st.sampled_from([np.int64, np.int32, np.int16]))
+def test_distinct_numbers(numbers, dtype):
+    assert distinct(np.array(numbers, dtype=dtype)).tolist() == sorted({*numbers})
 
 
 def test_numbers_with_a_point():

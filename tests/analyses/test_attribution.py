@@ -6,7 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_above, nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.ancestors import (
+    at_or_around,
+    nearest_above,
+    nearest_at_or_above,
+)
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.forward_links import forward_places
 from hta_widgets.analyses.shared.attribution.modules import PHASES, module_places, phases
@@ -44,6 +48,20 @@ def numbered_calls(draw):
         cat=draw(st.sampled_from(CATEGORIES)),
         pid=draw(st.sampled_from([100, 100, 200])),
     )
+
+
+@given(st.data())
+def test_nodes_and_all_around_them(data):
+    size = data.draw(st.integers(0, 30))
+    parent = [data.draw(st.integers(-1, node - 1)) for node in range(size)]
+    asked = data.draw(st.lists(st.integers(-1, size - 1), max_size=40))
+    expected = set()
+    for node in asked:
+        while node >= 0:
+            expected.add(node)
+            node = parent[node]  # noqa: PLW2901
+    found = at_or_around(np.array(parent, dtype=np.int32), np.array(asked, dtype=np.int64))
+    assert np.flatnonzero(found).tolist() == sorted(expected)
 
 
 def rank_of(folder, events):

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.flame.call_tree import KINDS, NO_KIND, CallTree, Order
+from hta_widgets.analyses.flame.call_tree import KINDS, NO_KIND, CallTree, Order, Rows
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
 
@@ -19,6 +19,8 @@ MOST_NODES: Final = 2_000
 """Nodes of calls; there may be as many again for the small ones inside each of them."""
 
 ALL: Final = "(all)"
+
+_SMALL: Final = -2
 
 COLUMNS: Final = ("node", "parent", "name", "kind", "depth", "own_ns", "total_ns", "folded")
 
@@ -34,35 +36,71 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
     top = _find(tree, root)
     whole_ns = int(tree.total_ns[tree.parent < 0].sum()) if top < 0 else int(tree.total_ns[top])
     shown = _shown(tree, top, whole_ns)
-    own_ns = 0 if top < 0 else int(tree.own_ns[top])
-    name = tree.names[tree.name[top]] if top >= 0 else ALL
-    kind = KINDS[int(tree.kind[top])] if top >= 0 else ""
-    rows = [(0, -1, name, kind, 0, own_ns, whole_ns, 0)]
+    children = _children(tree, order, shown)
+    small = _small(tree, np.append(top, shown), shown)
+    rows = [(top, -1, 0, 0, 0)]
     waiting = [(top, 0, 0)]
     while waiting:
         place, node, depth = waiting.pop()
-        children = tree.inside(place).tolist()
-        kept = [each for each in children if each in shown]
-        kept.sort(key=(tree.rank_in_time if order == "time" else -tree.total_ns).__getitem__)
-        rest = [each for each in children if each not in shown]
-        for child in kept:
-            row = (len(rows), node, tree.names[tree.name[child]], KINDS[int(tree.kind[child])])
-            rows.append((*row, depth + 1, int(tree.own_ns[child]), int(tree.total_ns[child]), 0))
-            waiting.append((child, row[0], depth + 1))
-        if rest:
-            ns = int(tree.total_ns[rest].sum())
-            row = (len(rows), node, f"({len(rest)} smaller)", KINDS[NO_KIND])
-            rows.append((*row, depth + 1, ns, ns, len(rest)))
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.astype({"folded": np.int64})
+        for child in children.get(place, ()):
+            waiting.append((child, len(rows), depth + 1))
+            rows.append((child, node, depth + 1, 0, 0))
+        if place in small:
+            rows.append((_SMALL, node, depth + 1, *small[place]))
+    return _table(tree, np.array(rows, dtype=np.int64), whole_ns)
+
+
+def _children(tree: CallTree, order: Order, shown: Rows) -> dict[int, list[int]]:
+    """The shown nodes inside each, in the order in which they are drawn."""
+    rank = tree.rank_in_time[shown] if order == "time" else -tree.total_ns[shown]
+    in_order = shown[np.lexsort((shown, rank))]
+    children: dict[int, list[int]] = {}
+    for child, parent in zip(in_order.tolist(), tree.parent[in_order].tolist(), strict=True):
+        children.setdefault(parent, []).append(child)
+    return children
+
+
+def _small(tree: CallTree, parents: Rows, shown: Rows) -> dict[int, tuple[int, int]]:
+    """Number of the nodes inside each of some that are not shown, and their time."""
+    first, last = tree.edges[parents + 1], tree.edges[parents + 2]
+    before_ns = np.append(0, np.cumsum(tree.total_ns[tree.by_parent]))
+    count, ns = last - first, before_ns[last] - before_ns[first]
+    number = np.empty(tree.parent.size + 1, dtype=np.int64)
+    number[parents] = np.arange(parents.size)
+    around = number[tree.parent[shown]]
+    np.subtract.at(count, around, 1)
+    np.subtract.at(ns, around, tree.total_ns[shown])
+    some = np.flatnonzero(count)
+    columns = (parents[some].tolist(), count[some].tolist(), ns[some].tolist())
+    return {place: (number, time_ns) for place, number, time_ns in zip(*columns, strict=True)}
+
+
+def _table(tree: CallTree, rows: Rows, whole_ns: int) -> pd.DataFrame:
+    """Columns of the nodes, given rows of place, parent, depth, and number and time of small ones.
+
+    The place -1 is everything.
+    """
+    place, parent, depth, small, small_ns = rows.T
+    is_node, last = place >= 0, tree.parent.size
+    at = np.where(is_node, place, last)
+    own_ns = np.where(small > 0, small_ns, np.append(tree.own_ns, 0)[at])
+    total_ns = np.where(small > 0, small_ns, np.append(tree.total_ns, whole_ns)[at])
+    names = [tree.names[code] for code in np.append(tree.name, 0)[at].tolist()]
+    for row in np.flatnonzero(~is_node).tolist():
+        names[row] = f"({small[row]} smaller)" if small[row] else ALL
+    kinds = [KINDS[code] for code in np.append(tree.kind, NO_KIND)[at].tolist()]
+    columns = (
+        *(np.arange(place.size), parent, np.array(names, dtype=object)),
+        *(np.array(kinds, dtype=object), depth, own_ns, total_ns, small),
+    )
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
 def no_nodes() -> pd.DataFrame:
     """A table of nodes without rows."""
-    numbers = [name for name in COLUMNS if name not in ("name", "kind")]
-    return pd.DataFrame(columns=list(COLUMNS), dtype=object).astype(
-        dict.fromkeys(numbers, np.int64)
-    )
+    texts = ("name", "kind")
+    types = {name: object if name in texts else np.int64 for name in COLUMNS}
+    return pd.DataFrame({name: np.zeros(0, dtype=of) for name, of in types.items()})
 
 
 def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
@@ -102,17 +140,16 @@ def _find(tree: CallTree, root: Sequence[str]) -> int:
     return place
 
 
-def _shown(tree: CallTree, top: int, whole_ns: int) -> set[int]:
+def _shown(tree: CallTree, top: int, whole_ns: int) -> Rows:
     """The largest nodes below one; what is around a node is never smaller."""
     least_ns = SMALLEST * whole_ns
-    found: list[int] = []
-    waiting = [top]
-    while waiting:
-        children = tree.inside(waiting.pop())
-        large = children[tree.total_ns[children] >= least_ns].tolist()
-        found += large
-        waiting += large
-    if len(found) > MOST_NODES:
-        order = np.lexsort((tree.depth[found], -tree.total_ns[found]))
-        found = np.array(found)[order[:MOST_NODES]].tolist()
-    return set(found)
+    level = np.array([top])
+    levels = [level[:0]]
+    while level.size:
+        level = tree.inside_all(level)
+        level = level[tree.total_ns[level] >= least_ns]
+        levels.append(level)
+    found = np.concatenate(levels)
+    if found.size > MOST_NODES:
+        found = found[np.lexsort((tree.depth[found], -tree.total_ns[found]))[:MOST_NODES]]
+    return found

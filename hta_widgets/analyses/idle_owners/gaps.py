@@ -17,6 +17,7 @@ from hta_widgets.analyses.shared.attribution.launch_split import (
 )
 from hta_widgets.analyses.shared.attribution.patterns import BLOCKING
 from hta_widgets.analyses.shared.attribution.window import Window, window_of
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Events
 from hta_widgets.trace.ranks.rank import NEVER, Rank
@@ -105,7 +106,7 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Rows) -> Rows:
     blocking = np.flatnonzero(calls.named(BLOCKING.search) & calls.is_launch_call)
     of_thread = calls.thread_of(blocking)
     end_ns = calls.start_ns[blocking] + calls.events.duration_ns[calls.forest.rows[blocking]]
-    for each in np.unique(thread[late]).tolist():
+    for each in distinct(thread[late]).tolist():
         own = np.flatnonzero(of_thread == each)
         own = own[np.argsort(end_ns[own], kind="stable")]
         asked = np.flatnonzero(late & (thread == each))

@@ -63,12 +63,12 @@ def joined(parts: list[Pieces]) -> Pieces:
 
 
 class Timeline(NamedTuple):
-    """What holds when: ``holds[i]`` from ``edges[i]`` to the next edge, the last one for ever.
+    """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``.
 
     Attributes
     ----------
     edges : ndarray of int64
-        Times in ns, ascending; the first is before everything.
+        Times in ns, ascending; the first is before everything, the last after everything.
     holds : ndarray of int64
         A place, or `NOBODY`.
     """
@@ -106,8 +106,11 @@ class Timeline(NamedTuple):
     def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:
         """Sort changes by time; of those at one time, the last given counts."""
         order = np.argsort(times, kind="stable")
-        edges = np.concatenate(([_BEFORE_ALL], times[order]))
-        return cls(edges, np.concatenate(([NOBODY], holds[order])))
+        edges, held = np.empty((2, times.size + 2), dtype=np.int64)
+        edges[0], edges[-1], held[0] = _BEFORE_ALL, _AFTER_ALL, NOBODY
+        np.take(times, order, out=edges[1:-1])
+        np.take(holds, order, out=held[1:-1])
+        return cls(edges, held[:-1])
 
     def cut(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int64]]:
         """Cut pieces where something else begins to hold, and let that own each part.
@@ -118,16 +121,16 @@ class Timeline(NamedTuple):
         ndarray of int64
             Position of the piece that each of them was cut from.
         """
+        if self.holds.size == 1:  # nothing ever changes
+            owner = np.broadcast_to(self.holds, pieces.gap.shape)
+            return pieces._replace(owner=owner), np.arange(pieces.gap.size)
         first = np.searchsorted(self.edges, pieces.start_ns, side="right") - 1
-        last = np.searchsorted(self.edges, pieces.end_ns, side="left")
-        parts = last - first
+        parts = np.searchsorted(self.edges, pieces.end_ns, side="left") - first
         ends = np.cumsum(parts)
-        count = int(ends[-1]) if parts.size else 0
-        segment = np.arange(count) + np.repeat(first - (ends - parts), parts)
-        until = np.append(self.edges[1:], _AFTER_ALL)
-        start = np.maximum(np.repeat(pieces.start_ns, parts), self.edges[segment])
-        end = np.minimum(np.repeat(pieces.end_ns, parts), until[segment])
-        cut = Pieces(np.repeat(pieces.gap, parts), start, end, self.holds[segment])
         source = np.repeat(np.arange(parts.size), parts)
+        segment = np.arange(source.size) + (first - (ends - parts))[source]
+        start = np.maximum(pieces.start_ns[source], self.edges[segment])
+        end = np.minimum(pieces.end_ns[source], self.edges[segment + 1])
+        cut = Pieces(pieces.gap[source], start, end, self.holds[segment])
         lasting = end > start
         return cut.take(lasting), source[lasting]

@@ -24,6 +24,7 @@ from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL, Launch
 from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window
 from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Reach
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
@@ -168,7 +169,7 @@ class _Split:
         """Ask the launching threads, then the main one, then those that run the backward pass."""
         thread = self.thread[host.gap]
         known, unknown = [], [host.take(thread == main)]
-        for each in np.unique(thread[thread != main]).tolist():
+        for each in distinct(thread[thread != main]).tolist():
             cut, _ = self._timeline(each).cut(host.take(thread == each))
             known.append(cut.take(cut.owner != NOBODY))
             unknown.append(cut.take(cut.owner == NOBODY))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
 from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.trace.model.events import Kind
 
@@ -40,11 +41,7 @@ class Paths(NamedTuple):
 
     def with_ancestors(self, nodes: Nodes) -> NDArray[np.bool_]:
         """Mask of some nodes and all nodes above them."""
-        chosen = np.zeros(self.parent.size + 1, dtype=np.bool_)
-        while (nodes := nodes[(nodes != NO_PATH) & ~chosen[nodes]]).size:
-            chosen[nodes] = True
-            nodes = np.unique(self.parent[nodes])
-        return chosen[:-1]
+        return at_or_around(self.parent, nodes)
 
 
 def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
@@ -98,13 +95,7 @@ def paths_around(calls: Calls, owners: Nodes) -> tuple[Paths, Nodes, Nodes]:
 
 def with_calls_around(calls: Calls, places: Nodes) -> Nodes:
     """Places of some calls and of all calls around them, ascending."""
-    parent = calls.forest.parent
-    chosen = np.zeros(parent.size + 1, dtype=np.bool_)
-    chosen[NO_PATH] = True
-    while (places := places[~chosen[places]]).size:
-        chosen[places] = True
-        places = np.unique(parent[places])
-    return np.flatnonzero(chosen[:-1])
+    return np.flatnonzero(at_or_around(calls.forest.parent, places))
 
 
 def merged(parent: Nodes, name: NDArray[np.signedinteger], depth: Nodes) -> tuple[Nodes, Nodes]:

@@ -29,6 +29,7 @@ from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
 from hta_widgets.analyses.shared.collectives.exposure import exposed_times
 from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
+from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -183,7 +184,7 @@ def _is_counted(rank: Rank, places: Rows, excerpt: Excerpt | None) -> NDArray[np
 def _in_graphs(rank: Rank, work: GpuWork) -> int:
     launched = np.flatnonzero(work.launch >= 0)
     codes = rank.trace.events.name.codes[work.launch[launched]]
-    used = np.unique(codes).tolist()
+    used = distinct(codes).tolist()
     graphs = [code for code in used if GRAPH_LAUNCH.search(work.names[code])]
     in_graph = np.isin(codes, graphs) | (work.type[launched] == KernelType.CUDA_GRAPH)
     return int(work.duration_ns[launched[in_graph]].sum())

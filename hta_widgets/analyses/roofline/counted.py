@@ -23,6 +23,7 @@ from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_abov
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
@@ -195,6 +196,15 @@ class _Inputs:
         self.types, self.type_texts = _texts_at(table, "input_types", rows)
         self.values, self.value_texts = _texts_at(table, "concrete_inputs", rows)
 
+    def texts_at(self, place: int) -> tuple[str, str, str]:
+        """Shapes, types and values of one operator; empty where they were not recorded."""
+        dims, types, values = self.dims[place], self.types[place], self.values[place]
+        return (
+            self.dim_texts[dims] if dims >= 0 else "",
+            self.type_texts[types] if types >= 0 else "",
+            self.value_texts[values] if values >= 0 else "",
+        )
+
 
 def _texts_at(
     table: SideTable | None, name: str, rows: Codes
@@ -210,24 +220,16 @@ def _texts_at(
 
 def _costs(name: Codes, inputs: _Inputs, names: Sequence[str]) -> tuple[Codes, Codes, list[Cost]]:
     """What one call of each operator costs, as codes of `Cost`; equal inputs are looked at once."""
-    known: dict[tuple[int, ...], int] = {}
+    alike = grouped(name, inputs.dims, inputs.types, inputs.values)
+    cost, counted = np.zeros((2, alike.sizes.size), dtype=np.int64)
     costs: list[Cost] = []
-    columns = (name, inputs.dims, inputs.types, inputs.values)
-    keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    for key in dict.fromkeys(keys):
-        code, *texts = key
-        operator = names[code] if code >= 0 else ""
-        dims, types, values = (
-            of[each] if each >= 0 else ""
-            for each, of in zip(
-                texts, (inputs.dim_texts, inputs.type_texts, inputs.value_texts), strict=True
-            )
-        )
-        found = _cost(operator, dims, types, values)
-        known[key] = found if isinstance(found, int) else len(costs)
+    for group, place in enumerate(alike.first.tolist()):
+        operator = names[name[place]] if name[place] >= 0 else ""
+        found = _cost(operator, *inputs.texts_at(place))
+        cost[group] = found if isinstance(found, int) else len(costs)
         costs += [] if isinstance(found, int) else [found]
-    counted = np.array([_how(names[code]) if code >= 0 else 0 for code in name.tolist()])
-    return np.array([known[key] for key in keys], dtype=np.int64), counted, costs
+        counted[group] = _how(operator) if operator else 0
+    return cost[alike.of_rows], counted[alike.of_rows], costs
 
 
 def _how(operator: str) -> int:

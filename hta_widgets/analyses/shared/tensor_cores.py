@@ -10,6 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.grouping import distinct
+
 ATTENTION: Final = re.compile(r"flash|fmha|attn_fwd|mem_eff|sdpa|attention", re.IGNORECASE)
 PRODUCT: Final = re.compile(
     r"gemm|nvjet|xmma|wgmma|gmma|scudnn|[hi]mma|cutlass|conv(?!ert)|[dw]grad|fprop|winograd|Cijk_",
@@ -53,9 +55,10 @@ def tensor_cores(name: str) -> TensorCores:
 
 def tensor_cores_of(codes: NDArray[np.int32], names: Sequence[str]) -> NDArray[np.int8]:
     """`TensorCores` of each kernel, by the code of its name; each name is looked at once."""
-    used, place = np.unique(codes, return_inverse=True)
-    states = [tensor_cores(names[code]) for code in used.tolist()]
-    return np.array(states, dtype=np.int8)[place]
+    used = distinct(codes)
+    states = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int8)
+    states[used] = [tensor_cores(names[code]) for code in used.tolist()]
+    return states[codes]
 
 
 def is_product(name: str) -> bool:

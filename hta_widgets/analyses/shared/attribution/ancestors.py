@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,10 +29,10 @@ def nearest_at_or_above(forest: CutForest, chosen: NDArray[np.bool_]) -> Places:
     """
     places = np.flatnonzero(chosen)
     above = _above_among(forest, places)
-    everywhere = np.arange(chosen.size)
-    found = np.searchsorted(places, everywhere, side="right") - 1
+    found = np.cumsum(chosen, dtype=np.int64) - 1
     ends = forest.ends[places]
-    passed = np.flatnonzero((found >= 0) & (ends[found] <= everywhere)) if places.size else places
+    has_ended = (found >= 0) & (ends[found] <= np.arange(chosen.size)) if places.size else chosen
+    passed = np.flatnonzero(has_ended)
     while passed.size:
         found[passed] = above[found[passed]]
         around = found[passed]
@@ -42,6 +44,32 @@ def nearest_above(forest: CutForest, chosen: NDArray[np.bool_]) -> Places:
     """The innermost of some calls around each call, which is not the call itself."""
     at_or_above = np.append(nearest_at_or_above(forest, chosen), NO_PARENT)
     return at_or_above[forest.parent]
+
+
+def at_or_around(parent: NDArray[np.integer[Any]], positions: Places) -> NDArray[np.bool_]:
+    """Mask of some nodes of a tree and of all around them.
+
+    Parameters
+    ----------
+    parent : ndarray of int
+        Position of the node around each, -1 for none.
+    positions : ndarray of int64
+        May be in any order and repeated; -1 stands for none.
+
+    Examples
+    --------
+    >>> at_or_around(np.array([-1, 0, 1, 0]), np.array([2, 2, -1])).tolist()
+    [True, True, True, False]
+    """
+    chosen = np.zeros(parent.size + 1, dtype=np.bool_)
+    chosen[NO_PARENT] = True
+    last_at = np.empty(parent.size + 1, dtype=np.int64)
+    while (positions := positions[~chosen[positions]]).size:
+        chosen[positions] = True
+        numbers = np.arange(positions.size)
+        last_at[positions] = numbers  # far faster than to sort the distinct ones
+        positions = parent[positions[last_at[positions] == numbers]]
+    return chosen[:-1]
 
 
 def _above_among(forest: CutForest, places: Places) -> Places:

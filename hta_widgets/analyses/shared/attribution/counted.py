@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
 from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work, remember
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -96,7 +97,7 @@ def same_name_around(
     found = np.full(places.size, NO_PARENT, dtype=np.int64)
     order = np.argsort(name, kind="stable")
     reached, position = _reached_before(ends[order], name[order]), places[order]
-    nested_names = np.unique(name[order[reached > position]])
+    nested_names = distinct(name[order[reached > position]])
     if not nested_names.size:
         return found
     asked = order[np.isin(name[order], nested_names)]
@@ -114,7 +115,7 @@ def same_name_around(
 def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> NDArray[np.int64]:
     """Largest end among the earlier ones of each group; the groups ascend."""
     apart = np.int64(int(ends.max(initial=0)) + 1)
-    _, number = np.unique(group, return_inverse=True)
+    number = np.cumsum(np.diff(group, prepend=group[:1]) != 0)
     lowest = number * apart
     reached = np.maximum.accumulate(lowest + ends)
     before = np.concatenate((lowest[:1], reached[:-1]))[: ends.size]

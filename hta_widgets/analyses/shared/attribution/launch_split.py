@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Events
 
@@ -79,5 +80,5 @@ def are_of_one_graph(
     same = (before == after) & (after != NO_CALL)
     codes = events.name.codes[after]
     names = events.name.values
-    graphs = [code for code in np.unique(codes[same]).tolist() if GRAPH_LAUNCH.search(names[code])]
+    graphs = [code for code in distinct(codes[same]).tolist() if GRAPH_LAUNCH.search(names[code])]
     return np.asarray(same & np.isin(codes, graphs))

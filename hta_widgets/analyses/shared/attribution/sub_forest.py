@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.ancestors import at_or_around, nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.analyses.shared.attribution.counted import (
     host_time,
@@ -71,7 +71,7 @@ class SubForest(NamedTuple):
             innermost=innermost,
             parent=innermost[forest.parent[place]],
             same_name=same_name_around(place, forest.ends[place], calls.name[place]),
-            last=np.searchsorted(place, forest.ends[place]),
+            last=np.append(0, np.cumsum(chosen))[forest.ends[place]],
             start_ns=calls.start_ns[place],
             end_ns=forest.cut_end_ns[place],
             threads=np.searchsorted(place, [thread.first for thread in calls.threads]),
@@ -79,12 +79,7 @@ class SubForest(NamedTuple):
 
     def with_around(self, positions: Positions) -> SubForest:
         """Some of the calls and all around them; -1 stands for none."""
-        chosen = np.zeros(self.size + 1, dtype=np.bool_)
-        chosen[NO_PARENT] = True
-        while (positions := positions[~chosen[positions]]).size:
-            chosen[positions] = True
-            positions = np.unique(self.parent[positions])
-        whole = np.flatnonzero(chosen[:-1])
+        whole = np.flatnonzero(at_or_around(self.parent, positions))
         return SubForest(
             place=self.place[whole],
             name=self.name[whole],

@@ -122,6 +122,7 @@ def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, 
     return drawing(
         bars,
         barmode="stack",
+        meta={"least_width": _LEAST_WIDTH},
         height=height_for_rows(len(shown)),
         showlegend=len(bars) > 1,
         xaxis=values,
@@ -220,6 +221,8 @@ _SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
 _SIZE: Final = re.compile(r"\d+")
 _SHAPES: Final = 3
 _LABEL_WIDTH: Final = 60
+_LEAST_WIDTH: Final = 800
+"""Of bars and their labels, each half of it (px)."""
 
 
 def _hover(row: Row) -> str:

@@ -72,8 +72,9 @@ export class Chart {
   show(figure: Figure, captioned: boolean): Promise<void> {
     this.#figure = figure;
     this.#caption.textContent = captioned ? figure.name : "";
-    const { legend = [], wide = false } = figure.layout.meta ?? {};
+    const { legend = [], wide = false, least_width } = figure.layout.meta ?? {};
     this.element.classList.toggle("hta-whole-row", wide);
+    this.element.style.flexBasis = least_width ? `${least_width}px` : "";
     this.#legend.show(legend);
     const zooms = this.#zoom.show(figure);
     const keys = [

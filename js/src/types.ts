@@ -23,6 +23,7 @@ export interface LegendEntry {
 export interface LayoutMeta {
   zoom?: string;
   wide?: boolean;
+  least_width?: number;
   legend?: LegendEntry[];
   height?: number;
 }

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 from hta_widgets.sample import write_sample
 from tests.analyses.test_cupti_counters import measured
 from tests.browser.lab_pages import Lab, LabPage
+from tests.browser.test_dashboard import MARGINS
 from tests.browser.test_panels import cells, wait_for_charts
 from tests.kineto_text import call, host, write
 
@@ -68,6 +69,20 @@ def test_picked_streams_are_shared(lab: Lab, job8: str):
     page.execute("queue = QueueLengthPanel(job)")
     pick_only(page, "all 3 streams", "7")
     page.wait_for("[queue.streams, queue.selection.streams]", [[7], [7]])
+
+
+@pytest.mark.parametrize(("width", "rows"), [(1100, 2), (1500, 1)])
+def test_the_bars_of_the_roofline_have_room_beside_their_names(
+    lab: Lab, job8: str, width: int, rows: int
+):
+    page = open_panel(lab, job8, "RooflinePanel(job)", width=width + MARGINS, height=1300)
+    charts = page.panel().locator(".js-plotly-plot")
+    expect(charts).to_have_count(2)
+    tops = {chart.bounding_box()["y"] for chart in charts.all()}
+    assert len(tops) == rows
+    widths = charts.evaluate_all("nodes => nodes.map(node => node._fullLayout._size.w)")
+    assert min(widths) > 380
+    page.screenshot(f"roofline {width}")
 
 
 def test_launch_cutoffs(lab: Lab, job8: str):

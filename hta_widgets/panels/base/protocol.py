@@ -37,12 +37,14 @@ class LegendEntry(TypedDict):
 class LayoutMeta(TypedDict, total=False):
     """What the front end does with a figure.
 
-    `zoom` is the parameter that a zoom sets; a `wide` figure takes a whole row. A `legend` is drawn
-    above the chart in the place of plotly's, and `height` is that of the chart then.
+    `zoom` is the parameter that a zoom sets; a `wide` figure takes a whole row, and one with a
+    `least_width` (px) where others leave it less. A `legend` is drawn above the chart in the place
+    of plotly's, and `height` is that of the chart then.
     """
 
     zoom: str
     wide: bool
+    least_width: float
     legend: list[LegendEntry]
     height: float
 

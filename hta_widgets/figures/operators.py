@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.operators.communication import collectives_in
 from hta_widgets.analyses.operators.stacks import SEPARATOR
 from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
@@ -77,11 +78,13 @@ def operators(
     sums = sums[sums[shown.column] > 0].iloc[:num_operators]
     position = pd.Series(np.arange(len(sums)), index=sums.index, dtype=np.int64)
     rows = table.join(position.rename("position"), on=keys, how="inner")
+    named = rows[rows["collectives"] != ""]
+    collectives = [collectives_in(named[named["position"] == at]) for at in range(len(sums))]
     by_phase = np.zeros((len(PHASES), len(sums)), dtype=np.int64)
     phase = pd.Index(PHASES).get_indexer(pd.Index(rows["phase"]))
     np.add.at(by_phase, (phase, rows["position"].to_numpy()), rows[shown.column].to_numpy())
     unit = time_unit(float(sums[shown.column].max())) if len(sums) else time_unit(0.0)
-    bars = _Bars(sums.reset_index(), shown, whole_ns, unit.ns)
+    bars = _Bars(sums.reset_index(), collectives, shown, whole_ns, unit.ns)
     chosen = [place for place, name in enumerate(bars.names) if name in selected]
     traces = [
         bars.of_phase(name, times) | emphasis(chosen)
@@ -101,8 +104,16 @@ def operators(
 class _Bars:
     """Bars of some operators, the longest first."""
 
-    def __init__(self, rows: pd.DataFrame, shown: Weight, whole_ns: int, scale: float) -> None:
+    def __init__(
+        self,
+        rows: pd.DataFrame,
+        collectives: list[str],
+        shown: Weight,
+        whole_ns: int,
+        scale: float,
+    ) -> None:
         self.names: list[str] = rows["operator"].tolist()
+        self.collectives = collectives
         self.details = _details(rows)
         self.short_details = _short_details(rows)
         self.calls: list[int] = rows["calls"].tolist()
@@ -113,13 +124,8 @@ class _Bars:
 
     def labels(self) -> list[str]:
         """Names with what tells rows of one name apart; different rows have different labels."""
-        return plot_names(
-            [
-                f"{short_name(name, _NAME_WIDTH)} · {detail}" if detail else name
-                for name, detail in zip(self.names, self.short_details, strict=True)
-            ],
-            _LABEL_WIDTH,
-        )
+        parts = zip(self.names, self.collectives, self.short_details, strict=True)
+        return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
 
     def of_phase(self, phase: str, times: NDArray[np.int64]) -> PlotlyTrace:
         """Bars of one phase."""
@@ -137,15 +143,20 @@ class _Bars:
         )
 
     def _hover(self, place: int, phase: str, ns: int) -> str:
-        detail = self.details[place]
-        shape = f"<br>{hover_name(detail)}" if detail else ""
+        about = (self.collectives[place], self.details[place])
+        details = "".join(f"<br>{hover_name(each)}" for each in about if each)
         whole = f"{percent(100 * self.totals[place] / self.whole_ns)} of " if self.whole_ns else ""
         return (
-            f"{hover_name(self.names[place])}{shape}<br>{phase.capitalize()}: {duration(ns)}"
+            f"{hover_name(self.names[place])}{details}<br>{phase.capitalize()}: {duration(ns)}"
             f"<br>All phases: {duration(self.totals[place])} in "
             f"{counted(self.calls[place], 'call')}, {whole}{duration(self.whole_ns)} "
             f"{self.shown.noun}"
         )
+
+
+def _label(name: str, *details: str) -> str:
+    given = [detail for detail in details if detail]
+    return " · ".join([short_name(name, _NAME_WIDTH), *given]) if given else name
 
 
 def _details(rows: pd.DataFrame) -> list[str]:

@@ -122,13 +122,7 @@ class OperatorsPanel(Panel[OperatorTable]):
     def tabulate(self, result: OperatorTable) -> pd.DataFrame:
         """List the operators, those with most of the time that is shown first."""
         column = WEIGHTS[self.weight].column
-        return self._memo.get(
-            "table",
-            lambda: result.rows.sort_values(
-                column, ascending=False, kind="stable", ignore_index=True
-            ),
-            *(result, column),
-        )
+        return self._memo.get("table", partial(_listed, result.rows, column), *(result, column))
 
     def nothing_to_show(self, result: OperatorTable) -> str | None:
         """Explain an empty panel: no calls, none of the phase, or none of the time."""
@@ -143,3 +137,9 @@ class OperatorsPanel(Panel[OperatorTable]):
         if not result.rows[WEIGHTS[self.weight].column].any():
             return f"No {WEIGHTS[self.weight].noun} belongs to an operator."
         return None
+
+
+def _listed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Rows in order of a column, without that of the collectives if there are none."""
+    ordered = rows.sort_values(column, ascending=False, kind="stable", ignore_index=True)
+    return ordered if ordered["collectives"].any() else ordered.drop(columns="collectives")

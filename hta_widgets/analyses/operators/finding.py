@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from hta_widgets.analyses.operators.communication import collectives_in
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 
@@ -35,8 +36,10 @@ def operators_finding(
     by_name = listed.groupby("operator")[[time, "calls"]].sum()
     name, own_ns = str(by_name[time].idxmax()), int(by_name[time].max())
     calls = counted(int(by_name["calls"][name]), "call")
+    which = collectives_in(listed[listed["operator"] == name])
     most = (
-        f"{short_name(name, NAME_WIDTH)} takes the most: {duration(own_ns)} "
+        f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
+        f"{duration(own_ns)} "
         f"({percent(100 * own_ns / whole_ns)}) in {calls}"
     )
     others = _unattributed(ranks, whole_ns) if on_gpu and len(operators) else []

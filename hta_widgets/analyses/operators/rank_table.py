@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.operators.communication import UNKNOWN, recorded_operations
 from hta_widgets.analyses.operators.operator_calls import (
     CallTimes,
     RankTotals,
@@ -22,6 +23,7 @@ from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import in_modules
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
 from hta_widgets.analyses.shared.excerpt import Excerpt, remember
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, TextColumn
@@ -30,6 +32,7 @@ from hta_widgets.trace.ranks.rank import Rank
 RowsBy: TypeAlias = Literal["name", "shape", "stack"]
 
 SHAPES: Final = ("input_dims", "input_types")
+_OPERATION: Final = "operation"
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
 MAY_USE_TENSOR_CORES: Final = re.compile(
@@ -86,8 +89,11 @@ def operator_rows(
 ) -> OperatorRows:
     """The operators of a rank in some of its time, of all modules if none is named."""
     listed = listed_calls(rank, excerpt)
+    parts = _parts(rank, excerpt, by, modules)
+    keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != _OPERATION]
+    groups = parts if keys == [*parts.keys] else parts.by(*keys)
     return OperatorRows(
-        table=_table(rank, _groups(rank, excerpt, by, modules), by),
+        table=_table(rank, groups, by, _collectives(parts, groups)),
         are_operators=listed.are_operators,
         totals=remember(rank, rank_totals, excerpt),
         has_shapes=any(_shape_texts(rank)[SHAPES[0]]),
@@ -96,10 +102,26 @@ def operator_rows(
     )
 
 
-def _groups(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]) -> _Groups:
+def _parts(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]) -> _Groups:
+    """Groups of which rows are put together."""
     make = _by_stack if by == "stack" else _by_shape
-    groups = make(rank, excerpt, modules) if modules else remember(rank, make, excerpt)
-    return groups.by("name", "phase") if by == "name" else groups
+    return make(rank, excerpt, modules) if modules else remember(rank, make, excerpt)
+
+
+def _collectives(parts: _Groups, groups: _Groups) -> NDArray[np.object_]:
+    """What each group communicates, that with most GPU time first."""
+    texts = np.full(groups.sums.calls.size, "", dtype=object)
+    if _OPERATION not in parts.keys:
+        return texts
+    keys, sums = parts.by(*groups.keys, _OPERATION)
+    known = np.flatnonzero(keys[_OPERATION] != UNKNOWN)
+    known = known[np.lexsort((-sums.calls[known], -sums.gpu_self_ns[known]))]
+    found: dict[tuple[int, ...], list[str]] = {}
+    for *key, operation in zip(*(codes[known].tolist() for codes in keys.values()), strict=True):
+        found.setdefault((*key,), []).append(OPERATIONS[operation])
+    every = zip(*(codes.tolist() for codes in groups.keys.values()), strict=True)
+    texts[:] = [", ".join(found.get(key, ())) for key in every]
+    return texts
 
 
 def _by_shape(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
@@ -130,6 +152,9 @@ def _of_calls(
     counted = _not_zero(times)
     place = counted_calls(rank, excerpt).place[counted]
     codes: dict[str, NDArray[Any]] = {"name": calls_of(rank).name, "phase": phases(rank), **others}
+    operations = rank.remember(recorded_operations)
+    if operations is not None:
+        codes[_OPERATION] = operations
     keys = {name: code[place] for name, code in codes.items()}
     groups = _Groups(keys, CallTimes(*(column[counted] for column in times))).by(*keys)
     holds = _not_zero(groups.sums)
@@ -171,7 +196,9 @@ def _shape_texts(rank: Rank) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _table(rank: Rank, groups: _Groups, by: RowsBy) -> pd.DataFrame:
+def _table(
+    rank: Rank, groups: _Groups, by: RowsBy, collectives: NDArray[np.object_]
+) -> pd.DataFrame:
     sums, keys = groups.sums, groups.keys
     names = rank.trace.events.name.values
     operators = [names[code] for code in keys["name"].tolist()]
@@ -181,6 +208,7 @@ def _table(rank: Rank, groups: _Groups, by: RowsBy) -> pd.DataFrame:
     columns: dict[str, Any] = {
         "rank": np.full(len(operators), rank.trace.rank),
         "operator": np.array(operators, dtype=object),
+        "collectives": collectives,
         "phase": np.array(PHASES, dtype=object)[keys["phase"]],
         "calls": sums.calls,
         **{name: getattr(sums, name) for name in _TIMES},

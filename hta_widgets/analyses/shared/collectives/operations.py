@@ -27,6 +27,8 @@ _WORDS = (
 """Words of names without punctuation, the first that occurs decides. A ``SendRecv`` kernel sends,
 receives, or does both with many ranks: its name does not say which."""
 
+OPERATIONS: Final = tuple(dict.fromkeys(operation for _, operation in _WORDS if operation))
+
 MEETING: Final = frozenset(
     {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "p2p"}
 )

@@ -4,6 +4,7 @@ import { cellText, heading, type Order, shownAs } from "./cells";
 import { keepKeys, make } from "./dom";
 import * as hover from "./hover";
 import type { Model } from "./models";
+import { withEdges } from "./tableedges";
 import { copyRows, saveRows } from "./tablefiles";
 import { TablePicks } from "./tablepicks";
 import { TableRows } from "./tablerows";
@@ -62,7 +63,7 @@ export class TableView {
     this.#grid.setAttribute("aria-label", context.title);
     this.#grid.append(make("thead", {}, this.#head), this.#body);
     this.#frame.append(this.#grid);
-    this.element = make("div", { className: "hta-table-view" }, bar, this.#frame);
+    this.element = make("div", { className: "hta-table-view" }, bar, withEdges(this.#frame, this.#grid, signal));
     this.#frame.addEventListener("scroll", () => this.#draw(), { signal, passive: true });
     this.#grid.addEventListener("click", (event) => this.#clicked(event), { signal });
     this.#grid.addEventListener("keydown", (event) => this.#key(event), { signal });

@@ -57,6 +57,34 @@ def test_a_filter_finds_rows_that_were_not_sent(lab: Lab, job8: str):
     expect(page.panel().get_by_text("no regular expression")).to_be_visible()
 
 
+SHADES = """frame => ['::before', '::after'].map(side =>
+    getComputedStyle(frame.parentElement, side).opacity === '1')"""
+"""Whether the left and the right side of a table are shaded."""
+
+SCROLL = """(frame, share) => {
+    frame.scrollLeft = share * (frame.scrollWidth - frame.clientWidth);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("share", "shaded"), [(0, [False, True]), (0.5, [True, True]), (1, [True, False])]
+)
+def test_the_sides_are_shaded_where_there_are_more_columns(
+    lab: Lab, job8: str, share: float, shaded: list[bool]
+):
+    page = opened(lab, job8, "KernelBreakdownPanel(job)")
+    page.page.set_viewport_size({"width": 700, "height": 1300})
+    frame = page.panel().locator(".hta-table")
+    page.wait_until(lambda: frame.evaluate("frame => frame.scrollWidth > frame.clientWidth + 50"))
+    box = frame.bounding_box()
+    frame.evaluate(SCROLL, share)
+    page.wait_until(lambda: frame.evaluate(SHADES) == shaded)
+    assert frame.bounding_box() == box
+    page.screenshot(f"table_sides_{share}")
+    page.page.set_viewport_size({"width": 2500, "height": 1300})
+    page.wait_until(lambda: frame.evaluate(SHADES) == [False, False])
+
+
 def test_a_click_on_a_row_selects_in_python(lab: Lab, job8: str):
     page = opened(lab, job8, "KernelBreakdownPanel(job)")
     grid(page).locator("tr[data-place='0']").click()

@@ -2,9 +2,10 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import * as hover from "../src/hover";
 import { Bands } from "../src/timeline/bands";
 import { amount, duration, moment, ticks } from "../src/timeline/format";
-import { alignedLanes, areMany, clockLanes, GUTTER, longestStep } from "../src/timeline/lanes";
+import { alignedLanes, areMany, clockLanes, GUTTER, type Lane, longestStep } from "../src/timeline/lanes";
 import { inkOn, pixels } from "../src/timeline/raster";
 import { fromRuns, overviewBytes } from "../src/timeline/runs";
+import { isPointed, type Scene } from "../src/timeline/scene";
 import { tilesOf } from "../src/timeline/tiles";
 import type { ClassLook, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, zoomed } from "../src/timeline/view";
@@ -510,6 +511,49 @@ test("a key pressed before the answer goes on from there, and another lane begin
   key("ArrowDown");
   key("ArrowRight");
   expect(last()).toMatchObject({ kind: "first", forward: true });
+});
+
+const MODULES = { key: "modules 0", kind: "range", label: "modules", level: 0, unit: "", most: [], words: [] };
+
+test("left and right go from module to module in a lane of modules", async () => {
+  const { model, key, el } = await show({ lanes: ["modules"] });
+  const asked = model.sent.find(({ kind, rank }) => kind === "added" && rank === 0) as Sent;
+  model.reply({ kind: "added", id: asked.id, rank: 0, lanes: [MODULES], none: [] });
+  await settle();
+  key("ArrowDown");
+  key("ArrowDown");
+  const last = () => model.sent.at(-1) as Sent;
+  const spoken = () => [...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent;
+  const answer = (start: number, duration: number) => {
+    const event = { row: 41, key: "modules 0", name: "Linear_0", start, duration };
+    model.reply({ kind: "event", id: last().id, rank: 0, event, launch: null, launched: [] });
+  };
+  const where = { kind: "first", rank: 0, key: "modules 0" };
+  key("ArrowRight");
+  expect(last()).toMatchObject({ ...where, time: 0, forward: true });
+  answer(500, 20);
+  expect(spoken()).toBe("Linear_0, 20\u00a0ns, rank 0");
+  key("ArrowRight");
+  expect(last()).toMatchObject({ ...where, time: 520, forward: true });
+  answer(600, 30);
+  key("ArrowLeft");
+  expect(last()).toMatchObject({ ...where, time: 600, forward: false });
+  model.reply({ kind: "none", id: last().id });
+  expect(spoken()).toBe("no other event in this lane");
+  key("ArrowDown");
+  expect(spoken()).toContain("rank 1");
+});
+
+test("of the runs of one call, only the one that is followed is lit in its lane", () => {
+  const lanes = clockLanes(layout(), { added: new Map([[0, [MODULES as LaneName]]]) });
+  const range = lanes.find(({ kind }) => kind === "range") as Lane;
+  const run = { row: 41, start: 500, duration: 20, name: "Linear_0", label: "Linear_0", look: CLASSES[0] as ClassLook };
+  const followed = { kind: "event", id: 1, rank: 0, launch: null, launched: [] };
+  const scene = { elsewhere: null, followed: { ...followed, event: { ...run, key: "modules 0" } } } as unknown as Scene;
+  expect(isPointed(scene, range, run)).toBe(true);
+  expect(isPointed(scene, range, { ...run, start: 700 })).toBe(false);
+  const thread = { ...range, kind: "thread", key: "thread 0 0" } as Lane;
+  expect(isPointed(scene, thread, { ...run, start: 100 })).toBe(true);
 });
 
 test("the keyboard goes through lanes, and says what they show", async () => {

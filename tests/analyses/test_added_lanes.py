@@ -18,7 +18,7 @@ from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.added.modules import MOST_LEVELS
 from hta_widgets.analyses.timeline.curve import HIGH, LOW, Curve
-from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
+from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked, job_lanes
 from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.sample import Recording, write_sample
 from hta_widgets.trace.job import Job
@@ -192,6 +192,32 @@ def test_each_kernel_lies_in_the_runs_of_its_modules(kineto_jobs):
             assert found == [*path[level : level + 1]]
     assert seen > 50
     assert len(levels) <= MOST_LEVELS
+
+
+def walked(lanes: JobLanes, rank: int, key: str, *, forward: bool) -> list[tuple[int, int, int]]:
+    """Start, length and row of what a lane has, from one end to the other."""
+    found: list[tuple[int, int, int]] = []
+    time = lanes.span.start_ns if forward else lanes.span.end_ns
+    while (facts := lanes.first_event(rank, key, time, forward=forward)) is not None:
+        event = facts["event"]
+        assert event["key"] == key
+        found.append((event["start"], event["duration"], event["row"]))
+        time = event["start"] + forward * event["duration"]
+    return found
+
+
+def test_one_walks_through_all_runs_of_a_lane_of_modules(sample):
+    lanes = job_lanes(sample)
+    for rank in sample.ranks:
+        names = lanes.of(rank).added("modules")
+        assert len(names) > 1
+        for name in names:
+            [track] = lanes.of(rank).tracks(name.key)
+            starts = track.start_ns + lanes.offsets_ns[rank]
+            runs = [*zip(starts, np.diff(track.sums_ns), track.row, strict=True)]
+            assert len({row for *_, row in runs}) < len(runs)
+            assert walked(lanes, rank, name.key, forward=True) == runs
+            assert walked(lanes, rank, name.key, forward=False) == runs[::-1]
 
 
 def test_annotations_stand_in_for_modules(tmp_path):

@@ -16,7 +16,7 @@ from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES
-from hta_widgets.analyses.timeline.search import first_row
+from hta_widgets.analyses.timeline.search import first_found
 from hta_widgets.analyses.timeline.spread import stacked
 from hta_widgets.analyses.timeline.tracks import (
     NO_ROW,
@@ -103,17 +103,17 @@ def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, 
     by_lane = Tracks.of(segments).by_lane
     for lane in {lane for lane, _ in truth}:
         events = [
-            (start, end, row)
+            (start, row, end - start)
             for (of, code), pieces in truth.items()
             if of == lane and code not in nameless
             for row, (start, end) in enumerate(pieces)
             if start < end
         ]
-        after = {(start, row) for start, end, row in events if end > time}
-        before = {(start, row) for start, _, row in events if start < time}
+        after = {each for each in events if each[0] + each[2] > time}
+        before = {each for each in events if each[0] < time}
         for forward, near, choose in ((True, after, min), (False, before, max)):
-            expected = {row for start, row in near if start == choose(near)[0]} or {None}
-            assert first_row(by_lane.get(lane, ()), time, forward=forward) in expected
+            expected = {each for each in near if each[0] == choose(near)[0]} or {None}
+            assert first_found(by_lane.get(lane, ()), time, forward=forward) in expected
 
 
 @given(

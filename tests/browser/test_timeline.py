@@ -102,6 +102,37 @@ def test_an_opened_rank_shows_streams_and_selects_a_kernel(page: LabPage):
     assert page.python("panel.selection.kernel in panel.job.rank(0).trace.events.name.values")
 
 
+RUNS = """[
+    (names[row].removeprefix('nn.Module: '), start + lanes.offsets_ns[0])
+    for lanes in [panel.result.lanes] for events in [panel.job.rank(0).trace.events]
+    for names in [dict(enumerate(map(events.name.values.__getitem__, events.name.codes)))]
+    for [track] in [lanes.of(0).tracks('modules 2')]
+    for row, start in zip(track.row.tolist(), track.start_ns.tolist())
+]"""
+"""Modules of the third level for which rank 0 works, and when."""
+
+
+def test_keys_go_from_module_to_module(page: LabPage):
+    page.execute("panel.lanes = ['modules']")
+    canvas = lanes(page)
+    spoken = page.panel().locator(".hta-spoken[aria-live]")
+    canvas.focus()
+    for _ in range(4):
+        canvas.press("ArrowDown")
+        page.page.wait_for_timeout(200)
+    expect(spoken).to_contain_text("rank 0, modules 2")
+    first = page.python("panel._timeline['home'][0]")
+    names = [name for name, start in page.python(RUNS) if start >= first]
+    assert len({*names[:3]}) == 3
+    for key, name in zip(
+        ["ArrowRight"] * 3 + ["ArrowLeft"] * 2, [*names[:3], names[1], names[0]], strict=True
+    ):
+        canvas.press(key)
+        expect(spoken).to_have_text(re.compile(rf"^(nn\.Module: )?{re.escape(name)}, .*rank 0$"))
+    page.page.wait_for_timeout(300)
+    page.screenshot("timeline modules")
+
+
 def test_the_notebook_keeps_its_keys_and_its_wheel(page: LabPage):
     canvas = lanes(page)
     count = page.page.locator(".jp-Cell").count()

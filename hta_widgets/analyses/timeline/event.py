@@ -56,6 +56,18 @@ def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
     }
 
 
+def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> EventFacts:
+    """What is drawn in a lane for an event: itself, or in a lane of others, what stands there.
+
+    A run of kernels has the row of the call of its module, which is drawn in the lane of a thread.
+    """
+    event = facts["event"]
+    if event["key"] == key:
+        return facts
+    there: EventPlace = {**event, "key": key, "start": start_ns, "duration": duration_ns}
+    return {"event": there, "launch": None, "launched": []}
+
+
 def _place(rank: Rank, row: int, offset_ns: int) -> EventPlace:
     events = rank.trace.events
     return {

@@ -13,7 +13,7 @@ from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.shared.collectives.partition import RankSplit
 from hta_widgets.analyses.timeline.added import LANE_KINDS, reasons_for_none
 from hta_widgets.analyses.timeline.curve import Curves
-from hta_widgets.analyses.timeline.event import EventFacts, event_facts
+from hta_widgets.analyses.timeline.event import EventFacts, drawn_at, event_facts
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.overview import (
     RankOverview,
@@ -22,7 +22,7 @@ from hta_widgets.analyses.timeline.overview import (
     rank_overview,
     spans_of,
 )
-from hta_widgets.analyses.timeline.search import Search, first_row, found_time, next_row
+from hta_widgets.analyses.timeline.search import Search, first_found, found_time, next_row
 from hta_widgets.analyses.timeline.tracks import Track
 from hta_widgets.analyses.timeline.window import (
     LaneWindow,
@@ -221,7 +221,7 @@ class JobLanes:
         Returns
         -------
         EventFacts
-            None if there is none; of a lane of modules, the call of the module.
+            None if there is none; of a lane of modules, the run of kernels of the module.
 
         Raises
         ------
@@ -229,8 +229,11 @@ class JobLanes:
             If the rank has no such lane.
         """
         time_ns -= self.offsets_ns[rank]
-        found = first_row(self._tracks(rank, key), time_ns, forward=forward)
-        return None if found is None else self.event(rank, found)
+        found = first_found(self._tracks(rank, key), time_ns, forward=forward)
+        if found is None:
+            return None
+        start_ns = found.start_ns + self.offsets_ns[rank]
+        return drawn_at(self.event(rank, found.row), key, start_ns, found.duration_ns)
 
     def _tracks(self, rank: int, key: str) -> tuple[Track, ...]:
         tracks = self.of(rank).tracks(key)

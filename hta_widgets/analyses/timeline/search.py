@@ -62,8 +62,16 @@ def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool
     return int(rows[place]) if 0 <= place < rows.size else None
 
 
-def first_row(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> int | None:
-    """Row of the first event of a lane that ends after a time, or of the last that starts before.
+class Found(NamedTuple):
+    """A segment of a lane that is an event or a part of one, on the clock of its rank."""
+
+    start_ns: int
+    row: int
+    duration_ns: int
+
+
+def first_found(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> Found | None:
+    """The first event of a lane that ends after a time, or the last that starts before.
 
     Segments that are no events are passed over; None where there is none.
     """
@@ -73,10 +81,15 @@ def first_row(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> int | 
         place = track.between(time_ns, time_ns + 1)[0] if forward else track.before(time_ns)
         here = int(np.searchsorted(events, place)) - (not forward)
         if 0 <= here < events.size:
-            found.append((int(track.start_ns[events[here]]), int(track.row[events[here]])))
+            found.append(_found(track, events[here : here + 1]))
     if not found:
         return None
-    return min(found)[1] if forward else max(found)[1]
+    return min(found) if forward else max(found)
+
+
+def _found(track: Track, place: NDArray[np.int64]) -> Found:
+    columns = (track.start_ns[place], track.row[place], track.length_ns(place))
+    return Found(*(int(column[0]) for column in columns))
 
 
 def _places(track: Track, events: Events, fits: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -4,13 +4,16 @@ import { duration } from "./format";
 import type { Hit } from "./hits";
 import type { Kernel } from "./kernel";
 import { isOfAll, type Lane } from "./lanes";
-import type { Scene } from "./scene";
+import { isFollowed, type Scene } from "./scene";
 import { describe, type Tip } from "./tip";
 import type { EventAnswer } from "./types";
 import type { Span } from "./view";
 
 const HOVER_MS = 60;
 const POINTING_MS = 150; // on a row of a table, until its kernel is looked for
+
+/** What Python is asked about events. */
+export type Question = { kind: "event" | "first" | "next"; [field: string]: unknown };
 
 /** Where events are shown: the stage. */
 interface Stage {
@@ -78,18 +81,19 @@ export class Follower {
     const { scene, tip } = this.#stage;
     clearTimeout(this.#asking);
     this.#reached = false;
-    const { followed } = scene;
     if (!event || event.row < 0 || lane.kind === "rank" || lane.step) {
       scene.followed = null;
       return;
     }
-    if (followed?.event.row === event.row && followed.rank === lane.rank) return;
+    if (isFollowed(scene, lane, event)) return;
     scene.followed = null;
     this.#asking = setTimeout(() => {
       if (this.#signal.aborted) return;
       this.#kernel.ask({ kind: "event", rank: lane.rank, row: event.row }, (answer) => {
         if (answer.kind !== "event" || scene.hovered?.event?.row !== answer.event.row) return;
-        this.#followed(answer);
+        const { start, duration } = event;
+        const run = { ...answer.event, key: lane.key, start, duration };
+        this.#followed(lane.kind === "range" ? { ...answer, event: run } : answer);
         tip.show(describe(scene, answer), x, y, this.#stage.width);
       });
     }, HOVER_MS);
@@ -101,8 +105,9 @@ export class Follower {
   }
 
   /** Ask Python for an event, and go to it; `again` is done instead where another question is under way. */
-  find(question: { kind: "event" | "first" | "next"; [field: string]: unknown }, again?: () => void): void {
-    const nothing = question.kind === "first" ? "no event here" : "no other event of this name";
+  find(question: Question, again?: () => void): void {
+    const other = question.kind === "first" ? "no other event in this lane" : "no other event of this name";
+    const nothing = this.#stage.scene.followed ? other : "no event here";
     this.#kernel.ask(
       question,
       (answer) => {

@@ -1,7 +1,9 @@
 // The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
+import type { Question } from "./follow";
 import { isOfAll, type Lane } from "./lanes";
 import { click } from "./select";
 import type { Stage } from "./stage";
+import type { EventAnswer } from "./types";
 import { panned, type Span, zoomed } from "./view";
 
 const ZOOM = 1.5;
@@ -25,14 +27,21 @@ function moveBy(stage: Stage, by: number): void {
   stage.focus(next);
 }
 
-/** Go to the next event of the same name; to the first one in view where there is none yet. */
+/** Where to look for what comes after, or before: in a lane of modules, for its neighbour. */
+function fromHere({ scene }: Stage, { rank, event }: EventAnswer, forward: boolean): Question {
+  const { row, key, start, duration } = event;
+  const isRun = scene.lanes.some((lane) => lane.rank === rank && lane.key === key && lane.kind === "range");
+  if (!isRun) return { kind: "next", rank, key, row, forward };
+  return { kind: "first", rank, key, time: forward ? start + duration : start, forward };
+}
+
+/** Go to the next event of the same name, or the next module; to the first one in view where there is none yet. */
 function step(stage: Stage, forward: boolean): void {
   const { followed, view } = stage.scene;
   const lane = focused(stage);
   const again = () => step(stage, forward);
   if (followed) {
-    const { row, key } = followed.event;
-    stage.follower.find({ kind: "next", rank: followed.rank, key, row, forward }, again);
+    stage.follower.find(fromHere(stage, followed, forward), again);
     return;
   }
   if (!lane || lane.step || lane.kind === "rank" || isOfAll(lane)) {

@@ -56,8 +56,14 @@ export function sought({ selection, search, elsewhere }: Scene): { find: string;
   return { find: selection.kernel || (elsewhere?.kernel ?? ""), whole: true };
 }
 
+/** Whether it is an event that is followed. Of a call there may be several runs of kernels in a lane. */
+export function isFollowed({ followed }: Scene, lane: Lane, { row, start }: Event): boolean {
+  if (followed?.event.row !== row || followed.rank !== lane.rank) return false;
+  return lane.kind !== "range" || lane.key !== followed.event.key || start === followed.event.start;
+}
+
 /** Whether another part of the page, or the keyboard, is on an event. */
-export function isPointed({ elsewhere, followed }: Scene, lane: Lane, { name, row }: Event): boolean {
-  if (row < 0) return false;
-  return elsewhere?.kernel === name || (followed?.event.row === row && followed.rank === lane.rank);
+export function isPointed(scene: Scene, lane: Lane, event: Event): boolean {
+  if (event.row < 0) return false;
+  return scene.elsewhere?.kernel === event.name || isFollowed(scene, lane, event);
 }

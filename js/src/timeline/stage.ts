@@ -226,7 +226,7 @@ export class Stage {
     this.canvas.setAttribute(
       "aria-label",
       `Timeline of ${layout.ranks.length} ranks. Up and down choose a lane, W and S zoom, A and D pan, ` +
-        "left and right go to the next event of the same name, Enter selects, O opens a rank.",
+        "left and right go to the next event of the same name or the next module, Enter selects, O opens a rank.",
     );
     this.resize();
   }

@@ -8,7 +8,7 @@ import pandas as pd
 from traitlets import Int
 
 from hta_widgets.analyses.collectives import Collectives, collectives
-from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.collectives import bandwidth_by_size, late_ranks, time_by_kind
 from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.panel import Panel
@@ -66,13 +66,12 @@ class CollectivesPanel(Panel[Collectives]):
 
     def draw(self, result: Collectives) -> dict[str, Drawing]:
         """Draw the time by kind, the bandwidths by size, and the lateness of each rank."""
-        figures = {
-            "Time by collective, size and group": time_by_kind(result, num_groups=self.num_groups)
-        }
+        bars = time_by_kind(result, num_groups=self.num_groups)
+        figures = {"Time by collective, size and group": bars}
         if result.kernels["algbw_gb_per_s"].notna().any():
-            figures["Bandwidth by size"] = self._memo.get(
-                "bandwidths", lambda: bandwidth_by_size(result), result
-            )
+            points = self._memo.get("bandwidths", lambda: bandwidth_by_size(result), result)
+            figures["Bandwidth by size"] = with_width(points, FEW_BARS)
+            figures["Time by collective, size and group"] = with_width(bars, LONG_NAMES)
         shown = self.of_all_ranks(result)
         if shown.matched["late_rank"].notna().any():
             selected = self.ranks if self.linked else ()

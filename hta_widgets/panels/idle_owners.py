@@ -17,7 +17,7 @@ from hta_widgets.analyses.idle_owners import (
     owners_by_path,
     with_lines,
 )
-from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider
 from hta_widgets.panels.base.panel import Panel
@@ -106,7 +106,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         )
         title, owners = self._memo.get("names", lambda: self._named(result), result, self.by)
         by_name = idle_owners_by_name(owners, num_owners=self.num_owners, as_percent=as_percent)
-        return {title: by_name, CAUSES: by_cause}
+        return {title: with_width(by_name, LONG_NAMES), CAUSES: with_width(by_cause, FEW_BARS)}
 
     def _named(self, result: IdleOwners) -> tuple[str, pd.DataFrame]:
         """Title and times of the bars: of lines, or of calls where none is in a line."""

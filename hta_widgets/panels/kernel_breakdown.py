@@ -11,7 +11,7 @@ from traitlets import Bool, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
-from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
     kernel_durations,
@@ -121,7 +121,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     def draw(self, result: KernelBreakdown) -> dict[str, Drawing]:
         """Draw the types, the top kernels, and the durations of the selected kernel."""
         as_pie = self.view == "pies"
-        types = {"Kernel types": kernel_types(result, as_pie=as_pie)}
+        types = {"Kernel types": with_width(kernel_types(result, as_pie=as_pie), FEW_BARS)}
         top = self._pies(result) if as_pie else self._bars(result)
         return types | top | self._durations(result)
 
@@ -155,7 +155,8 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
 
     def _bars(self, result: KernelBreakdown) -> dict[str, Drawing]:
         kernel = self.selection.kernel
-        return {"Top kernels": top_kernels(result, kernel_type=self._type, selected=kernel)}
+        bars = top_kernels(result, kernel_type=self._type, selected=kernel)
+        return {"Top kernels": with_width(bars, LONG_NAMES)}
 
     def _pies(self, result: KernelBreakdown) -> dict[str, Drawing]:
         ranks = self.job.select_ranks(self.ranks)[:PIES_AT_MOST]

@@ -11,7 +11,8 @@ from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.figures import kernel_breakdown as kernel_figures
-from hta_widgets.figures.base.style import ACCENT
+from hta_widgets.figures.base.drawing import LONG_NAMES, with_width
+from hta_widgets.figures.base.style import ACCENT, drawing
 from hta_widgets.figures.base.text import hover_name, plot_text
 from hta_widgets.figures.overlap import overlap as overlap_figure
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as temporal_figure
@@ -28,6 +29,13 @@ def job(tmp_path):
     write(tmp_path / "rank-8.json", [kernel(0, 4, name=HOSTILE), kernel(2, 6, name=NCCL)])
     write(tmp_path / "rank-9.json", [host(0, 1, "no gpu")])
     return open_trace(tmp_path)
+
+
+def test_the_width_of_a_figure_leaves_the_rest_as_it_is():
+    bars = drawing([], meta={"height": 40}, showlegend=False)
+    wide = with_width(bars, LONG_NAMES)
+    assert wide.layout == {**bars.layout, "meta": {"height": 40, "least_width": LONG_NAMES}}
+    assert bars.layout["meta"] == {"height": 40}
 
 
 def test_temporal_breakdown(job):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 PlotlyTrace: TypeAlias = dict[str, Any]
+
+LONG_NAMES: Final = 580
+"""Least width (px) of bars with names of kernels or lines, where `FEW_BARS` stand beside them."""
+
+FEW_BARS: Final = 420
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,12 @@ class Drawing:
         import plotly.graph_objects as go  # noqa: PLC0415  # panels do without: they send JSON
 
         return go.Figure(data=self.data, layout={"template": "none", **self.layout})
+
+
+def with_width(figure: Drawing, least_width: int) -> Drawing:
+    """The same figure, as wide as this (px) at least where others stand beside it."""
+    meta = {**figure.layout.get("meta", {}), "least_width": least_width}
+    return Drawing(figure.data, {**figure.layout, "meta": meta})
 
 
 def trace(kind: str, **attributes: Any) -> PlotlyTrace:  # noqa: ANN401

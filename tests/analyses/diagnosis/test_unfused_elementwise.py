@@ -146,7 +146,7 @@ def test_attention_that_is_not_fused_costs_what_is_between_its_products(tmp_path
     assert finding.recoverable_ms == pytest.approx(4 * 0.3)
     assert finding.sentence.startswith(
         "Unfused attention (bmm + softmax + bmm) takes 2 ms of 6 ms computing per step, all of it "
-        "in SelfAttention; a fused kernel would save: at least 1.2 ms of each 6"
+        "in SelfAttention; a fused kernel would save time: at least 1.2 ms of each 6"
     )
     assert "scaled_dot_product_attention" in finding.action
     assert finding.evidence["attention"].to_numpy().tolist() == [[512, 512, 12, 2.4, 3.6]]

@@ -80,7 +80,7 @@ def _of_attention(
     return (
         f"Unfused attention (bmm + softmax + bmm) takes {duration(whole_ns)} of "
         f"{computing}{on_ranks(context, ranks)}{owner}; "
-        f"a fused kernel{' and fused elementwise chains' if has_chains else ''} would save"
+        f"a fused kernel{' and fused elementwise chains' if has_chains else ''} would save time"
     )
 
 
@@ -90,7 +90,7 @@ def _of_chains(
     longest = max(row.kernels for each in blamed for row in each.chains)
     return (
         f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in elementwise "
-        f"kernels, in chains of up to {longest}; fused, they would save"
+        f"kernels, in chains of up to {longest}; fusing them would save time"
     )
 
 

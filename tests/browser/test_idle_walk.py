@@ -1,0 +1,65 @@
+"""From the first screen of a dashboard to the line of Python that the GPU waits for: one click."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from hta_widgets.figures.idle_owners import NO_OWNER
+from tests.browser.lab_pages import Lab
+from tests.browser.test_dashboard import dashboard
+
+LINES = "Lines of Python with the most idle time"
+
+
+def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
+    """Click on a part of where the time goes; the first bar of a call is of the line."""
+    page = lab.open(["from hta_widgets import Dashboard", f"dash = Dashboard({source!r})\ndash"])
+    budget = dashboard(page).locator(".hta-budget")
+    budget.get_by_role("button", name=re.compile(f"^{part}")).click()
+    page.wait_for("dash.tab", "idle")
+    chart = dashboard(page).locator(".hta-figure").filter(has_text=LINES)
+    expect(chart.locator(".ytick text").first).to_be_visible()
+    page.page.wait_for_timeout(500)
+    ticks = chart.locator(".ytick").evaluate_all(
+        "ticks => ticks.map(tick => [tick.getBoundingClientRect().top, tick.textContent])"
+    )
+    _, shown = min(tick for tick in ticks if tick[1] != NO_OWNER)
+    assert line.endswith(shown.lstrip("…"))
+    page.execute(
+        "from hta_widgets.analyses.idle_owners import with_lines\n"
+        "found = dash.panels['idle_owners'].result\n"
+        "lines = with_lines(found.owners, found.paths)\n"
+        "lines = lines[lines['line'] != ''].groupby('line')['idle_ns'].sum()"
+    )
+    assert page.python("lines.idxmax()") == line
+    assert page.python("int(lines.max())") / 1e6 == pytest.approx(idle_ms, rel=0.01)
+    page.screenshot(f"idle walk {Path(source).name}")
+
+
+@pytest.mark.parametrize(
+    ("job", "part", "line", "idle_ms"),
+    [
+        (
+            *("b200_eager", "CPU late: launching"),
+            *("vllm/model_executor/parameter.py(122): __torch_function__", 10.6),
+        ),
+        (
+            *("mi300_bert", "CPU late: launching"),
+            *("transformers/models/bert/modeling_bert.py(364): forward", 1.05),
+        ),
+        (
+            *("h100_qwen", "other idle"),
+            *("transformers/models/qwen2/modeling_qwen2.py(218): forward", 0.609),
+        ),
+    ],
+)
+def test_real_traces(lab: Lab, real_traces: Path, *, job, part, line, idle_ms):
+    walk(lab, str(real_traces / "kineto" / job), part, line, idle_ms)
+
+
+def test_the_sample_job(lab: Lab, job4: str):
+    walk(lab, job4, "data loading", "train.py(41): load_batch", 48.1)

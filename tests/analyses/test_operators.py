@@ -245,6 +245,15 @@ def test_a_recursive_operator_counts_once(tmp_path):
     assert by_shape.loc["[[1]]", ["cpu_total_ns", "gpu_total_ns"]].tolist() == [70_000, 0]
 
 
+@pytest.mark.parametrize("indent", [None, 4])
+def test_shapes_are_on_one_line_however_the_trace_is_laid_out(tmp_path, indent):
+    events = [op(0, 10, "aten::mm", dims=[[2, 3], []]), call(2, 3, 1), kernel(6, 3, correlation=1)]
+    trace = {"distributedInfo": {"rank": 0}, "traceEvents": events}
+    (tmp_path / "rank0.json").write_text(json.dumps(trace, indent=indent), encoding="utf-8")
+    row = operators(open_trace(tmp_path), by="shape").operators.iloc[0]
+    assert row[["input_dims", "input_types"]].tolist() == ["[[2, 3], []]", '["float"]']
+
+
 def test_backward_time_belongs_to_the_forward_operator(tmp_path):
     events = [
         op(0, 10, "aten::mm", sequence=5, dims=[[3, 3]]),

@@ -54,7 +54,7 @@ class OperatorTable(Result):
         the backward operators that differentiate it, by sequence number), ``idle_ns`` (time in
         which a GPU waits for what the operator itself does).
 
-        By shape also ``input_dims`` and ``input_types`` (JSON as in the trace, empty where not
+        By shape also ``input_dims`` and ``input_types`` (JSON on one line, empty where not
         recorded); by stack also ``path`` (Python frames around it, see `stacks.FRAMES`).
 
         Of calls inside a call of the same name, totals count each nanosecond once, for the

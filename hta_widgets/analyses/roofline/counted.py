@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from hta_widgets.analyses.roofline.shapes import inputs_of
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
+from hta_widgets.analyses.shared.json_text import one_line
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -115,8 +115,8 @@ class CountedKernels(NamedTuple):
         """Operator and inputs of the first kernel."""
         return {
             "operator": self.operator(),
-            "input_dims": _compact(self.texts[1][self.dims[0]]),
-            "input_types": _compact(self.texts[2][self.types[0]]),
+            "input_dims": one_line(self.texts[1][self.dims[0]]),
+            "input_types": one_line(self.texts[2][self.types[0]]),
             "counted": HOW[self.counted[0]],
         }
 
@@ -137,14 +137,6 @@ class CountedKernels(NamedTuple):
         name = self.texts[0][self.kernel[self.duration_ns.argmax()]]
         is_tf32 = _TF32.search(name) and tensor_cores(name) is TensorCores.YES
         return "tf32" if is_tf32 else of_inputs
-
-
-def _compact(text: str) -> str:
-    """JSON text on one line, however it is laid out in the trace."""
-    try:
-        return json.dumps(json.loads(text), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return " ".join(text.split())
 
 
 def counted_kernels(rank: Rank) -> CountedKernels:

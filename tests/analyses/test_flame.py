@@ -228,6 +228,18 @@ def test_steps(tmp_path):
     assert flame(job, 0, steps=[2]).total_ns == 30_000
 
 
+def test_cpu_time_of_steps_adds_up(tmp_path):
+    """On the CPU, steps are those of their marks; work of the last one is not analysed."""
+    events = [step(1, 0, 100), step(2, 100, 100), step(3, 200, 50)]
+    events += [call(10, 20, 1), kernel(90, 60, correlation=1), call(70, 50, 4)]
+    events += [call(130, 20, 2), kernel(220, 30, correlation=2), call(210, 20, 3)]
+    events += [kernel(90, 80, correlation=4, device=1), kernel(240, 5, correlation=3)]
+    job = open_job(tmp_path, [events])
+    of_steps = [flame(job, 0, weight="cpu", steps=[number]).total_ns for number in (1, 2)]
+    assert of_steps == [50_000, 40_000]
+    assert flame(job, 0, weight="cpu").total_ns == 90_000
+
+
 def test_names_in_collapsed_stacks_stay_on_one_line(tmp_path):
     events = [frame(0, 9, "f;g\nh"), call(2, 1, 1), kernel(20, 5, correlation=1)]
     text = collapsed_stacks(open_job(tmp_path, [events]), 0)

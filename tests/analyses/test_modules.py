@@ -296,7 +296,7 @@ def test_steps(tmp_path):
         [2, 40_000, 100_000]
     ]
     second = modules(job, steps=[2])
-    assert rows(second.modules, "calls", "gpu_self_ns") == [[1, 30_000]]
+    assert rows(second.modules, "calls", "gpu_self_ns", "cpu_total_ns") == [[1, 30_000, 50_000]]
     check_sums(job, second, 30_000, steps=[2])
 
 

@@ -21,10 +21,8 @@ from hta_widgets.analyses.modules.nodes import (
     region_nodes,
 )
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.cpu_time import (
-    counted_on_any_device,
-    own_cpu_time,
-)
+from hta_widgets.analyses.shared.attribution.counted import host_time
+from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
 from hta_widgets.analyses.shared.collectives.exposure import exposed_times
@@ -175,10 +173,10 @@ def _exposed(work: GpuWork) -> Rows:
 
 
 def _is_counted(rank: Rank, places: Rows, excerpt: Excerpt | None) -> NDArray[np.bool_]:
-    calls = calls_of(rank)
-    if excerpt is None:
+    calls, counted = calls_of(rank), host_time(rank, excerpt)
+    if counted is None:
         return rank.analysed[calls.forest.rows[places]]
-    return counted_on_any_device(rank, excerpt).covers(calls.start_ns[places])
+    return counted.covers(calls.start_ns[places])
 
 
 def _in_graphs(rank: Rank, work: GpuWork) -> int:

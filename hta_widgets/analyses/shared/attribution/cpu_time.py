@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.counted import host_time
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -32,15 +33,14 @@ class OwnCpuTime(NamedTuple):
 
 def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
     """Time of each call without those inside, of what is analysed or in an excerpt."""
-    calls = calls_of(rank)
+    calls, counted = calls_of(rank), host_time(rank, excerpt)
     forest = calls.forest
-    if excerpt is None:
+    if counted is None:
         place = np.arange(calls.name.size)
         total = forest.cut_end_ns - calls.start_ns
         total = np.where(rank.analysed[forest.rows], total, 0)
         around = forest.parent
     else:
-        counted = counted_on_any_device(rank, excerpt)
         place = _open_in(calls, counted)
         end_ns, start_ns = forest.cut_end_ns[place], calls.start_ns[place]
         total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
@@ -65,12 +65,3 @@ def _open_in(calls: Calls, counted: Intervals) -> Rows:
             around = int(calls.forest.parent[around])
         found += [np.array(open_before[::-1], dtype=np.int64), np.arange(begin, end)]
     return np.concatenate(found)
-
-
-def counted_on_any_device(rank: Rank, excerpt: Excerpt) -> Intervals:
-    """The time of a rank that is counted on any of its devices."""
-    parts = [excerpt.time(rank, device) for device in rank.gpu_work.devices]
-    return Intervals.union(
-        np.concatenate([np.zeros(0, dtype=np.int64), *(part.starts for part in parts)]),
-        np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in parts)]),
-    )

@@ -200,12 +200,20 @@ class RawIdle:
             after, before = self._next(by_start[end]), self._previous(by_end[start])
             part = "tail" if after is None else "between"
             part = "head" if after and start == first and before is None else part
-            step = next((n for n, last in bounds if start < last), -1)
-            for cause, owner, ns in self._of_gap(main, start, end, after, before):
+            for cause, owner, first, last in self._of_gap(main, start, end, after, before):
                 path = None if owner is None else names(owner)
-                where = {"gap": start, "part": part, "step": step}
-                rows.append({**where, "cause": cause, "owner": owner, "path": path, "ns": ns})
+                for step, ns in self._by_step(first, last, bounds):
+                    where = {"gap": start, "part": part, "step": step}
+                    rows.append({**where, "cause": cause, "owner": owner, "path": path, "ns": ns})
         return rows
+
+    @staticmethod
+    def _by_step(start: int, end: int, bounds: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Parts of some time in each step; a kernel of no duration may end one inside."""
+        for number, last in bounds or [(-1, end)]:
+            if start < min(end, last):
+                yield number, min(end, last) - start
+                start = min(end, last)
 
     def _next(self, work: list[dict[str, Any]]) -> dict[str, Any] | None:
         def order(each):
@@ -250,10 +258,10 @@ class RawIdle:
             return
         call = after["call"]
         if call is None:
-            yield "launch_not_recorded", None, end - start
+            yield "launch_not_recorded", None, start, end
             return
         if before is not None and before["call"] is call and "GraphLaunch" in call.name:
-            yield "inside_graph", call, end - start
+            yield "inside_graph", call, start, end
             return
         late = call.start > start
         reach = max(call.end, call.start + 15_000) if late else call.end
@@ -263,11 +271,11 @@ class RawIdle:
             yield from self._host(thread, main, start, min(end, call.start), drained=drained)
         begin, reach = max(start, call.start), min(end, reach)
         for first, last, _ in self._pieces_of(begin, reach, [], lambda _: None):
-            yield self._cause(call, first, drained=drained), call, last - first
+            yield self._cause(call, first, drained=drained), call, first, last
         if end > max(begin, reach):
             short = not late and end - start < 30_000
             cause = "between_kernels" if short else "dependency"
-            yield cause, call, end - max(begin, reach)
+            yield cause, call, max(begin, reach), end
 
     def _drained(self, thread, moment: int) -> bool:
         return any(
@@ -297,7 +305,7 @@ class RawIdle:
             start, end, asked, lambda time: self._owner(thread, main, time)
         ):
             cause = self._cause(owner, first, drained=drained)
-            yield cause, owner, last - first
+            yield cause, owner, first, last
 
     def _pieces_of(self, start, end, threads, owner_at):
         """Cut where the innermost call of a thread changes, or the profiler begins or ends."""

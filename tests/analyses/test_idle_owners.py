@@ -452,6 +452,26 @@ def test_steps(tmp_path):
     check_sums(second)
 
 
+ENDS_IN_AN_IDLE_INTERVAL = [
+    *(step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)),
+    *(call(10, 1, 1), kernel(20, 30, correlation=1)),
+    *(call(60, 1, 2), kernel(90, 0, correlation=2)),
+    *(call(130, 5, 3), kernel(160, 20, correlation=3)),
+]
+
+
+def test_a_kernel_of_no_duration_ends_a_step_in_an_idle_interval(tmp_path):
+    job = open_job(tmp_path, [ENDS_IN_AN_IDLE_INTERVAL])
+    whole = idle_owners(job)
+    assert by_owner(whole) == by_brute_force(ENDS_IN_AN_IDLE_INTERVAL)
+    assert whole.causes.groupby("step")["idle_ns"].sum().to_dict() == {1: 60_000, 2: 90_000}
+    assert whole.devices["gaps"].tolist() == [3]
+    for number, idle_ns in ((1, 60_000), (2, 90_000)):
+        part = idle_owners(job, steps=[number])
+        assert part.devices["idle_ns"].tolist() == [idle_ns]
+        check_sums(part)
+
+
 @settings(max_examples=30)
 @given(calls_and_work(), st.integers(0, 100), st.integers(1, 100))
 def test_windows_add_up(tmp_path_factory, events, start, length):

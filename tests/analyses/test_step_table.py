@@ -107,6 +107,20 @@ def test_steps_end_with_their_last_kernel_that_computes(tmp_path):
     assert steps["gpu_work"].tolist() == [2, 1]
 
 
+def test_a_step_that_ends_in_an_idle_interval(tmp_path):
+    """The last kernel has no duration; the classes still add up to the period."""
+    events = [
+        *(step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)),
+        *(call(10, 1, 1), kernel(20, 30, correlation=1)),
+        *(call(60, 1, 2), kernel(90, 0, correlation=2)),
+        *(call(130, 5, 3), kernel(160, 20, correlation=3)),
+    ]
+    job = open_job(tmp_path, [events])
+    steps = step_table(job).steps
+    assert steps["period_ns"].tolist() == [90_000, 110_000]
+    assert steps[CLASSES].sum(axis=1).tolist() == [90_000, 110_000]
+
+
 def test_slow_steps(tmp_path):
     job = open_job(tmp_path, [three_steps(150, 100, 101, 99, 140, 100)])
     result = step_table(job)

@@ -46,8 +46,6 @@ class Gaps:
     start_ns, end_ns : ndarray of int64
     part : ndarray of int8
         Position in `PARTS`.
-    step : ndarray of int64
-        Number of the ProfilerStep in which each begins, `NO_STEP` without steps.
     launch : ndarray of int64
         Row of the call that launched the work after the interval, -1 if it is not in the trace or
         nothing follows.
@@ -59,7 +57,6 @@ class Gaps:
     start_ns: Times
     end_ns: Times
     part: NDArray[np.int8]
-    step: Rows
     launch: Rows
     inside_graph: Mask
 
@@ -135,8 +132,8 @@ def _least_between(values: Rows, first: Rows, last: Rows) -> Rows:
 def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
     window = window_of(rank)
     by_device = [_on_device(rank, window, device) for device in rank.gpu_work.devices]
-    names = ("device", "start_ns", "end_ns", "part", "step", "launch", "inside_graph")
-    types = (np.int64, np.int64, np.int64, np.int8, np.int64, np.int64, np.uint8)
+    names = ("device", "start_ns", "end_ns", "part", "launch", "inside_graph")
+    types = (np.int64, np.int64, np.int64, np.int8, np.int64, np.uint8)
     return {
         name: np.concatenate([np.zeros(0, dtype), *(each[name] for each in by_device)])
         for name, dtype in zip(names, types, strict=True)
@@ -173,7 +170,6 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     launch = np.where(after >= 0, rank.launches[after], NO_CALL).astype(np.int64)
     launch_before = np.where(before >= 0, rank.launches[before], NO_CALL).astype(np.int64)
     inside_graph = are_of_one_graph(launch_before, launch, rank.trace.events)
-    step = np.searchsorted(window.step_edges(rank, device), start, side="right") - 1
     part = np.where(after < 0, TAIL, BETWEEN)
     part[(start == window.start_ns) & (before < 0) & (after >= 0)] = HEAD
     return {
@@ -181,7 +177,6 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
         "start_ns": start,
         "end_ns": end,
         "part": part.astype(np.int8),
-        "step": window.steps[np.minimum(step, window.steps.size - 1)],
         "launch": launch,
         "inside_graph": inside_graph.astype(np.uint8),
     }

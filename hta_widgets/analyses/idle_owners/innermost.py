@@ -70,7 +70,7 @@ class Timeline(NamedTuple):
     edges : ndarray of int64
         Times in ns, ascending; the first is before everything, the last after everything.
     holds : ndarray of int64
-        A place, or `NOBODY`.
+        A place, or `NOBODY`; of steps, a position.
     """
 
     edges: Times
@@ -101,6 +101,11 @@ class Timeline(NamedTuple):
             np.concatenate((covered.ends, covered.starts)),
             np.concatenate((ends, np.zeros_like(ends))),
         )
+
+    @classmethod
+    def of_steps(cls, ends: Times) -> Timeline:
+        """Position of the step, given the ends of all but the last, ascending."""
+        return cls(np.concatenate(([_BEFORE_ALL], ends)), np.arange(ends.size + 1))
 
     @classmethod
     def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:

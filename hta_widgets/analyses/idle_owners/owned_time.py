@@ -22,7 +22,7 @@ from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
 from hta_widgets.analyses.shared.attribution.causes import CODE
 from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL, LaunchSplit
 from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window
+from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window, window_of
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Reach
@@ -41,7 +41,9 @@ class OwnedTime:
     Attributes
     ----------
     pieces : Pieces
-        In order of interval and time.
+        In order of interval and time; each is of one step.
+    step : ndarray of int64
+        Number of the ProfilerStep of each piece, `NO_STEP` without steps.
     cause : ndarray of int8
         Position in `IDLE_CAUSES` of each piece.
     thread : ndarray of int32
@@ -51,6 +53,7 @@ class OwnedTime:
     """
 
     pieces: Pieces
+    step: Rows
     cause: NDArray[np.int8]
     thread: NDArray[np.int32]
     drain: NDArray[np.int32]
@@ -59,40 +62,39 @@ class OwnedTime:
 def owned_time(rank: Rank) -> OwnedTime:
     """The idle time of a rank in pieces, which the cache keeps for large ranks."""
     columns = dict(rank.derive(_owned_time))
-    cause, thread, drain = (columns.pop(name) for name in ("cause", "thread", "drain"))
-    return OwnedTime(Pieces(**columns), cause, thread, drain)
+    others = {name: columns.pop(name) for name in ("step", "cause", "thread", "drain")}
+    return OwnedTime(Pieces(**columns), **others)
 
 
 def counted_time(rank: Rank, excerpt: Excerpt) -> OwnedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
-    owned = rank.remember(owned_time)
-    window_ns, steps = excerpt.window_of(rank), rank.remember(gaps_of).step
-    chosen = np.isin(steps, excerpt.steps) if excerpt.steps else None
+    owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
     if window_ns is not None:
         near = rank.remember(_reach).inside(*window_ns)
     else:
-        near = slice(None) if chosen is None else _pieces_of(owned.pieces, np.flatnonzero(chosen))
-    pieces = Pieces(*(column[near] for column in owned.pieces))
+        near = _around(owned.step, excerpt.steps) if excerpt.steps else slice(None)
+    pieces, step = Pieces(*(column[near] for column in owned.pieces)), owned.step[near]
     if window_ns is not None:
         pieces = pieces._replace(
             start_ns=np.maximum(pieces.start_ns, window_ns[0]),
             end_ns=np.minimum(pieces.end_ns, window_ns[1]),
         )
     kept = pieces.end_ns > pieces.start_ns
-    if chosen is not None:
-        kept &= chosen[pieces.gap]
+    if excerpt.steps:
+        kept &= np.isin(step, excerpt.steps)
     return OwnedTime(
-        pieces.take(kept), owned.cause[near][kept], owned.thread[near][kept], owned.drain
+        pieces.take(kept),
+        step[kept],
+        owned.cause[near][kept],
+        owned.thread[near][kept],
+        owned.drain,
     )
 
 
-def _pieces_of(pieces: Pieces, gaps: Rows) -> slice:
-    """Between which pieces all those of some intervals are, given the ascending intervals."""
-    if not gaps.size:
-        return slice(0)
-    edges = np.array([gaps[0], gaps[-1] + 1], dtype=pieces.gap.dtype)
-    first, last = np.searchsorted(pieces.gap, edges).tolist()
-    return slice(first, last)
+def _around(step: Rows, steps: tuple[int, ...]) -> slice:
+    """Between which pieces all those of some steps are."""
+    found = np.flatnonzero(np.isin(step, steps))
+    return slice(found[0], found[-1] + 1) if found.size else slice(0)
 
 
 def _reach(rank: Rank) -> Reach:
@@ -104,13 +106,14 @@ def _owned_time(rank: Rank) -> Columns:
     split = _Split(rank)
     host, host_cause = split.host_causes(joined([split.owned_by_host(), split.of_launch_calls()]))
     gpu, gpu_cause = split.of_gpu()
-    pieces = joined([host, gpu])
+    pieces, step, source = split.by_step(joined([host, gpu]))
     order = np.lexsort((pieces.start_ns, pieces.gap))
     of_owner = split.calls.thread_of(pieces.owner)
     thread = np.where(pieces.owner == NOBODY, split.thread[pieces.gap], of_owner)
     return {
         **pieces.take(order)._asdict(),
-        "cause": np.concatenate((host_cause, gpu_cause))[order],
+        "step": step[order],
+        "cause": np.concatenate((host_cause, gpu_cause))[source[order]],
         "thread": thread[order].astype(np.int32),
         "drain": split.drain.astype(np.int32),
     }
@@ -232,6 +235,26 @@ class _Split:
         cause = np.where(gaps.inside_graph, CODE["inside_graph"], cause)
         cause = np.where(gaps.is_unrecorded, CODE["launch_not_recorded"], cause)
         return rest, cause[rest.gap].astype(np.int8)
+
+    def by_step(self, pieces: Pieces) -> tuple[Pieces, Rows, Rows]:
+        """Cut pieces where a step ends inside; the step of each, and what it was cut from.
+
+        Only a kernel of no duration ends while the device is idle.
+        """
+        window = window_of(self.rank)
+        source, step = np.arange(pieces.gap.size), np.full(pieces.gap.size, window.steps[0])
+        if window.steps.size == 1:
+            return pieces, step, source
+        parts, steps, sources = [], [step[:0]], [source[:0]]
+        device = self.gaps.device[pieces.gap]
+        for each in self.rank.gpu_work.devices:
+            chosen = np.flatnonzero(device == each)
+            edges = window.step_edges(self.rank, each)[1:-1]
+            cut, of_chosen = Timeline.of_steps(edges).cut(pieces.take(chosen))
+            parts.append(cut._replace(owner=pieces.owner[chosen[of_chosen]]))
+            steps.append(window.steps[cut.owner])
+            sources.append(chosen[of_chosen])
+        return joined(parts), np.concatenate(steps), np.concatenate(sources)
 
 
 def _first_step_thread(rank: Rank) -> tuple[int, int]:

@@ -80,7 +80,7 @@ def _chosen(rank: Rank, excerpt: Excerpt) -> _Chosen:
         node=np.append(_node_of_place(rank), NOBODY)[pieces.owner],
         device=gaps.device[pieces.gap],
         part=gaps.part[pieces.gap],
-        step=gaps.step[pieces.gap],
+        step=counted.step,
     )
 
 

@@ -132,7 +132,7 @@ def _idle_by_cause(
     of_device = np.flatnonzero(gaps.device[owned.pieces.gap] == device)
     pieces = owned.pieces.take(of_device)
     order = np.argsort(window.steps)
-    step = order[np.searchsorted(window.steps[order], gaps.step[pieces.gap])]
+    step = order[np.searchsorted(window.steps[order], owned.step[of_device])]
     sums = np.zeros((window.steps.size, len(CAUSE_NAMES)), dtype=np.int64)
     first, last = limits or (window.start_ns, window.end_ns)
     inside_ns = np.minimum(pieces.end_ns, last) - np.maximum(pieces.start_ns, first)

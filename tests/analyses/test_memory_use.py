@@ -273,6 +273,24 @@ def test_missing_events_begin_a_new_segment(tmp_path):
     assert any(each.startswith("1 memory events do not continue") for each in result.notices)
 
 
+@pytest.mark.parametrize("field", ["Bytes", "Total Allocated", "Total Reserved"])
+@pytest.mark.parametrize("size", [2**63 - 1, -(2**63), 2**51])
+def test_sizes_that_no_device_has(tmp_path, field, size):
+    events = with_totals([(0, 100, 1), (1, 50, 2), (2, 25, 3)])
+    events[1]["args"][field] = size
+    result = used(tmp_path, [host(0, 9, "op"), *events])
+    assert any(each.startswith("1 memory events of sizes") for each in result.notices)
+    assert result.peak["events"].tolist() == [2]
+    assert result.alive_at_peak["bytes"].sum() == result.peak["bytes"].iloc[0] == 175
+
+
+def test_only_sizes_that_no_device_has(tmp_path):
+    events = with_totals([(0, 2**52, 1)])
+    result = used(tmp_path, [host(0, 9, "op"), *events])
+    assert result.peak.empty
+    assert any(each.startswith("1 memory events of sizes") for each in result.notices)
+
+
 def test_memory_events_of_2021(tmp_path):
     """Neither totals nor addresses nor a category."""
     work = kernel(0, 1) | {"tid": "stream 7"}

@@ -8,7 +8,11 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_use.columns import ALIVE, CURVE, PEAK, STEPS, SURVIVORS
 from hta_widgets.analyses.memory_use.device_tables import DeviceTables
-from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
+from hta_widgets.analyses.memory_use.recorded import (
+    DeviceMemory,
+    impossible_events,
+    recorded_memory,
+)
 from hta_widgets.analyses.shared.rows import stacked, table_of
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.formats import Recorded
@@ -23,6 +27,7 @@ _NO_TOTALS = (
     "memory events without totals, as written before 2022: what was allocated before the recording "
     "is not known, and the allocated memory is at least what is shown"
 )
+_IMPOSSIBLE = "{} memory events of sizes that no device has are left out"
 NOT_RECORDED = Notice("no memory events were recorded (profile_memory=True records them)")
 
 
@@ -55,6 +60,9 @@ def _notices(rank: Rank, memories: tuple[DeviceMemory, ...]) -> tuple[Notice, ..
     if rank.lacking([Recorded.MEMORY]):
         return ()
     reasons = rank.details(DetailGroup.MEMORY).notices
+    impossible = impossible_events(rank)
+    if impossible:
+        reasons = (*reasons, Notice(_IMPOSSIBLE, (impossible,)))
     if not memories:
         return reasons or (NOT_RECORDED,)
     breaks = sum(memory.breaks for memory in memories)

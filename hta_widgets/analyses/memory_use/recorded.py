@@ -16,6 +16,11 @@ NOT_RECORDED: Final = -1
 CPU: Final = -1
 """Device of the CPU's memory."""
 
+MOST_BYTES: Final = 2**50
+"""More than any device has. Sums of larger sizes would not fit into 64 bits."""
+
+_SIZES: Final = ("bytes", "total_allocated", "total_reserved")
+
 _TYPES: Final = {0: "CPU", 1: "CUDA", 6: "HIP"}
 
 Numbers = NDArray[np.int64]
@@ -78,15 +83,33 @@ def recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     return rank.remember(_recorded_memory)
 
 
+def impossible_events(rank: Rank) -> int:
+    """Number of memory events with sizes that no device has, which are left out."""
+    return int((~_is_possible(_columns(rank))).sum())
+
+
 def _recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
-    table = rank.details(DetailGroup.MEMORY).table
-    if not table.rows.size:
+    columns = _columns(rank)
+    possible = _is_possible(columns)
+    if not possible.any():
         return ()
-    columns = {name: np.asarray(column) for name, column in table.columns.items()}
+    columns = {name: column[possible] for name, column in columns.items()}
     devices = grouped(columns["device_type"], columns["device"])
     return tuple(
         _device({name: column[part] for name, column in columns.items()}) for part in devices.parts
     )
+
+
+def _columns(rank: Rank) -> dict[str, Numbers]:
+    table = rank.details(DetailGroup.MEMORY).table
+    return {name: np.asarray(column) for name, column in table.columns.items()}
+
+
+def _is_possible(columns: dict[str, Numbers]) -> NDArray[np.bool_]:
+    if not columns:
+        return np.zeros(0, dtype=np.bool_)
+    sizes = np.stack([columns[name] for name in _SIZES])
+    return np.asarray(((sizes >= -MOST_BYTES) & (sizes <= MOST_BYTES)).all(axis=0))
 
 
 def _device(columns: dict[str, Numbers]) -> DeviceMemory:

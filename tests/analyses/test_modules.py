@@ -300,6 +300,18 @@ def test_steps(tmp_path):
     check_sums(job, second, 30_000, steps=[2])
 
 
+def test_a_module_that_is_cut_where_it_begins(tmp_path):
+    """It is inside the module around it, which is cut there, too."""
+    events = [
+        *(frame(0, 20, "nn.Module: Net_0"), call(2, 2, 1), kernel(5, 10, correlation=1)),
+        *(frame(10, 80, "nn.Module: Linear_0"), frame(10, 50, "contextlib.py(1): __exit__")),
+    ]
+    job = open_job(tmp_path, [events])
+    result = modules(job)
+    check(result, RawModules(events, merge="instance"))
+    assert rows(result.modules, "calls", "cpu_total_ns") == [[1, 10_000], [1, 0]]
+
+
 def test_what_runs_inside_graphs(tmp_path):
     events = [
         frame(0, 50, "nn.Module: Net_0"),

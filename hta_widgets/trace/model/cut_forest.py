@@ -254,9 +254,18 @@ class _Cutter:
         return [child] if child > place and self.end[child] > self.cut_end[place] else []
 
     def subtree_ends(self) -> Places:
-        """Place after each subtree: the first call of the thread that begins after the cut end."""
+        """Place after each subtree: the first call of the thread that begins after the cut end.
+
+        A call that begins when the calls around it are cut is the last one inside them.
+        """
         ends = np.empty(self.start.size, dtype=np.int32)
         for first, last in pairwise(self.thread_edges):
             found = np.searchsorted(self.start[first:last], self.cut_end[first:last])
             ends[first:last] = found + first
-        return np.maximum(ends, np.arange(1, ends.size + 1, dtype=np.int32))
+        ends = np.maximum(ends, np.arange(1, ends.size + 1, dtype=np.int32))
+        inside = np.flatnonzero(self.parent != NO_PARENT)
+        while (beyond := inside[ends[self.parent[inside]] < ends[inside]]).size:
+            around = self.parent[beyond]
+            np.maximum.at(ends, around, ends[beyond])
+            inside = np.unique(around[self.parent[around] != NO_PARENT])
+        return ends

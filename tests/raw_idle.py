@@ -235,7 +235,9 @@ class RawIdle:
         ends: dict[int, dict[bool, int]] = {number: {} for number in order}
         for each in self.analysed:
             if each["device"] == device and each["call"] and order:
-                place = max(bisect_right(starts, each["call"].start) - 1, 0)
+                place = bisect_right(starts, each["call"].start) - 1
+                if place < 0:
+                    continue
                 known = ends[order[place]]
                 computes = self._computes(each)
                 known[computes] = max(known.get(computes, 0), each["end"])

@@ -107,6 +107,21 @@ def test_steps_end_with_their_last_kernel_that_computes(tmp_path):
     assert steps["gpu_work"].tolist() == [2, 1]
 
 
+def test_work_that_was_launched_before_the_first_step(tmp_path):
+    """It is of no step, wherever it runs, as in a trace that is cut in the middle of one."""
+    events = [
+        *(call(0, 5, 1), kernel(120, 60, correlation=1)),
+        *(call(10, 5, 2), kernel(230, 20, correlation=2)),
+        *(step(1, 100, 100), step(2, 200, 100), step(3, 300, 100)),
+        *(call(110, 5, 3), kernel(190, 10, correlation=3)),
+        *(call(210, 5, 4), kernel(260, 10, correlation=4)),
+    ]
+    steps = step_table(open_job(tmp_path, [events])).steps
+    assert steps[["step", "end_ns"]].to_numpy().tolist() == [[1, 200_000], [2, 300_000]]
+    assert steps[["gpu_work", "kernels", "launches"]].to_numpy().tolist() == [[1, 1, 1]] * 2
+    assert steps["compute_ns"].tolist() == [70_000, 30_000]
+
+
 def test_a_step_that_ends_in_an_idle_interval(tmp_path):
     """The last kernel has no duration; the classes still add up to the period."""
     events = [

@@ -153,6 +153,7 @@ def _idle_time(idle_ns: NDArray[np.int64]) -> Columns:
 def _counts(rank: Rank, window: Window, device: int) -> Columns:
     """Work that each step launches, kernels among it, and the calls that launch it."""
     work, kind = rank.gpu_work.by_device()[device], rank.trace.events.kind
+    work = work.take(np.flatnonzero(window.is_of_a_step(rank, work)))
     step = window.step_of(rank, work)
     calls, first = np.unique(work.launch, return_index=True)
     launching = first[calls >= 0]

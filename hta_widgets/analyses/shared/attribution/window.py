@@ -79,25 +79,35 @@ class Window:
     def step_of(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
         """Position of the step in which the launch call of each piece of work starts.
 
-        Work whose launch is not in the trace belongs to the step in which it starts itself.
+        Work whose launch is not in the trace belongs to the step in which it starts itself, and
+        what was asked for before the first step to this.
         """
+        return np.maximum(self._asked_in(rank, work), 0)
+
+    def is_of_a_step(self, rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
+        """Which work was not asked for before the first step."""
+        return self._asked_in(rank, work) >= 0
+
+    def _asked_in(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
+        """Position of the step in which each piece of work is asked for, -1 before the first."""
         starts = rank.trace.events.start_ns
         asked_ns = np.where(work.launch >= 0, starts[work.launch], work.start_ns)
-        return np.maximum(np.searchsorted(self.step_start_ns, asked_ns, side="right") - 1, 0)
+        return np.searchsorted(self.step_start_ns, asked_ns, side="right") - 1
 
     def step_edges(self, rank: Rank, device: int) -> Times:
         """Bounds of the steps on a device: step ``k`` ends with its last kernel that computes.
 
         A CUDA graph that was recorded as a whole may compute, and counts like such a kernel.
 
-        Work belongs to the step in which its launch call starts. A step that computes nothing ends
-        with its last work of any kind, and one without work where the step before it ended.
+        Work belongs to the step in which its launch call starts, to none if that is before the
+        first. A step that computes nothing ends with its last work of any kind, and one without
+        work where the step before it ended.
         """
         return rank.remember(_step_edges, device)
 
     def _edges_of(self, rank: Rank, device: int) -> Times:
         work = rank.gpu_work.by_device()[device]
-        launched = np.flatnonzero(work.launch >= 0)
+        launched = np.flatnonzero((work.launch >= 0) & self.is_of_a_step(rank, work))
         step = self.step_of(rank, work)[launched]
         computes = np.isin(work.type[launched], _MAY_COMPUTE)
         ends = work.end_ns[launched]

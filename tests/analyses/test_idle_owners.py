@@ -452,6 +452,15 @@ def test_steps(tmp_path):
     check_sums(second)
 
 
+def test_a_launch_call_that_is_named_like_a_step(tmp_path):
+    """It is a mark, not a call, so no thread launches the work."""
+    events = [call(10, 5, 1, name="ProfilerStep#1"), kernel(30, 10, correlation=1)]
+    events += [host(0, 60, "aten::mm"), kernel(50, 5)]
+    result = idle_owners(open_job(tmp_path, [events]))
+    assert result.devices["idle_ns"].tolist() == [45_000]
+    check_sums(result)
+
+
 ENDS_IN_AN_IDLE_INTERVAL = [
     *(step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)),
     *(call(10, 1, 1), kernel(20, 30, correlation=1)),

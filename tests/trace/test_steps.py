@@ -81,6 +81,13 @@ def test_gpu_annotations_and_look_alikes_are_no_steps(tmp_path):
     assert "anywhere" in names
 
 
+@pytest.mark.parametrize("number", ["9223372036854775808", "1" + 18 * "0", 5000 * "1"])
+def test_a_number_that_no_step_has(tmp_path, number):
+    job, names = analysed_names(tmp_path, [step(1, 0, 100), host(100, 9, f"ProfilerStep#{number}")])
+    assert job.rank(0).steps.distinct == (1,)
+    assert len(names) == 2
+
+
 def test_steps_table(tmp_path):
     job, _ = analysed_names(tmp_path, THREE_STEPS)
     assert job.rank(0).steps.to_frame().to_dict("list") == {

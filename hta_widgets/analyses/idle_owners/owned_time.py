@@ -156,7 +156,7 @@ class _Split:
 
     def _launching_most(self, launch: Rows) -> int:
         launched = self.calls.places_of(launch[launch >= 0])
-        threads = self.calls.thread_of(launched)
+        threads = self.calls.thread_of(launched[launched != NO_CALL])
         return int(np.bincount(threads).argmax()) if threads.size else NOBODY
 
     def owned_by_host(self) -> Pieces:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 else:
     pd = LazyModule("pandas")
 
-STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d+)")
-"""Names of the marks of steps, with their number."""
+STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
+"""Names of the marks of steps, with their number, which fits into 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)

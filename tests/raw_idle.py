@@ -85,6 +85,9 @@ class RawIdle:
             if event.get("ph") == "X":
                 self._add(event, index)
         self.threads = cut(self.calls)
+        several = len({int(STEP.match(each.name)[1]) for each in self.steps}) > 1
+        is_cut = several and not last_step
+        self.last_start = max(each.start for each in self.steps) if is_cut else None
         self.numbers = self._analysed_steps(last_step=last_step)
         for each in self.work:
             each["call"] = self.call_of.get(each["correlation"])
@@ -137,15 +140,15 @@ class RawIdle:
     @cached_property
     def marks(self) -> list[Call]:
         """Marks of the analysed steps."""
-        return [each for each in self.steps if int(STEP.match(each.name)[1]) in self.numbers]
+        bound = self.last_start
+        return [each for each in self.steps if bound is None or each.start < bound]
 
     @cached_property
     def analysed(self) -> list[dict[str, Any]]:
         """GPU work that is analysed."""
-        distinct = {STEP.match(each.name)[1] for each in self.steps}
-        if len(distinct) == len(self.numbers):
+        bound = self.last_start
+        if bound is None:
             return self.work
-        bound = max(each.start for each in self.steps)
         return [e for e in self.work if (e["call"].start if e["call"] else e["start"]) < bound]
 
     @cached_property

@@ -107,6 +107,21 @@ def test_steps_end_with_their_last_kernel_that_computes(tmp_path):
     assert steps["gpu_work"].tolist() == [2, 1]
 
 
+def test_the_last_step_has_the_number_of_another(tmp_path):
+    """It is left out all the same, as where two profiles are in one trace."""
+    events = [
+        *(step(1, 0, 100), step(2, 100, 100), step(1, 200, 100)),
+        *(call(10, 5, 1), kernel(20, 10, correlation=1)),
+        *(call(110, 5, 2), kernel(120, 10, correlation=2)),
+        *(call(210, 5, 3), kernel(220, 10, correlation=3)),
+    ]
+    steps = step_table(open_job(tmp_path, [events])).steps
+    assert steps[["step", "end_ns", "cpu_ns", "gpu_work"]].to_numpy().tolist() == [
+        [1, 30_000, 100_000, 1],
+        [2, 200_000, 100_000, 1],
+    ]
+
+
 def test_work_that_was_launched_before_the_first_step(tmp_path):
     """It is of no step, wherever it runs, as in a trace that is cut in the middle of one."""
     events = [

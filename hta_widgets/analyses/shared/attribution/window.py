@@ -52,6 +52,8 @@ class Window:
         if not numbers:
             return cls._of_all(rank)
         chosen = np.flatnonzero(np.isin(marks.number, numbers))
+        if not last and len(marks.distinct) > 1:  # a number may come again
+            chosen = chosen[marks.start_ns[chosen] < marks.start_ns.max()]
         steps, first, which = np.unique(
             marks.number[chosen], return_index=True, return_inverse=True
         )
@@ -85,8 +87,8 @@ class Window:
         return np.maximum(self._asked_in(rank, work), 0)
 
     def is_of_a_step(self, rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
-        """Which work was not asked for before the first step."""
-        return self._asked_in(rank, work) >= 0
+        """Which work is not known to have been launched before the first step."""
+        return (work.launch < 0) | (self._asked_in(rank, work) >= 0)
 
     def _asked_in(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
         """Position of the step in which each piece of work is asked for, -1 before the first."""

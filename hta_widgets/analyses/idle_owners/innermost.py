@@ -105,7 +105,8 @@ class Timeline(NamedTuple):
     @classmethod
     def of_steps(cls, ends: Times) -> Timeline:
         """Position of the step, given the ends of all but the last, ascending."""
-        return cls(np.concatenate(([_BEFORE_ALL], ends)), np.arange(ends.size + 1))
+        edges = np.concatenate(([_BEFORE_ALL], ends, [_AFTER_ALL]))
+        return cls(edges, np.arange(ends.size + 1))
 
     @classmethod
     def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:

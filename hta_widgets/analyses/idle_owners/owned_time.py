@@ -242,19 +242,32 @@ class _Split:
         Only a kernel of no duration ends while the device is idle.
         """
         window = window_of(self.rank)
-        source, step = np.arange(pieces.gap.size), np.full(pieces.gap.size, window.steps[0])
-        if window.steps.size == 1:
-            return pieces, step, source
-        parts, steps, sources = [], [step[:0]], [source[:0]]
+        first, last = self._steps_of_gaps(window)
+        crossed = (last > first)[pieces.gap]
+        whole = np.flatnonzero(~crossed)
+        step = window.steps[first[pieces.gap[whole]]]
+        if whole.size == crossed.size:
+            return pieces, step, whole
+        parts, steps, sources = [pieces.take(whole)], [step], [whole]
         device = self.gaps.device[pieces.gap]
         for each in self.rank.gpu_work.devices:
-            chosen = np.flatnonzero(device == each)
+            chosen = np.flatnonzero(crossed & (device == each))
             edges = window.step_edges(self.rank, each)[1:-1]
             cut, of_chosen = Timeline.of_steps(edges).cut(pieces.take(chosen))
             parts.append(cut._replace(owner=pieces.owner[chosen[of_chosen]]))
             steps.append(window.steps[cut.owner])
             sources.append(chosen[of_chosen])
         return joined(parts), np.concatenate(steps), np.concatenate(sources)
+
+    def _steps_of_gaps(self, window: Window) -> tuple[Rows, Rows]:
+        """Positions of the steps in which each interval begins and ends."""
+        gaps = self.gaps
+        first, last = np.zeros((2, gaps.part.size), dtype=np.int64)
+        for each in self.rank.gpu_work.devices:
+            edges, own = window.step_edges(self.rank, each)[1:-1], gaps.device == each
+            first[own] = np.searchsorted(edges, gaps.start_ns[own], side="right")
+            last[own] = np.searchsorted(edges, gaps.end_ns[own], side="left")
+        return first, last
 
 
 def _first_step_thread(rank: Rank) -> tuple[int, int]:

@@ -25,6 +25,28 @@ def blocks_at_a_time(gpu, threads, registers, shared_bytes):
     return min(limits)
 
 
+def kernels_of(events):
+    """The kernels; what the profiler wrote of their launch calls only is theirs."""
+    calls = {
+        event["args"]["correlation"]: event
+        for event in events
+        if event.get("cat") in {"cuda_runtime", "cuda_driver"} and "grid" in event["args"]
+    }
+    kernels = [event for event in events if event.get("cat", "").lower() == "kernel"]
+    return [_with_call(each, calls.get(each["args"].get("correlation"))) for each in kernels]
+
+
+def _with_call(kernel, call):
+    if call is None:
+        return kernel
+    said = {name: call["args"][name] for name in ("grid", "block", "shared memory")}
+    args = said | kernel["args"]
+    if call["name"] == "hipExtModuleLaunchKernel":  # its grid is in threads
+        sizes = zip(args["grid"], args["block"], strict=True)
+        args["grid"] = [ceil(threads / block) for threads, block in sizes]
+    return kernel | {"args": args}
+
+
 def facts_of(event, gpu):
     """Numbers of one kernel; `gpu` is empty if it is not described."""
     args = event["args"]

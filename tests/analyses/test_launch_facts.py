@@ -88,6 +88,21 @@ def test_against_brute_force(tmp_path_factory, events, by, described):
     assert result.kernels["gpu_ns"].sum() == 1000 * sum(each["dur"] for each in events)
 
 
+def test_what_is_recorded_of_the_launch_call_only(tmp_path):
+    asked = {"grid": [8, 2, 1], "block": [64, 1, 1], "shared memory": 2048}
+    events = [
+        *(call(0, 1, 1) | {"name": name, "args": {"correlation": number, **asked}}
+          for number, name in enumerate(("hipLaunchKernel", "hipExtModuleLaunchKernel"), 1)),
+        kernel(2, 5, correlation=1, name="bare"),
+        launched(8, 5, [16, 1, 1], [32, 1, 1], correlation=2, name="in threads"),
+    ]  # fmt: skip
+    rows = launch_facts(opened(tmp_path, events)).kernels.set_index("name")
+    assert rows["grid"].to_dict() == {"bare": "8×2×1", "in threads": "1×1×1"}
+    assert rows["block"].to_dict() == {"bare": "64×1×1", "in threads": "32×1×1"}
+    assert rows["shared_bytes"].tolist() == [2048, 2048]
+    assert rows["registers"].tolist() == [-1, -1]
+
+
 def test_a_kernel_by_hand(tmp_path):
     """256 threads of 64 registers: 4 blocks by registers, 3 by shared memory, so 324 at a time."""
     events = [

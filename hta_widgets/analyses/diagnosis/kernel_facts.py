@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.diagnosis.step_facts import main_device
 from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.shared.launch_configuration import launch_configuration
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import SideTable, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -225,19 +225,13 @@ def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
 
 def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]:
     """Hash of the grid and block of each kernel, and its number of threads; 0 if not recorded."""
-    table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
+    sizes = launch_configuration(rank, work, _SIZES)
     mixed, threads = np.zeros(len(work), dtype=np.uint64), np.ones(len(work))
-    if not table.rows.size:
-        return mixed, 0 * threads
-    at = np.minimum(np.searchsorted(table.rows, work.rows), table.rows.size - 1)
-    has = table.rows[at] == work.rows
-    for name in _SIZES:
-        column = table.columns.get(name)
-        if isinstance(column, np.ndarray):
-            sizes = column[at].astype(np.int64)
-            mixed = _mixed(mixed, sizes.view(np.uint64), _FACTORS[-1])
-            threads *= np.maximum(sizes, 1)
-            has &= sizes >= 0
+    has = np.ones(len(work), dtype=np.bool_)
+    for size in sizes.values():
+        mixed = _mixed(mixed, size.view(np.uint64), _FACTORS[-1])
+        threads *= np.maximum(size, 1)
+        has &= size >= 0
     mixed[~has], threads[~has] = 0, 0
     return mixed, threads
 

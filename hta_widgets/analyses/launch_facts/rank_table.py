@@ -16,10 +16,11 @@ from hta_widgets.analyses.launch_facts.operator_names import operator_names
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
 from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
+from hta_widgets.analyses.shared.launch_configuration import launch_configuration
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Kind, SideTable
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -108,9 +109,7 @@ class _Alike:
 
     def __init__(self, rank: Rank, work: GpuWork) -> None:
         self._rank = rank
-        table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
-        place = _places_in(table, work.rows)
-        values = {name: _at(table, name, place, np.int64(NOT_RECORDED)) for name in _RECORDED}
+        values = launch_configuration(rank, work, _RECORDED)
         _count_in_blocks(values, _launched_in_threads(rank, work))
         calls = calls_of(rank)
         launch = calls.places_of(work.launch)
@@ -124,7 +123,7 @@ class _Alike:
         self.type = work.type[first]
         self.count = groups.sizes
         self.gpu_ns = groups.reduce(np.add, work.duration_ns)
-        recorded = {name: _at(table, name, place, np.float64(np.nan)) for name in SHARES[:2]}
+        recorded = launch_configuration(rank, work, SHARES[:2])
         self._count_facts({name: column[first] for name, column in recorded.items()})
 
     @property
@@ -225,22 +224,6 @@ class _Alike:
     def _longest(self, group: Numbers, codes: Numbers, texts: Sequence[str]) -> list[str]:
         found = longest(group, codes, self.gpu_ns).tolist()
         return [texts[code] if code >= 0 else "" for code in found]
-
-
-def _places_in(table: SideTable, rows: Numbers) -> Numbers:
-    """Place of each row in a table, -1 where it is not there."""
-    if not table.rows.size:
-        return np.full(rows.size, -1)
-    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
-    return np.where(table.rows[at] == rows, at, -1)
-
-
-def _at(table: SideTable, name: str, place: Numbers, missing: Any) -> NDArray[Any]:  # noqa: ANN401
-    column = table.columns.get(name)
-    if not isinstance(column, np.ndarray):
-        return np.full(place.size, missing)
-    known = np.zeros(place.size, type(missing)) if not column.size else column[place]
-    return np.where(place >= 0, known, missing).astype(type(missing))
 
 
 def _launched_in_threads(rank: Rank, work: GpuWork) -> NDArray[np.bool_]:

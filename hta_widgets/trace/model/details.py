@@ -45,10 +45,11 @@ class DetailGroup(Enum):
     int64, -1 where not recorded."""
 
     LAUNCH_CONFIGURATION = "launch configurations of kernels"
-    """Of `Kind.KERNEL`: ``grid_x``, ``grid_y``, ``grid_z`` (blocks), ``block_x``, ``block_y``,
-    ``block_z`` (threads), ``registers`` (per thread), ``shared_bytes`` (per block); int64, -1 where
-    not recorded; ``occupancy_percent`` (as estimated by the profiler), ``blocks_per_sm``,
-    ``warps_per_sm``; float64, NaN where not recorded."""
+    """Of kernels, and of launch calls that AMD's profiler writes it of: ``grid_x``, ``grid_y``,
+    ``grid_z`` (blocks), ``block_x``, ``block_y``, ``block_z`` (threads), ``registers`` (per
+    thread), ``shared_bytes`` (per block); int64, -1 where not recorded; ``occupancy_percent`` (as
+    estimated by the profiler), ``blocks_per_sm``, ``warps_per_sm``; float64, NaN where not
+    recorded."""
 
     MEMORY = "memory events"
     """Each allocation and each free, by time; the events table need not have them, so ``rows`` are

@@ -22,7 +22,7 @@ from hta_widgets.trace.loaders.columns import (
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, NO_ARGS
 from hta_widgets.trace.loaders.kineto.launch_configurations import LaunchConfigurations
 from hta_widgets.trace.model.details import CONFIGURATION, LAUNCHES, MEMORY
-from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
@@ -89,7 +89,7 @@ _TABLES = {
         },
         raws_by_name={"concrete_inputs": "concrete_inputs"},
     ),
-    LAUNCHES: _Table(KindSet((Kind.KERNEL,)), "grid", launches=CONFIGURATION),
+    LAUNCHES: _Table(KindSet((Kind.KERNEL, *LAUNCH_CALLS)), "grid", launches=CONFIGURATION),
     MEMORY: _Table(
         KindSet((Kind.INSTANT,)),
         "size",

@@ -1,0 +1,57 @@
+"""How kernels are launched, as the trace has it of them or of the calls that launch them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.trace.model.details import LAUNCH_SHARES, DetailGroup
+from hta_widgets.trace.model.events import SideTable
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+NOT_RECORDED: Final = -1
+
+Numbers = NDArray[np.int64]
+
+
+def launch_configuration(
+    rank: Rank, work: GpuWork, names: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Some columns of `DetailGroup.LAUNCH_CONFIGURATION`, for each piece of work.
+
+    Some versions of AMD's profiler write grid and block of the launch call only, and all of them
+    its shared memory.
+
+    Returns
+    -------
+    dict of str to ndarray
+        int64, -1 where not recorded; float64, NaN where not recorded.
+    """
+    table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
+    own, of_call = _places_in(table, work.rows), _places_in(table, work.launch)
+    found: dict[str, NDArray[Any]] = {}
+    for name in names:
+        values, said = _at(table, name, own), _at(table, name, of_call)
+        unknown = np.isnan(values) if name in LAUNCH_SHARES else values == NOT_RECORDED
+        found[name] = np.where(unknown, said, values)
+    return found
+
+
+def _places_in(table: SideTable, rows: Numbers) -> Numbers:
+    """Place of each row in a table, -1 where it is not there."""
+    if not table.rows.size:
+        return np.full(rows.size, -1)
+    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
+    return np.where(table.rows[at] == rows, at, -1)
+
+
+def _at(table: SideTable, name: str, place: Numbers) -> NDArray[Any]:
+    missing = np.float64(np.nan) if name in LAUNCH_SHARES else np.int64(NOT_RECORDED)
+    column = table.columns.get(name)
+    if not isinstance(column, np.ndarray) or not column.size:
+        return np.full(place.size, missing)
+    return np.where(place >= 0, column[place], missing).astype(type(missing))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress, islice
 from typing import Any, TypeVar, cast
 
@@ -28,8 +28,9 @@ from hta_widgets.trace.loaders.kineto.decode import (
     EventInTime,
     decode_counters,
 )
+from hta_widgets.trace.loaders.kineto.launch_configurations import AMD_LAUNCH
 from hta_widgets.trace.loaders.kineto.repair import Reading
-from hta_widgets.trace.loaders.kineto.side_tables import SideTablesBuilder
+from hta_widgets.trace.loaders.kineto.side_tables import Marks, SideTablesBuilder
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
 from hta_widgets.trace.model.events import (
     GPU_SIDE,
@@ -75,7 +76,8 @@ class EventsBuilder:
         self._columns = GrowingColumns()
         self._names = Vocabulary[str]()
         self._labels = Labels()
-        self._by_values = _CostedByValues(self._names)
+        self._by_values = _Named(self._names, COSTED_BY_VALUES.__contains__)
+        self._launches_on_amd = _Named(self._names, AMD_LAUNCH.match)
         self._side = SideTablesBuilder()
         self._kinds = _Kinds()
         self._counts: Counter[str] = Counter()
@@ -104,7 +106,9 @@ class EventsBuilder:
         columns |= self._identity(kept) | _placement(kept, arguments, kind)
         columns["index"] = (positions + self._read_count).astype(np.int32)
         self._columns.append(columns)
-        self._side.add(arguments, kind, self._by_values.among(columns["name"]), self._kept_count)
+        name = columns["name"]
+        marks = Marks(self._by_values.among(name), self._launches_on_amd.among(name))
+        self._side.add(arguments, kind, marks, self._kept_count)
         counted = np.flatnonzero(_COUNTED.among(kind))
         if counted.size:
             self._add_counters(reading.text, positions, counted, len(events))
@@ -189,19 +193,20 @@ class _Kinds:
         return np.frombuffer(codes, np.int8)
 
 
-class _CostedByValues:
-    """Which codes of names are those of `COSTED_BY_VALUES`."""
+class _Named:
+    """Which codes are those of names that pass a test; each name is tested once."""
 
-    def __init__(self, names: Vocabulary[str]) -> None:
+    def __init__(self, names: Vocabulary[str], test: Callable[[str], object]) -> None:
         self._names = names
+        self._test = test
         self._is_one = np.zeros(0, dtype=np.bool_)
 
     def among(self, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Mask of these codes."""
         if self._is_one.size < len(self._names):
             new = islice(self._names, self._is_one.size, None)
-            is_one = np.array([name in COSTED_BY_VALUES for name in new], dtype=np.bool_)
-            self._is_one = np.append(self._is_one, is_one)
+            is_one = [bool(self._test(name)) for name in new]
+            self._is_one = np.append(self._is_one, np.array(is_one, dtype=np.bool_))
         return self._is_one[codes]
 
 

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from hta_widgets.trace.loaders.columns import ABSENT, Vocabulary, bytes_of, floats, integers
 from hta_widgets.trace.model.details import LAUNCH_NUMBERS, LAUNCH_SHARES, LAUNCH_SIZES
 
+AMD_LAUNCH: Final = re.compile(r"hip\w*Launch")
+"""Calls of which AMD's profiler writes the launch configuration, too."""
+
 _DIGITS: Final = re.compile(r"\d+")
 _AXES: Final = 3
 _SIZES: Final = tuple(map(attrgetter, LAUNCH_SIZES))

@@ -22,7 +22,7 @@ from hta_widgets.trace.loaders.columns import (
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, NO_ARGS
 from hta_widgets.trace.loaders.kineto.launch_configurations import LaunchConfigurations
 from hta_widgets.trace.model.details import CONFIGURATION, LAUNCHES, MEMORY
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
 
 
 class _Table(NamedTuple):
@@ -89,7 +89,7 @@ _TABLES = {
         },
         raws_by_name={"concrete_inputs": "concrete_inputs"},
     ),
-    LAUNCHES: _Table(KindSet((Kind.KERNEL, *LAUNCH_CALLS)), "grid", launches=CONFIGURATION),
+    LAUNCHES: _Table(KindSet((Kind.KERNEL,)), "grid", launches=CONFIGURATION),
     MEMORY: _Table(
         KindSet((Kind.INSTANT,)),
         "size",
@@ -111,6 +111,21 @@ Tensors too. ``launches`` and ``memory``: what `DetailGroup.LAUNCH_CONFIGURATION
 `DetailGroup.MEMORY` of all instants that have a size."""
 
 
+class Marks(NamedTuple):
+    """What the names of events tell.
+
+    Attributes
+    ----------
+    by_values : ndarray of bool
+        Which have a name that is one of `COSTED_BY_VALUES`.
+    launches_on_amd : ndarray of bool
+        Which are launches of kernels on AMD's GPUs.
+    """
+
+    by_values: NDArray[np.bool_]
+    launches_on_amd: NDArray[np.bool_]
+
+
 class SideTablesBuilder:
     """Side tables of one trace under construction."""
 
@@ -124,7 +139,7 @@ class SideTablesBuilder:
         self,
         arguments: Sequence[Any],
         kind: NDArray[np.int8],
-        by_values: NDArray[np.bool_],
+        marks: Marks,
         offset: int,
     ) -> None:
         """Add the fields of the events in rows `offset` and following.
@@ -133,12 +148,13 @@ class SideTablesBuilder:
         ----------
         arguments : sequence
         kind : ndarray of int8
-        by_values : ndarray of bool
-            Which of them have a name that is one of `COSTED_BY_VALUES`.
+        marks : Marks
         offset : int
         """
         for table, spec in _TABLES.items():
             covered = spec.kinds.among(kind)
+            if spec.launches:
+                covered = covered | marks.launches_on_amd
             rows = np.flatnonzero(covered)
             of_table = list(compress(arguments, covered.tobytes())) if rows.size else []
             if spec.required:
@@ -148,7 +164,7 @@ class SideTablesBuilder:
                     table, spec, of_table
                 )
                 for column, source in spec.raws_by_name.items():
-                    chosen = by_values[rows]
+                    chosen = marks.by_values[rows]
                     columns[column] = self._some_raw_codes(table, column, source, of_table, chosen)
                 self._tables.setdefault(table, GrowingColumns()).append(columns)
 

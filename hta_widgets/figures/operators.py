@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,9 +23,15 @@ from hta_widgets.figures.base.style import (
     names_axis,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.figures.selected_operators import (
+    SELECT_BY_NAME,
+    SELECT_BY_SHAPE,
+    SelectedOperators,
+)
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent, time_unit
 
+NONE: Final = SelectedOperators()
 _NAME_WIDTH: Final = 40
 _LABEL_WIDTH: Final = 72
 _TEXT: Final = re.compile(r'"([^"]*)"')
@@ -54,7 +59,7 @@ def operators(
     *,
     weight: str = "gpu",
     num_operators: int = 15,
-    selected: Collection[str] = (),
+    selected: SelectedOperators = NONE,
 ) -> Drawing:
     """Draw the operators with most of some time, summed over the ranks.
 
@@ -68,8 +73,8 @@ def operators(
         Time that the bars show.
     num_operators : int
         How many have a bar.
-    selected : collection of str
-        Names of operators to emphasise; none means all.
+    selected : SelectedOperators
+        Operators to emphasise; none means all.
     """
     shown = WEIGHTS[weight]
     keys = [key for key in ("operator", "input_dims", "input_types", "path") if key in table]
@@ -85,7 +90,7 @@ def operators(
     np.add.at(by_phase, (phase, rows["position"].to_numpy()), rows[shown.column].to_numpy())
     unit = time_unit(float(sums[shown.column].max())) if len(sums) else time_unit(0.0)
     bars = _Bars(sums.reset_index(), collectives, shown, whole_ns, unit.ns)
-    chosen = [place for place, name in enumerate(bars.names) if name in selected]
+    chosen = [place for place, item in enumerate(bars.items) if selected.has(*item)]
     traces = [
         bars.of_phase(name, times) | emphasis(chosen)
         for name, times in zip(PHASES, by_phase, strict=True)
@@ -113,6 +118,9 @@ class _Bars:
         scale: float,
     ) -> None:
         self.names: list[str] = rows["operator"].tolist()
+        by = ["operator", *(["input_dims"] if "input_dims" in rows else [])]
+        self.select = SELECT_BY_SHAPE if "input_dims" in rows else SELECT_BY_NAME
+        self.items: list[list[str]] = rows[by].to_numpy(dtype=object).tolist()
         self.collectives = collectives
         self.details = _details(rows)
         self.short_details = _short_details(rows)
@@ -136,8 +144,8 @@ class _Bars:
             orientation="h",
             name=phase.capitalize(),
             marker={"color": PHASE_COLORS[phase]},
-            customdata=objects([[name] for name in self.names]),
-            meta={"select": "operators"},
+            customdata=objects(self.items),
+            meta=self.select,
             hovertext=[self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],
             hovertemplate="%{hovertext}<extra></extra>",
         )

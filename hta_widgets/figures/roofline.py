@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,21 +22,22 @@ from hta_widgets.figures.base.style import (
     names_axis,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
+from hta_widgets.figures.selected_operators import SELECT_BY_SHAPE, SelectedOperators
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
 
-SELECT: Final = {"select": "operators"}
 BOUNDS: Final = {
     "compute": ("Bound by computing", TYPE_COLORS["COMPUTATION"], "circle"),
     "memory": ("Bound by memory", TYPE_COLORS["MEMORY"], "square"),
     "launch": ("Bound by launching", TYPE_COLORS["COMMUNICATION"], "diamond"),
 }
+NONE: Final = SelectedOperators()
 _HEIGHT: Final = 380
 _MARKER: Final = 9
 _ROOM: Final = 2.0
 """Factor between the outermost operators and the edges."""
 
 
-def roofline(table: pd.DataFrame, peak: Peak, *, selected: Sequence[str] = ()) -> Drawing:
+def roofline(table: pd.DataFrame, peak: Peak, *, selected: SelectedOperators = NONE) -> Drawing:
     """Draw operators by intensity and rate, under the roof of their GPU.
 
     Parameters
@@ -45,8 +45,8 @@ def roofline(table: pd.DataFrame, peak: Peak, *, selected: Sequence[str] = ()) -
     table : DataFrame
         See `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
     peak : Peak
-    selected : sequence of str
-        Names of operators that keep their colour; all when empty.
+    selected : SelectedOperators
+        Operators that keep their colour; all when none is selected.
     """
     shown = table[(table["flop"] > 0) & (table["gpu_ns"] > 0)]
     x_range = _decades(shown["intensity"])
@@ -66,7 +66,7 @@ def roofline(table: pd.DataFrame, peak: Peak, *, selected: Sequence[str] = ()) -
 
 
 def operator_rates(
-    table: pd.DataFrame, *, num_operators: int = 15, selected: Sequence[str] = ()
+    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NONE
 ) -> Drawing:
     """Draw the rates of the operators with most of the time, where no peak is known.
 
@@ -76,8 +76,8 @@ def operator_rates(
         See `over_ranks`.
     num_operators : int
         How many operators with a shape have a bar.
-    selected : sequence of str
-        Names of operators that keep their colour; all when empty.
+    selected : SelectedOperators
+        Operators that keep their colour; all when none is selected.
     """
     shown = table[table["flop"] > 0].head(num_operators)
     bar = _bars(shown, shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], selected)
@@ -85,7 +85,7 @@ def operator_rates(
 
 
 def operator_times(
-    table: pd.DataFrame, *, num_operators: int = 15, selected: Sequence[str] = ()
+    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NONE
 ) -> Drawing:
     """Draw the GPU time of operators by shape: what the peak rates would take, and the rest.
 
@@ -95,8 +95,8 @@ def operator_times(
         See `over_ranks`.
     num_operators : int
         How many operators with a shape have a bar.
-    selected : sequence of str
-        Names of operators that keep their colour; all when empty.
+    selected : SelectedOperators
+        Operators that keep their colour; all when none is selected.
     """
     shown = table.head(num_operators)
     unit = time_unit(float(shown["gpu_ns"].max()))
@@ -135,7 +135,7 @@ def _bars(
     values: pd.Series[float],
     name: str,
     color: str,
-    selected: Sequence[str],
+    selected: SelectedOperators,
 ) -> PlotlyTrace:
     return trace(
         "bar",
@@ -148,7 +148,7 @@ def _bars(
     )
 
 
-def _points(bound: str, shown: pd.DataFrame, selected: Sequence[str]) -> PlotlyTrace:
+def _points(bound: str, shown: pd.DataFrame, selected: SelectedOperators) -> PlotlyTrace:
     name, color, symbol = BOUNDS[bound]
     return trace(
         "scatter",
@@ -161,13 +161,13 @@ def _points(bound: str, shown: pd.DataFrame, selected: Sequence[str]) -> PlotlyT
     )
 
 
-def _identified(shown: pd.DataFrame, selected: Sequence[str]) -> dict[str, Any]:
+def _identified(shown: pd.DataFrame, selected: SelectedOperators) -> dict[str, Any]:
     """What a bar or a point says, and what a click on it selects."""
-    names = shown["operator"].tolist()
-    kept = [place for place, name in enumerate(names) if name in selected]
+    items = shown[["operator", "input_dims"]].to_numpy(dtype=object).tolist()
+    kept = [place for place, item in enumerate(items) if selected.has(*item)]
     return {
-        "customdata": objects([[name] for name in names]),
-        "meta": SELECT,
+        "customdata": objects(items),
+        "meta": SELECT_BY_SHAPE,
         "hovertext": [_hover(row) for row in records(shown)],
         "hovertemplate": "%{hovertext}<extra></extra>",
         **emphasis(kept),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int
@@ -12,6 +12,7 @@ from hta_widgets.analyses.operators import OperatorTable, RowsBy, operators
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.operators import WEIGHTS
 from hta_widgets.figures.operators import operators as figure
+from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
@@ -66,7 +67,8 @@ class OperatorsPanel(Panel[OperatorTable]):
 
     title = "Operators"
     wide = True
-    follows = ("operators", "modules", "phase", *TIME_FIELDS)
+    follows = ("operators", "shapes", "modules", "phase", *TIME_FIELDS)
+    table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
@@ -115,7 +117,7 @@ class OperatorsPanel(Panel[OperatorTable]):
             whole_ns,
             weight=self.weight,
             num_operators=self.num_operators,
-            selected=self.selection.operators,
+            selected=SelectedOperators(self.selection.operators, self.selection.shapes),
         )
         return {_TITLES[self.weight]: drawn}
 

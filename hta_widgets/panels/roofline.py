@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int
@@ -11,6 +11,7 @@ from traitlets import Int
 from hta_widgets.analyses.roofline import Peak, Roofline, over_ranks, roofline
 from hta_widgets.figures import roofline as figures
 from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, Source
@@ -48,7 +49,8 @@ class RooflinePanel(Panel[Roofline]):
 
     title = "Roofline"
     wide = True
-    follows = ("operators",)
+    follows = ("operators", "shapes")
+    table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
     any_number_of_ranks = True
 
@@ -68,7 +70,7 @@ class RooflinePanel(Panel[Roofline]):
     def draw(self, result: Roofline) -> dict[str, Drawing]:
         """Draw the operators under the roof if it is known, else their rates; and their times."""
         table = self._memo.get("sums", lambda: over_ranks(result.operators), result)
-        selected = self.selection.operators
+        selected = SelectedOperators(self.selection.operators, self.selection.shapes)
         peak, drawn = result.peak, {}
         if (table["flop"] > 0).any():
             name, drawing = self._rates(table, peak)
@@ -89,7 +91,7 @@ class RooflinePanel(Panel[Roofline]):
         return result.finding if result.operators.empty else None
 
     def _rates(self, table: pd.DataFrame, peak: Peak | None) -> tuple[str, Drawing]:
-        selected = self.selection.operators
+        selected = SelectedOperators(self.selection.operators, self.selection.shapes)
         if peak is None:
             rates = figures.operator_rates(
                 table, num_operators=self.num_operators, selected=selected

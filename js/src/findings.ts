@@ -15,6 +15,7 @@ const NOTHING: Fields = {
   streams: [],
   kernel: "",
   operators: [],
+  shapes: [],
   modules: [],
   phase: "",
   steps: [],

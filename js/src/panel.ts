@@ -86,7 +86,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   );
   const pick = async (picked: Pick, add: boolean) => {
     const target = await selection;
-    send({ [picked.field]: selected(target, picked, add) }, target);
+    send(selected(target, picked, add), target);
   };
   const zoom = {
     set: (name: string, stretch: readonly number[]) => send({ [name]: stretch }),

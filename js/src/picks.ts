@@ -1,5 +1,6 @@
-// Selections by a click or a key on a chart: `meta.select` names the field, `customdata[i][0]` the
-// item of point i (of a heatmap, of row i).
+// Selections by a click or a key on a chart: `meta.select` names the field, `customdata[i][0]` the item of point i (of
+// a heatmap, of row i); `meta.also` a field that goes with it, such as the shapes of operators, and `customdata[i][1]` its
+// item.
 
 import { afterClick } from "./integers";
 import type { Model } from "./models";
@@ -13,6 +14,7 @@ export interface Point {
 export interface Pick {
   field: string;
   item: unknown;
+  also?: Pick;
 }
 
 /** The item at a point of a figure, if it can be selected. */
@@ -20,8 +22,10 @@ export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): P
   const trace = data[curveNumber];
   const field = trace?.meta?.select;
   const place = typeof pointNumber === "number" ? pointNumber : pointNumber[0];
-  const item = trace?.customdata?.[place]?.[0];
-  return field === undefined || item === undefined || item === null ? null : { field, item };
+  const [item, other] = trace?.customdata?.[place] ?? [];
+  if (field === undefined || item === undefined || item === null) return null;
+  const also = trace?.meta?.also;
+  return also !== undefined && other ? { field, item, also: { field: also, item: other } } : { field, item };
 }
 
 /** One point for each item that can be selected, in drawing order. */
@@ -31,16 +35,42 @@ export function focusablePoints(figure: Figure): Point[] {
     (trace.customdata ?? []).forEach((_, place) => {
       const point: Point = { curveNumber, pointNumber: trace.type === "heatmap" ? [place, 0] : place };
       const pick = pickAt(figure, point);
-      if (pick && !found.has(pick.item)) found.set(pick.item, point);
+      const key = pick?.also ? JSON.stringify([pick.item, pick.also.item]) : pick?.item;
+      if (pick && !found.has(key)) found.set(key, point);
     });
   });
   return [...found.values()];
 }
 
-/** The new value of the field that a pick changes. */
-export function selected(selection: Model<SelectionState>, { field, item }: Pick, add: boolean): unknown {
+/** The new values of the fields that a pick changes. */
+export function selected(selection: Model<SelectionState>, pick: Pick, add: boolean): Record<string, unknown> {
+  const { field, item, also } = pick;
   const current = selection.get(field);
-  if (Array.isArray(current)) return afterClick(current, item, add);
-  if (current !== item) return item;
-  return field === "finding" ? null : "";
+  if (also && Array.isArray(current)) return both(selection, pick, also, add);
+  if (!Array.isArray(current)) return { [field]: current !== item ? item : field === "finding" ? null : "" };
+  const of = field === "operators" && isAny(selection.get("shapes")) ? { shapes: [] } : {};
+  return { [field]: afterClick(current, item, add), ...of };
+}
+
+/** Both fields together: a second click takes the item back, with `add` only from the field that goes with the other. */
+function both(
+  selection: Model<SelectionState>,
+  { field, item }: Pick,
+  also: Pick,
+  add: boolean,
+): Record<string, unknown> {
+  const current = selection.get(field) as unknown[];
+  const others = selection.get(also.field) as unknown[];
+  if (add && isAny(others)) {
+    return {
+      [field]: current.includes(item) ? current : afterClick(current, item, true),
+      [also.field]: afterClick(others, also.item, true),
+    };
+  }
+  const isChosen = current.length === 1 && current[0] === item && others.length === 1 && others[0] === also.item;
+  return isChosen ? { [field]: [], [also.field]: [] } : { [field]: [item], [also.field]: [also.item] };
+}
+
+function isAny(values: unknown): boolean {
+  return Array.isArray(values) && values.length > 0;
 }

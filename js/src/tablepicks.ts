@@ -10,6 +10,7 @@ const NOTHING: Record<string, unknown> = {
   streams: [],
   kernel: "",
   operators: [],
+  shapes: [],
   modules: [],
   phase: "",
   steps: [],

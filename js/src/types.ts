@@ -3,6 +3,7 @@
 
 export interface TraceMeta {
   select?: string;
+  also?: string;
 }
 
 export interface Trace {
@@ -198,6 +199,8 @@ export interface SelectionState {
   kernel: string;
   /** An empty list means all, also of the modules and steps. */
   operators: string[];
+  /** Of the inputs of operators, as `input_dims` in tables. */
+  shapes: string[];
   /** Names from the outermost to the innermost, joined by " › ". */
   modules: string[];
   /** Empty means all. */

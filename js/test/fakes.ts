@@ -101,6 +101,7 @@ export const EMPTY_SELECTION: SelectionState = {
   streams: [],
   kernel: "",
   operators: [],
+  shapes: [],
   modules: [],
   phase: "",
   steps: [],

@@ -7,6 +7,7 @@ import pytest
 
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.figures import roofline as figures
+from hta_widgets.figures.selected_operators import SelectedOperators
 from tests.analyses.test_roofline import H100, launch, opened, operator, products
 
 
@@ -26,7 +27,7 @@ def test_points_lie_under_the_roof(result):
     for each in points:
         allowed = np.minimum(989, np.array(each.x) * 3.35)
         assert (np.array(each.y) <= allowed).all()
-        assert each.meta == {"select": "operators"}
+        assert each.meta == {"select": "operators", "also": "shapes"}
         assert [row[0] for row in each.customdata] == ["aten::mm"] * len(each.x)
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     low, high = figure.layout.xaxis.range
@@ -44,9 +45,15 @@ def test_bars_add_up_to_the_gpu_time(result):
 
 
 def test_selected_operators_keep_their_colour(result):
-    figure = figures.operator_times(result.operators, selected=("aten::add",)).figure()
     place = result.operators["operator"].tolist().index("aten::add")
-    assert tuple(figure.data[0].selectedpoints) == (place,)
+    shape = result.operators["input_dims"].iloc[place]
+    for selected in (
+        SelectedOperators(("aten::add",)),
+        SelectedOperators(("aten::add", "aten::mm"), (shape,)),
+        SelectedOperators((), (shape,)),
+    ):
+        figure = figures.operator_times(result.operators, selected=selected).figure()
+        assert tuple(figure.data[0].selectedpoints) == (place,)
 
 
 def test_rates_where_no_peak_is_known(tmp_path):

@@ -106,7 +106,7 @@ def test_what_show_selects(loaded: Job, several):
     panel = DiagnosisPanel(loaded)
     shown = [row["show"] for row in panel._view["findings"]]
     nothing = {"ranks": [], "streams": [], "kernel": "", "steps": [], "window_ns": None}
-    nothing |= {"operators": [], "modules": [], "phase": ""}
+    nothing |= {"operators": [], "shapes": [], "modules": [], "phase": ""}
     assert shown == [
         {**nothing, "ranks": [1, 3], "kernel": "gemm", "finding": 0},
         {**nothing, "ranks": [3], "steps": [1, 2], "finding": 1},

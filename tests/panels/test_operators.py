@@ -64,6 +64,17 @@ def test_the_weight_orders_bars_and_table(small):
     assert panel.table["idle_ns"].is_monotonic_decreasing
 
 
+def test_a_row_selects_the_operator_and_its_shape(loaded: Job):
+    panel = OperatorsPanel(loaded, by="shape")
+    selects = {each["name"]: each["select"] for each in panel._view["table"]["columns"]}
+    assert (selects["operator"], selects["input_dims"]) == ("operators", "shapes")
+    bar = panel.figures[MOST_GPU].data[0]
+    assert bar.meta == {"select": "operators", "also": "shapes"}
+    names = [tuple(item) for item in bar.customdata]
+    panel.selection.set(operators=[names[2][0]], shapes=[names[2][1]])
+    assert tuple(panel.figures[MOST_GPU].data[0].selectedpoints) == (2,)
+
+
 def test_the_selected_operator_stands_out(small):
     panel = OperatorsPanel(small)
     panel.selection.operators = ["aten::mul_"]

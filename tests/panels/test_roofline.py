@@ -41,6 +41,13 @@ def test_parameters_and_selection(tmp_path):
     assert len(panel.figures[TIMES].layout.yaxis.ticktext) == 2
     panel.selection.operators = ("aten::add",)
     assert tuple(panel.figures[TIMES].data[0].selectedpoints) == (1,)
+    bars = panel.figures[TIMES].data[0]
+    assert bars.meta == {"select": "operators", "also": "shapes"}
+    assert [*bars.customdata[1]] == ["aten::add", "[[64], [64]]"]
+    panel.selection.shapes = ("[[64], [32]]",)
+    assert not panel.figures[TIMES].data[0].selectedpoints
+    panel.selection.shapes = ("[[64], [64]]",)
+    assert tuple(panel.figures[TIMES].data[0].selectedpoints) == (1,)
     send(panel, num_operators=1)
     assert len(panel.figures[TIMES].layout.yaxis.ticktext) == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,14 +44,17 @@ def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:
     for number in ranks:
         rank = job.rank(number)
         events, work = rank.trace.events, rank.gpu_work
-        names = events.name.values
+        names, table = events.name.values, events.side["operators"]
+        dims = table.columns["input_dims"]
+        texts = [json.dumps(json.loads(text or "[]")) for text in dims.values]
+        shape = {row: texts[code] for row, code in zip(table.rows, dims.codes, strict=True)}
         start, length = events.start_ns.tolist(), events.duration_ns.tolist()
         steps = rank.steps.to_frame().sort_values("start_ns")
         for place, row in enumerate(work.rows.tolist()):
             launch = int(rank.launches[row])
             around, above = [], launch
             while above >= 0:
-                around.append(names[events.name.codes[above]])
+                around.append((names[events.name.codes[above]], shape.get(above, "")))
                 above = int(rank.parents[above])
             asked = start[launch] if launch >= 0 else start[row]
             begun = steps[steps["start_ns"] <= asked]
@@ -62,7 +67,8 @@ def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:
                     "own_start_ns": start[row],
                     "duration_ns": length[row],
                     "own_launch_ns": start[launch] if launch >= 0 else None,
-                    "around": tuple(around),
+                    "around": tuple(name for name, _ in around),
+                    "inputs": tuple(around),
                 }
             )
     assert len(offsets) == len(job.ranks)
@@ -118,6 +124,24 @@ def test_some_of_it(board, everything, fields, holds):
     assert len(found) == count_events(board.job, board.selection) == len(expected) > 0
     for column in ("rank", "stream", "step", "name", "duration_ns"):
         assert found[column].tolist() == expected[column].tolist(), column
+
+
+def test_those_of_an_operator_of_a_shape(board, everything):
+    inputs = pd.Series([each for row in everything["inputs"] for each in row])
+    name, shape = next(each for each in inputs.value_counts().index if "[" in each[1][1:])
+    for fields, wanted in (
+        ({"operators": (name,), "shapes": (shape,)}, lambda each: each == (name, shape)),
+        ({"shapes": (shape,)}, lambda each: each[1] == shape),
+        ({"shapes": ("[[7]]",)}, lambda _: False),
+    ):
+        board.selection.set(**fields)
+        is_one = everything["inputs"].map(lambda row, wanted=wanted: any(map(wanted, row)))
+        expected = everything[is_one]
+        assert board.events["name"].tolist() == expected["name"].tolist()
+        assert count_events(board.job, board.selection) == len(expected)
+        assert (len(expected) > 0) == (fields["shapes"] == (shape,))
+    board.selection.set(operators=(name,))
+    assert len(board.events) > 0
 
 
 def test_those_of_a_window_reach_into_it(board):

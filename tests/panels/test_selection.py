@@ -122,8 +122,8 @@ def test_fields_set_together_are_one_change():
 
 def test_repr():
     assert repr(Selection(ranks=[1], steps=(11,))) == (
-        "Selection(ranks=[1], streams=[], kernel='', operators=(), modules=(), phase='', "
-        "steps=(11,), window_ns=None, finding=None)"
+        "Selection(ranks=[1], streams=[], kernel='', operators=(), shapes=(), modules=(), "
+        "phase='', steps=(11,), window_ns=None, finding=None)"
     )
 
 
@@ -134,7 +134,7 @@ def test_names_are_sorted_and_distinct():
     selection.close()
 
 
-@pytest.mark.parametrize("field", ["operators", "modules"])
+@pytest.mark.parametrize("field", ["operators", "shapes", "modules"])
 def test_names_that_are_no_texts_are_refused(field):
     selection = Selection()
     with pytest.raises(TraitError, match=f"{field} must be texts, got"):
@@ -211,7 +211,8 @@ class TestCode:
             {},
             {"ranks": [0, 3], "steps": (11,), "window_ns": (5, 9)},
             {"kernel": "void f<'a', \"b\">(\\)", "finding": 0, "phase": "backward"},
-            {"operators": ("aten::mm",), "modules": ("A › B",), "streams": [7]},
+            {"operators": ("aten::mm",), "shapes": ("[[2, 3], []]",)},
+            {"modules": ("A › B",), "streams": [7]},
         ],
     )
     def test_it_restores_what_is_selected(self, fields):

@@ -19,20 +19,19 @@ from hta_widgets.analyses.operators.operator_calls import (
     listed_calls,
     rank_totals,
 )
+from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import in_modules
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
 from hta_widgets.analyses.shared.excerpt import Excerpt, remember
-from hta_widgets.analyses.shared.json_text import one_line
 from hta_widgets.grouping import grouped
-from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 RowsBy: TypeAlias = Literal["name", "shape", "stack"]
 
-SHAPES: Final = ("input_dims", "input_types")
 _OPERATION: Final = "operation"
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
@@ -97,7 +96,7 @@ def operator_rows(
         table=_table(rank, groups, by, _collectives(parts, groups)),
         are_operators=listed.are_operators,
         totals=remember(rank, rank_totals, excerpt),
-        has_shapes=any(_shapes(rank)[SHAPES[0]].texts),
+        has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
         has_frames=bool((calls_of(rank).kind == Kind.PYTHON).any())
         or (by == "stack" and any(stacks_of(rank).texts)),
     )
@@ -126,7 +125,7 @@ def _collectives(parts: _Groups, groups: _Groups) -> NDArray[np.object_]:
 
 
 def _by_shape(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
-    codes = {name: each.code for name, each in _shapes(rank).items()}
+    codes = {name: each.code for name, each in shapes_of(rank).items()}
     return _of_calls(rank, excerpt, modules, codes)
 
 
@@ -174,42 +173,6 @@ def _not_zero(times: CallTimes) -> NDArray[np.int64]:
     return np.flatnonzero(found)
 
 
-class _Shapes(NamedTuple):
-    """Shapes or types of the inputs of operators.
-
-    Attributes
-    ----------
-    code : ndarray of int64
-        By place, into `texts`.
-    texts : tuple of str
-        JSON on one line, empty at first.
-    """
-
-    code: NDArray[np.int64]
-    texts: tuple[str, ...]
-
-
-def _shapes(rank: Rank) -> dict[str, _Shapes]:
-    return rank.remember(_read_shapes)
-
-
-def _read_shapes(rank: Rank) -> dict[str, _Shapes]:
-    table = rank.trace.events.side.get("operators")
-    return {name: _one_of_the_shapes(rank, table, name) for name in SHAPES}
-
-
-def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> _Shapes:
-    events, rows = rank.trace.events, calls_of(rank).forest.rows
-    column = None if table is None else table.columns.get(name)
-    if table is None or not isinstance(column, TextColumn):
-        return _Shapes(np.zeros(rows.size, dtype=np.int64), ("",))
-    texts = ["", *map(one_line, column.values)]
-    number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-    code = np.zeros(len(events), dtype=np.int64)
-    code[table.rows] = np.array([number[text] for text in texts])[column.codes + 1]
-    return _Shapes(code[rows], tuple(number))
-
-
 def _table(
     rank: Rank, groups: _Groups, by: RowsBy, collectives: NDArray[np.object_]
 ) -> pd.DataFrame:
@@ -234,7 +197,7 @@ def _table(
         "idle_ns": sums.idle_ns,
     }
     if by == "shape":
-        columns |= {name: _texts(each.texts, keys[name]) for name, each in _shapes(rank).items()}
+        columns |= {name: _texts(each.texts, keys[name]) for name, each in shapes_of(rank).items()}
     if by == "stack":
         columns["path"] = _texts(stacks_of(rank).texts, keys["path"])
     return pd.DataFrame(columns)

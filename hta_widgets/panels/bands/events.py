@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.operators.shapes import with_shapes
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import in_modules
@@ -32,6 +33,7 @@ class Asked(NamedTuple):
     streams: tuple[int, ...]
     kernel: str
     operators: tuple[str, ...]
+    shapes: tuple[str, ...]
     modules: tuple[str, ...]
     phase: str
     steps: tuple[int, ...]
@@ -44,8 +46,9 @@ def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -
 
     Work is selected by all fields at once: its rank, stream and name; the step in which its launch
     call starts (that in which it starts itself, where the call is not recorded); the window, of
-    which any part of it lies inside; and its launch call, which lies in one of the operators, in
-    one of the modules (in its backward pass, the module of its forward operator), and in the phase.
+    which any part of it lies inside; and its launch call, which lies in one of the operators with
+    inputs of one of the shapes, in one of the modules (in its backward pass, the module of its
+    forward operator), and in the phase.
 
     Parameters
     ----------
@@ -90,6 +93,7 @@ def _asked(
                 streams=tuple(selection.streams),
                 kernel=selection.kernel,
                 operators=selection.operators,
+                shapes=selection.shapes,
                 modules=selection.modules,
                 phase=selection.phase,
                 steps=selection.steps,
@@ -121,7 +125,7 @@ def chosen_work(rank: Rank, asked: Asked) -> Places:
         chosen &= (work.start_ns < end_ns) & (work.end_ns > start_ns)
     if asked.steps:
         chosen &= np.isin(rank.remember(_steps), asked.steps)
-    if asked.operators or asked.modules or asked.phase:
+    if asked.operators or asked.shapes or asked.modules or asked.phase:
         calls = calls_of(rank)
         below = np.append(_chosen_calls(rank, calls, asked), np.False_)
         chosen &= below[calls.places_of(work.launch)]
@@ -130,13 +134,21 @@ def chosen_work(rank: Rank, asked: Asked) -> Places:
 
 def _chosen_calls(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
     chosen = np.ones(calls.kind.size, dtype=np.bool_)
-    if asked.operators:
-        wanted = {*asked.operators}
-        chosen &= calls.forest.at_or_below(calls.named(wanted.__contains__))
+    if asked.operators or asked.shapes:
+        chosen &= calls.forest.at_or_below(_chosen_operators(rank, calls, asked))
     if asked.modules:
         chosen &= in_modules(rank, asked.modules)
     if asked.phase:
         chosen &= phases(rank) == PHASES.index(asked.phase)
+    return chosen
+
+
+def _chosen_operators(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
+    chosen = np.ones(calls.kind.size, dtype=np.bool_)
+    if asked.operators:
+        chosen &= calls.named({*asked.operators}.__contains__)
+    if asked.shapes:
+        chosen &= with_shapes(rank, {*asked.shapes})
     return chosen
 
 

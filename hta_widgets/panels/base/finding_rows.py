@@ -72,6 +72,7 @@ def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:
         "streams": sorted({*link.streams}),
         "kernel": link.kernel,
         "operators": [],
+        "shapes": [],
         "modules": [],
         "phase": "",
         "steps": sorted({*link.steps}),

@@ -13,9 +13,10 @@ Fill: TypeAlias = style.Fill
 
 
 class TraceMeta(TypedDict, total=False):
-    """The field of the selection that a click on a trace sets."""
+    """The field of the selection that a click on a trace sets, and one that it sets with it."""
 
     select: str
+    also: str
 
 
 class Trace(TypedDict, total=False):

@@ -32,7 +32,7 @@ _NOTHING: Final[tuple[Any, ...]] = ([], (), "", None)
 
 _SHOWN: Final = (
     *LINKED_FIELDS,
-    *("kernel", "operators", "modules", "phase", "steps", "window_ns", "finding"),
+    *("kernel", "operators", "shapes", "modules", "phase", "steps", "window_ns", "finding"),
 )
 
 
@@ -82,6 +82,10 @@ class Selection(SharedModel):
 
     operators = Texts().tag(sync=True, echo_update=False)
     """Names of the selected operators, sorted; an empty tuple means all."""
+
+    shapes = Texts().tag(sync=True, echo_update=False)
+    """Selected shapes of the inputs of operators, sorted: JSON on one line, as ``input_dims`` in
+    tables has them. An empty tuple means all."""
 
     modules = Texts().tag(sync=True, echo_update=False)
     """Paths of the selected modules, sorted: names from the outermost to the innermost, joined by
@@ -244,7 +248,7 @@ class Selection(SharedModel):
     def _ascending_steps(self, proposal: dict[str, Any]) -> tuple[int, ...]:
         return tuple(ascending(proposal["value"]))
 
-    @validate("operators", "modules")
+    @validate("operators", "shapes", "modules")
     def _sorted_names(self, proposal: dict[str, Any]) -> tuple[str, ...]:
         return tuple(sorted(set(proposal["value"])))
 

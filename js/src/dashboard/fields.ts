@@ -8,6 +8,7 @@ export const EVERYTHING: Record<string, unknown> = {
   streams: [],
   kernel: "",
   operators: [],
+  shapes: [],
   modules: [],
   phase: "",
   finding: null,
@@ -61,6 +62,12 @@ function named(noun: string, names: readonly string[]): string {
   return names.length === 1 ? shortened(names[0] ?? "") : `${names.length} ${noun}s`;
 }
 
+/** Sizes of the inputs of an operator, as charts write them: "8×64, 64". */
+function sizes(shape: string): string {
+  const each = shape.match(/\[(\d+(?:, ?\d+)*)\]/g) ?? [];
+  return each.map((one) => one.slice(1, -1).replace(/, ?/g, "×")).join(", ") || shape;
+}
+
 /** What a field selects, in words. */
 export function describeField(field: string, value: unknown): string {
   switch (field) {
@@ -72,6 +79,8 @@ export function describeField(field: string, value: unknown): string {
       return counted("stream", value as number[]);
     case "operators":
       return named("operator", value as string[]);
+    case "shapes":
+      return named("shape", (value as string[]).map(sizes));
     case "modules":
       return named(
         "module",

@@ -19,7 +19,7 @@ function render(props: RenderProps<FlameState>): void {
     {
       pick(picked: Pick, add: boolean) {
         if (!selection) return;
-        selection.set(picked.field, selected(selection, picked, add));
+        for (const [field, value] of Object.entries(selected(selection, picked, add))) selection.set(field, value);
         selection.save_changes();
       },
       isSelected({ field, item }: Pick) {

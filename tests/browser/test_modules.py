@@ -29,6 +29,20 @@ def test_a_click_on_a_module_selects_it(lab: Lab, network: str):
     page.screenshot("modules")
 
 
+def test_a_click_on_an_operator_of_a_shape_selects_both(lab: Lab, job4: str):
+    page = lab.open(cells(job4, "panel = OperatorsPanel(job, by='shape')\npanel"))
+    wait_for_charts(page)
+    page.execute("items = panel._view['figures'][0]['data'][0]['customdata']")
+    operator, shape = page.python("items[1]")
+    page.panel().locator(".bars .point path").nth(1).click(force=True)
+    page.wait_for(
+        "[[*panel.selection.operators], [*panel.selection.shapes]]", [[operator], [shape]]
+    )
+    page.wait_for("panel.figures.popitem()[1].data[0].selectedpoints", [1])
+    page.panel().locator(".bars .point path").nth(1).click(force=True)
+    page.wait_for("[[*panel.selection.operators], [*panel.selection.shapes]]", [[], []])
+
+
 def test_the_flame_graph(lab: Lab, network: str):
     """A click selects, a double click zooms in with the kernel's help, and Escape goes back."""
     page = lab.open(cells(network, "panel = FlamePanel(job, weight='cpu')\npanel"))

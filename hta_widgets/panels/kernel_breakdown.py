@@ -67,7 +67,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     view : {"bars", "pies"}
         Bars over all ranks, or a pie for each of up to four ranks.
     launch_facts : bool
-        List how kernels are launched in the table; read from the traces when first asked for.
+        List how kernels are launched in the table.
     **parameters
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """

@@ -59,7 +59,7 @@ def launch_facts(
 ) -> LaunchFacts:
     """List how kernels are launched, and how much of the GPU they can fill.
 
-    Grids and blocks are read from the trace when they are first asked for.
+    Of exports of Nsight Systems, grids and blocks are read when they are first asked for.
 
     Parameters
     ----------

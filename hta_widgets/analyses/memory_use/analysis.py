@@ -72,9 +72,8 @@ def memory_use(
 ) -> MemoryUse:
     """Follow the memory that is allocated and reserved on each device, and find what fills it.
 
-    Every allocation opens a block at its address, which the next free of it closes. Memory events
-    are read from the trace when they are first asked for; the CPU records them, so they are those
-    of the whole recording.
+    Every allocation opens a block at its address, which the next free of it closes. The CPU
+    records memory events, so they are those of the whole recording.
 
     Parameters
     ----------

@@ -72,8 +72,7 @@ def modules(
     A call belongs to the innermost module in which it runs. On the threads of the backward pass,
     where no modules are called, it belongs to the module of the forward operator that its operator
     differentiates. GPU work belongs to the module of the call that launched it, memory to that of
-    the call that allocated it. Memory events, and the values of inputs that some FLOP need, are
-    read from the trace when they are first asked for.
+    the call that allocated it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Bulky fields of a trace, which are read from its source only when something asks for them."""
+"""Bulky fields of a trace: some formats load them, others read them when something asks."""
 
 from __future__ import annotations
 

@@ -68,9 +68,11 @@ def _line(owners: pd.DataFrame, paths: pd.DataFrame, idle_ns: int) -> str:
 
 def _largest(cause: IdleCause, cause_ns: int, idle_ns: int, owners: pd.DataFrame) -> str:
     said = cause.phrase.format(percent(100 * cause_ns / idle_ns))
-    own = owners[(owners["cause"] == cause.name) & (owners["owner"] != "")]
-    by_owner = own.groupby("owner")["idle_ns"].sum()
-    if cause.share is Share.GPU or by_owner.empty:
+    if cause.share is Share.GPU:
+        return said
+    own = (owners["cause"] == cause.name) & (owners["owner"] != "")
+    by_owner = owners["idle_ns"][own].groupby(owners["owner"][own]).sum()
+    if by_owner.empty:
         return said
     most = short_name(str(by_owner.idxmax()), NAME_WIDTH)
     return f"{said}, most in {most} ({duration(int(by_owner.max()))})"

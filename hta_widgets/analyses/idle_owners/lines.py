@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -46,9 +48,11 @@ def idle_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.Series[int]:
     lines = _lines(paths)
     of_path = np.zeros(lines.size, dtype=np.int64)
     np.add.at(of_path, owners["path"].to_numpy(), owners["idle_ns"].to_numpy())
-    spent = of_path > 0
-    by_line = pd.Series(of_path[spent]).groupby(lines[spent]).sum()
-    return by_line.drop("", errors="ignore")
+    spent = (of_path > 0) & (lines != "")
+    by_line: Counter[str] = Counter()
+    for line, idle_ns in zip(lines[spent].tolist(), of_path[spent].tolist(), strict=True):
+        by_line[line] += idle_ns
+    return pd.Series(dict(sorted(by_line.items())), dtype=np.int64)
 
 
 def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:
@@ -78,5 +82,6 @@ def owners_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+@lru_cache(maxsize=1 << 16)
 def _is_line(name: str) -> bool:
     return _FRAME.search(name) is not None and _OF_OTHERS.search(name) is None

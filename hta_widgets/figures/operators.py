@@ -24,6 +24,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.selected_operators import (
+    NO_OPERATORS,
     SELECT_BY_NAME,
     SELECT_BY_SHAPE,
     SelectedOperators,
@@ -31,7 +32,6 @@ from hta_widgets.figures.selected_operators import (
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent, time_unit
 
-NONE: Final = SelectedOperators()
 _NAME_WIDTH: Final = 40
 _LABEL_WIDTH: Final = 72
 _TEXT: Final = re.compile(r'"([^"]*)"')
@@ -59,7 +59,7 @@ def operators(
     *,
     weight: str = "gpu",
     num_operators: int = 15,
-    selected: SelectedOperators = NONE,
+    selected: SelectedOperators = NO_OPERATORS,
 ) -> Drawing:
     """Draw the operators with most of some time, summed over the ranks.
 

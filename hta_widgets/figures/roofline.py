@@ -22,7 +22,7 @@ from hta_widgets.figures.base.style import (
     names_axis,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
-from hta_widgets.figures.selected_operators import SELECT_BY_SHAPE, SelectedOperators
+from hta_widgets.figures.selected_operators import NO_OPERATORS, SELECT_BY_SHAPE, SelectedOperators
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
 
 BOUNDS: Final = {
@@ -30,14 +30,15 @@ BOUNDS: Final = {
     "memory": ("Bound by memory", TYPE_COLORS["MEMORY"], "square"),
     "launch": ("Bound by launching", TYPE_COLORS["COMMUNICATION"], "diamond"),
 }
-NONE: Final = SelectedOperators()
 _HEIGHT: Final = 380
 _MARKER: Final = 9
 _ROOM: Final = 2.0
 """Factor between the outermost operators and the edges."""
 
 
-def roofline(table: pd.DataFrame, peak: Peak, *, selected: SelectedOperators = NONE) -> Drawing:
+def roofline(
+    table: pd.DataFrame, peak: Peak, *, selected: SelectedOperators = NO_OPERATORS
+) -> Drawing:
     """Draw operators by intensity and rate, under the roof of their GPU.
 
     Parameters
@@ -66,7 +67,7 @@ def roofline(table: pd.DataFrame, peak: Peak, *, selected: SelectedOperators = N
 
 
 def operator_rates(
-    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NONE
+    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
     """Draw the rates of the operators with most of the time, where no peak is known.
 
@@ -85,7 +86,7 @@ def operator_rates(
 
 
 def operator_times(
-    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NONE
+    table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
     """Draw the GPU time of operators by shape: what the peak rates would take, and the rest.
 

@@ -36,3 +36,6 @@ class SelectedOperators(NamedTuple):
         is_asked = bool(self.names or self.shapes)
         fits = shape is None or not self.shapes or shape in self.shapes
         return is_asked and fits and (not self.names or name in self.names)
+
+
+NO_OPERATORS: Final = SelectedOperators()

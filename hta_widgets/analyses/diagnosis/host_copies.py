@@ -122,9 +122,9 @@ def _sizes(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     table = rank.trace.events.side.get("transfers")
     if table is None or not table.rows.size:
         return np.zeros(rows.size, dtype=np.int64)
-    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
+    at = table.places_of(rows)
     sizes = np.asarray(table.columns["bytes"])[at]
-    return np.where(table.rows[at] == rows, np.maximum(sizes, 0), 0).astype(np.int64)
+    return np.where(at >= 0, np.maximum(sizes, 0), 0).astype(np.int64)
 
 
 def _named(work: GpuWork, pattern: re.Pattern[str]) -> NDArray[np.bool_]:

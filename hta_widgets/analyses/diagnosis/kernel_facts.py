@@ -219,8 +219,8 @@ def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
     """Values of a column at some rows of the events; -1 where the table has none."""
     if not table.rows.size:
         return np.full(rows.size, UNKNOWN, dtype=np.int64)
-    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
-    return np.where(table.rows[at] == rows, values[at], UNKNOWN).astype(np.int64)
+    at = table.places_of(rows)
+    return np.where(at >= 0, values[at], UNKNOWN).astype(np.int64)
 
 
 def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]:

@@ -122,14 +122,14 @@ def _devices(rank: Rank, excerpt: Excerpt, chosen: _Chosen) -> pd.DataFrame:
                 "window_ns": counted.length,
                 "busy_ns": busy_ns,
                 "idle_ns": counted.length - busy_ns,
-                "gaps": _distinct(chosen.pieces.gap[chosen.device == device]),
+                "gaps": _count_distinct(chosen.pieces.gap[chosen.device == device]),
             }
         )
     names = ("rank", "device", "window_ns", "busy_ns", "idle_ns", "gaps")
     return pd.DataFrame(rows, columns=names, dtype=np.int64)
 
 
-def _distinct(ascending: Rows) -> int:
+def _count_distinct(ascending: Rows) -> int:
     return int(np.count_nonzero(np.diff(ascending, prepend=-1)))
 
 

@@ -69,10 +69,13 @@ def _stack(recorded: str) -> str:
     --------
     >>> _stack('"/torch/nn/linear.py(96): forward;model.py(7): forward;train.py(3): main"')
     'train.py(3): main › model.py(7): forward'
-    >>> _stack("")
-    ''
+    >>> _stack(""), _stack('["not a text"]'), _stack("[" * 100_000)
+    ('', '', '')
     """
-    text = json.loads(recorded) if recorded else ""
+    try:
+        text = json.loads(recorded or "null")
+    except (ValueError, RecursionError):
+        text = None
     frames = [frame.strip() for frame in text.split(";")] if isinstance(text, str) else []
     counted = [frame for frame in frames if frame and not NOT_OF_THE_USER.search(frame)]
     return SEPARATOR.join(reversed(counted[:FRAMES]))

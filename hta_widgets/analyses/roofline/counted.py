@@ -205,9 +205,8 @@ def _texts_at(
     column = None if table is None else table.columns.get(name)
     if table is None or not isinstance(column, TextColumn) or not table.rows.size:
         return np.full(rows.size, -1, dtype=np.int64), ()
-    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
-    codes = np.where(table.rows[at] == rows, column.codes[at], -1).astype(np.int64)
-    return codes, column.values
+    at = table.places_of(rows)
+    return np.where(at >= 0, column.codes[at], -1).astype(np.int64), column.values
 
 
 def _costs(name: Codes, inputs: _Inputs, names: Sequence[str]) -> tuple[Codes, Codes, list[Cost]]:

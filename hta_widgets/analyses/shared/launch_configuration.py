@@ -32,21 +32,13 @@ def launch_configuration(
         int64, -1 where not recorded; float64, NaN where not recorded.
     """
     table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
-    own, of_call = _places_in(table, work.rows), _places_in(table, work.launch)
+    own, of_call = table.places_of(work.rows), table.places_of(work.launch)
     found: dict[str, NDArray[Any]] = {}
     for name in names:
         values, said = _at(table, name, own), _at(table, name, of_call)
         unknown = np.isnan(values) if name in LAUNCH_SHARES else values == NOT_RECORDED
         found[name] = np.where(unknown, said, values)
     return found
-
-
-def _places_in(table: SideTable, rows: Numbers) -> Numbers:
-    """Place of each row in a table, -1 where it is not there."""
-    if not table.rows.size:
-        return np.full(rows.size, -1)
-    at = np.minimum(np.searchsorted(table.rows, rows), table.rows.size - 1)
-    return np.where(table.rows[at] == rows, at, -1)
 
 
 def _at(table: SideTable, name: str, place: Numbers) -> NDArray[Any]:

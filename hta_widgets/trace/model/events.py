@@ -101,6 +101,13 @@ class SideTable:
     rows: NDArray[np.int64]
     columns: Mapping[str, NDArray[np.generic] | TextColumn]
 
+    def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Place in this table of some rows of the main table, -1 for those that are not here."""
+        if not self.rows.size:
+            return np.full(rows.size, -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
+        return np.where(self.rows[at] == rows, at, -1)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the table as pandas, indexed by the event's row."""
         columns = {

@@ -136,8 +136,8 @@ class Events:
         Position of the event in the source.
     labels : tuple of str
     side : mapping of str to SideTable
-        Those of ``transfers``, ``collectives``, ``operators``, ``counters`` and ``mangled`` (names
-        of kernels before demangling) that the trace has.
+        Those of ``transfers``, ``collectives``, ``operators``, ``launches``, ``memory``,
+        ``counters`` and ``mangled`` (names of kernels before demangling) that the trace has.
     """
 
     start_ns: Times

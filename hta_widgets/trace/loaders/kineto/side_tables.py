@@ -190,13 +190,9 @@ class SideTablesBuilder:
     def _columns(self, table: str, spec: _Table, arguments: Sequence[Any]) -> ColumnBlock:
         if spec.launches:
             return {spec.launches: self._launches.of(arguments)}
-        values = dict(
-            zip(
-                spec.fields,
-                zip(*map(attrgetter(*spec.fields), arguments), strict=True),
-                strict=True,
-            )
-        )
+        names = spec.fields
+        each = zip(*map(attrgetter(*names), arguments), strict=True)
+        values = dict(zip(names, each, strict=True))
         columns: ColumnBlock = {}
         for name, field in spec.integers.items():
             columns[name] = integers(values[field])
@@ -239,7 +235,7 @@ class SideTablesBuilder:
 
     def _texts(self, table: str, column: str) -> tuple[str, ...] | None:
         """Texts by code; None for a column of numbers."""
-        if column == _TABLES[table].launches if table in _TABLES else False:
+        if (table, column) == (LAUNCHES, CONFIGURATION):
             return self._launches.texts()
         raw = self._raw.get((table, column))
         if raw is not None:

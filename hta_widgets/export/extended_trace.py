@@ -92,13 +92,12 @@ def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
     is_empty = True
     for piece in text:
-        if not are_values(piece):
-            piece = text.hold_back(piece)  # noqa: PLW2901
-        whole = piece.rstrip(_WHITE + b",")
+        complete = piece[1:-1] if are_values(piece) else text.hold_back(piece[1:-1])
+        whole = complete.rstrip(_WHITE + b",")
         if not whole:
             continue
         yield before + whole
-        rest = piece[len(whole) :]
+        rest = complete[len(whole) :]
         before = rest + text.gap
         is_empty = False
     for added in events:

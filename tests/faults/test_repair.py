@@ -51,5 +51,5 @@ def test_objects_in_arguments_do_not_split_an_event(tmp_path):
 
 
 def test_lost_events_are_counted_where_nothing_splits_them():
-    reading = decode_events(b'{"ph": "X"} {"ph": "X" {"ph": "X"', b'{"ph":')
+    reading = decode_events(b'[{"ph": "X"} {"ph": "X" {"ph": "X"]', b'{"ph":')
     assert (len(reading.events), reading.dropped) == (1, 2)

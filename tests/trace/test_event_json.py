@@ -7,13 +7,14 @@ import json
 import pytest
 
 from hta_widgets.trace.loaders.kineto.decode import decode_counters, decode_events, decode_fields
+from hta_widgets.trace.loaders.kineto.repair import listed
 
 SEPARATOR = b'{"ph":'
 GOOD = b'{"ph": "X", "name": "good", "ts": 1.5, "dur": 2}'
 
 
 def decode(*events):
-    reading = decode_events(b", ".join(events), SEPARATOR)
+    reading = decode_events(listed(b", ".join(events)), SEPARATOR)
     return reading.events, reading.dropped
 
 
@@ -81,21 +82,21 @@ def test_what_is_no_event_in_time_has_its_place(phase):
 
 
 def test_counters_are_read_with_all_arguments():
-    text = b'{"ph": "C", "name": "n", "args": {"any name": 3}}'
+    text = b'[{"ph": "C", "name": "n", "args": {"any name": 3}}]'
     assert decode_counters(text)[0].args == {"any name": 3}
 
 
 def test_counters_beside_an_event_that_is_repaired():
     good = b'{"ph": "C", "name": "n", "args": {"a": 3}}'
     for bad in (b'{"ph": "X", "name": "C:\\q"}', b'{"ph": "X", "name": 5}'):
-        text = b", ".join([good, bad, good])
+        text = listed(b", ".join([good, bad, good]))
         assert len(decode_events(text, b'{"ph":').events) == 3
         counted = decode_counters(text)
         assert [event.args for event in counted] == [{"a": 3}, None, {"a": 3}]
 
 
 def test_fields_are_kept_as_they_are_written():
-    text = b'{"ts": 1753.0010000000000000001, "args": {"b": [1.50, {}]}}, {"name": "x"}'
+    text = b'[{"ts": 1753.0010000000000000001, "args": {"b": [1.50, {}]}}, {"name": "x"}]'
     reading = decode_fields(text, b"{")
     first, second = reading.events
     assert bytes(first["ts"]) == b"1753.0010000000000000001"
@@ -105,7 +106,7 @@ def test_fields_are_kept_as_they_are_written():
 
 @pytest.mark.parametrize("broken", [b'"\x01"', b"NaN", b'"\xff"', b'"C:\\q"'])
 def test_fields_are_repaired_like_events(broken):
-    text = b'{"ph":"X","name":"a"},{"ph":"X","name":"b","args":{"k":' + broken + b"}}"
+    text = b'[{"ph":"X","name":"a"},{"ph":"X","name":"b","args":{"k":' + broken + b"}}]"
     reading = decode_fields(text, b'{"ph":')
     fields = reading.events
     assert [json.loads(bytes(each["name"])) for each in fields] == ["a", "b"]

@@ -29,7 +29,7 @@ METADATA = {"deviceProperties": [{"id": 0}, {"id": 1}], "baseTimeNanoseconds": 1
 
 def read(path):
     text = EventText(path)
-    events = [event for piece in text for event in json.loads(b"[" + piece + b"]")]
+    events = [event for piece in text for event in json.loads(piece)]
     return events, text
 
 
@@ -170,7 +170,7 @@ def test_events_that_begin_with_different_keys(tmp_path, monkeypatch):
     path = write(tmp_path / "trace.json", first + EVENTS * 3)
     pieces = list(EventText(path))
     assert len(pieces) > 3
-    assert [e for piece in pieces for e in json.loads(b"[" + piece + b"]")] == first + EVENTS * 3
+    assert [e for piece in pieces for e in json.loads(piece)] == first + EVENTS * 3
 
 
 def test_no_events(tmp_path):

@@ -90,18 +90,18 @@ def _pack(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
 
     Each block has its own pages: freed blocks on the allocator's heap would leave holes.
     """
+    joined = np.concatenate(pieces)
     if dtype.kind == "i":
-        dtype = _narrowest_type([piece for piece in pieces if piece.size])
-    size = sum(piece.size for piece in pieces)
-    pages = mmap(-1, max(size * dtype.itemsize, 1))
-    packed = np.frombuffer(pages, dtype, size)
-    return np.concatenate(pieces, out=packed, casting="same_kind")
+        dtype = _narrowest_type(joined)
+    pages = mmap(-1, max(joined.size * dtype.itemsize, 1))
+    packed = np.frombuffer(pages, dtype, joined.size)
+    packed[:] = joined
+    return packed
 
 
-def _narrowest_type(pieces: Sequence[NDArray[Any]]) -> np.dtype[Any]:
+def _narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
     """Narrowest type that fits all of the integers."""
-    least = min((piece.min() for piece in pieces), default=0)
-    most = max((piece.max() for piece in pieces), default=0)
+    least, most = (values.min(), values.max()) if values.size else (0, 0)
     holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
     return np.dtype(next(holding))
 

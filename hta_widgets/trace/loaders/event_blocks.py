@@ -107,14 +107,14 @@ class EventBlocks:
     def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
         grown = self._side[table]
         rows = event_positions[grown.pop("rows")]
-        positions = inverse_permutation(np.argsort(rows, kind="stable"))
+        order = np.argsort(rows, kind="stable")
+        positions = inverse_permutation(order)
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
             values = grown.pop(column, positions)
             texts = self._texts.get((table, column))
             columns[column] = values if texts is None else TextColumn(values, tuple(texts))
-        rows.sort()
-        return SideTable(rows, columns)
+        return SideTable(rows[order], columns)
 
 
 def transfer_columns(transferred: NDArray[np.int64], duration_ns: Times) -> dict[str, Values]:

@@ -200,14 +200,16 @@ class _Named:
         self._names = names
         self._test = test
         self._is_one = np.zeros(0, dtype=np.bool_)
+        self._is_any = False
 
     def among(self, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Mask of these codes."""
         if self._is_one.size < len(self._names):
             new = islice(self._names, self._is_one.size, None)
             is_one = [bool(self._test(name)) for name in new]
+            self._is_any = self._is_any or any(is_one)
             self._is_one = np.append(self._is_one, np.array(is_one, dtype=np.bool_))
-        return self._is_one[codes]
+        return self._is_one[codes] if self._is_any else np.zeros(codes.size, dtype=np.bool_)
 
 
 def _code_of(phase: str | None, category: str | None) -> int:

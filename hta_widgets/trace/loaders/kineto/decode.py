@@ -201,12 +201,12 @@ _COUNTED_EVENT = msgspec.json.Decoder(CountedEvent)
 def decode_events(
     text: bytes, separator: bytes, hold_back: HoldBack | None = None
 ) -> Reading[UsualPhaseEvent] | Reading[AnyPhaseEvent]:
-    """Decode events separated by commas.
+    """Decode a list of events.
 
     Parameters
     ----------
     text : bytes
-        Whole events, without the brackets of their list.
+        A JSON list of whole events.
     separator : bytes
         Text that each event starts with.
     hold_back : callable, optional
@@ -217,12 +217,11 @@ def decode_events(
     Reading
         Of `UsualPhaseEvent` if all of them have a usual phase, else of `AnyPhaseEvent`.
     """
-    whole = b"[%b]" % text
     with suppress(*UNREADABLE):
-        return Reading(text, _USUAL_PHASE_EVENTS.decode(whole))
+        return Reading(text, _USUAL_PHASE_EVENTS.decode(text))
     with suppress(*UNREADABLE):
-        return Reading(text, _ANY_PHASE_EVENTS.decode(whole))
-    return repair(text, separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT, hold_back)
+        return Reading(text, _ANY_PHASE_EVENTS.decode(text))
+    return repair(text[1:-1], separator, _ANY_PHASE_EVENTS, _ANY_PHASE_EVENT, hold_back)
 
 
 def decode_fields(
@@ -234,12 +233,12 @@ def decode_fields(
     """
     with suppress(*UNREADABLE):
         text.decode()
-        return Reading(text, _LIST_OF_FIELDS.decode(b"[%b]" % text))
-    return repair(text, separator, _LIST_OF_FIELDS, _FIELDS, hold_back)
+        return Reading(text, _LIST_OF_FIELDS.decode(text))
+    return repair(text[1:-1], separator, _LIST_OF_FIELDS, _FIELDS, hold_back)
 
 
 def decode_counters(text: bytes) -> Sequence[CountedEvent]:
     """Decode the same events again with all arguments."""
     with suppress(*UNREADABLE):
-        return _COUNTED_EVENTS.decode(b"[%b]" % text)
-    return repair(text, _ANY_EVENT, _COUNTED_EVENTS, _COUNTED_EVENT).events
+        return _COUNTED_EVENTS.decode(text)
+    return repair(text[1:-1], _ANY_EVENT, _COUNTED_EVENTS, _COUNTED_EVENT).events

@@ -139,8 +139,8 @@ def _decode(piece: bytes, text: EventText, event: type[Any]) -> Reading[Any]:
     """Decode the events of a piece, and count those that are unreadable, as loading does."""
     several = _decoder(list[event])  # type: ignore[valid-type]
     with suppress(*UNREADABLE):
-        return Reading(piece, several.decode(b"[%b]" % piece))
-    return repair(piece, text.separator, several, _decoder(event), text.hold_back)
+        return Reading(piece, several.decode(piece))
+    return repair(piece[1:-1], text.separator, several, _decoder(event), text.hold_back)
 
 
 def _decoder(of: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401

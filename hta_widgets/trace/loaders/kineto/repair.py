@@ -21,7 +21,7 @@ from hta_widgets.trace.loaders.kineto.brackets import (
 )
 from hta_widgets.trace.loaders.kineto.repair_event import UNREADABLE, decode_event, substitute
 
-__all__ = ["UNREADABLE", "HoldBack", "Reading", "are_values", "repair"]
+__all__ = ["UNREADABLE", "HoldBack", "Reading", "are_values", "listed", "repair"]
 
 Decoded = TypeVar("Decoded")
 HoldBack = Callable[[bytes], bytes]
@@ -43,7 +43,7 @@ class Reading(Generic[Decoded]):
     Attributes
     ----------
     text : bytes
-        What was decoded.
+        What was decoded, a JSON list.
     events : sequence
     dropped : int
         Events that could not be decoded, even after repair.
@@ -57,10 +57,15 @@ class Reading(Generic[Decoded]):
     repaired: int = 0
 
 
-def are_values(text: bytes) -> bool:
-    """Whether a text is JSON values separated by commas."""
+def listed(events: bytes | memoryview) -> bytes:
+    """A JSON list of events that are separated by commas."""
+    return b"".join((b"[", events, b"]"))  # copies them once
+
+
+def are_values(piece: bytes) -> bool:
+    """Whether a text is a JSON list of values."""
     try:
-        _VALUES.decode(b"[%b]" % text)
+        _VALUES.decode(piece)
     except UNREADABLE:
         return False
     return True
@@ -86,10 +91,10 @@ def repair(
     hold_back : callable, optional
         Takes back an event that has been cut at the end of the text, and returns the rest.
     """
-    clean = b"[%b]" % substitute(_CONSTANT, b"null", text)
+    clean = listed(substitute(_CONSTANT, b"null", text))
     with suppress(*UNREADABLE):
         clean.decode()
-        return Reading(text, several.decode(clean))
+        return Reading(listed(text), several.decode(clean))
     with suppress(*UNREADABLE):
         return _decode_each(text, map(bytes, _VALUES.decode(clean)), one)
     whole = hold_back(text) if hold_back else text
@@ -105,7 +110,7 @@ def _decode_each(
     decoded = [decode_event(value, one) for value in values]
     events = [event for found, _ in decoded for event in found]
     repaired = sum(len(found) for found, is_json in decoded if not is_json)
-    return Reading(text, events, len(decoded) - len(events), repaired)
+    return Reading(listed(text), events, len(decoded) - len(events), repaired)
 
 
 def _repair_each(
@@ -144,7 +149,7 @@ def _repair_each(
         events += found
         dropped += _count_events(text[begin:end], separator) if begin < end or not found else 0
     repaired += text.rstrip(_BLANK).endswith(b",")
-    return Reading(text, events, dropped, repaired)
+    return Reading(listed(text), events, dropped, repaired)
 
 
 def _decode_together(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -156,17 +156,21 @@ class SideTablesBuilder:
             if spec.launches:
                 covered = covered | marks.launches_on_amd
             rows = np.flatnonzero(covered)
-            of_table = list(compress(arguments, covered.tobytes())) if rows.size else []
-            if spec.required:
-                rows, of_table = _with_field(spec, spec.required, rows, of_table)
-            if rows.size:
-                columns: ColumnBlock = {"rows": rows + offset} | self._columns(
-                    table, spec, of_table
-                )
+            if not rows.size:  # often: Kineto writes events of one kind one after the other
+                continue
+            of_table = list(compress(arguments, covered.tobytes()))
+            columns = _whole_numbers(spec, of_table)
+            if columns is None:
+                if spec.required:
+                    rows, of_table = _with_field(spec, spec.required, rows, of_table)
+                if not rows.size:
+                    continue
+                columns = self._columns(table, spec, of_table)
                 for column, source in spec.raws_by_name.items():
                     chosen = marks.by_values[rows]
                     columns[column] = self._some_raw_codes(table, column, source, of_table, chosen)
-                self._tables.setdefault(table, GrowingColumns()).append(columns)
+            columns["rows"] = rows + offset
+            self._tables.setdefault(table, GrowingColumns()).append(columns)
 
     def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
         """Add one row per event and counter."""
@@ -246,14 +250,29 @@ class SideTablesBuilder:
     def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
         grown = self._tables[table]
         rows = event_positions[grown.pop("rows")]
-        positions = inverse_permutation(np.argsort(rows, kind="stable"))
+        order = np.argsort(rows, kind="stable")
+        positions = inverse_permutation(order)
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
             values = grown.pop(column, positions)
             texts = self._texts(table, column)
             columns[column] = values if texts is None else TextColumn(values, texts)
-        rows.sort()
-        return SideTable(rows, columns)
+        return SideTable(rows[order], columns)
+
+
+def _whole_numbers(spec: _Table, arguments: Sequence[Any]) -> ColumnBlock | None:
+    """All columns of a table of nothing but whole numbers, if every argument has each.
+
+    Half the time of a column at a time.
+    """
+    if (*spec.integers.values(),) != spec.fields or spec.launches:
+        return None
+    fields = chain.from_iterable(map(attrgetter(*spec.fields), arguments))
+    try:
+        values = np.fromiter(fields, np.int64, len(arguments) * len(spec.fields))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return dict(zip(spec.integers, values.reshape(-1, len(spec.fields)).T, strict=True))
 
 
 def _with_field(

@@ -31,7 +31,7 @@ from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_
 from hta_widgets.trace.loaders.kineto.gzip_members import gunzipped, is_gzip
 from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
 from hta_widgets.trace.loaders.kineto.pending_text import PendingText
-from hta_widgets.trace.loaders.kineto.repair import are_values
+from hta_widgets.trace.loaders.kineto.repair import are_values, listed
 
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
@@ -60,7 +60,7 @@ _BETWEEN = _WHITE + b","
 class EventText:
     """The text of one Kineto (Chrome trace) file.
 
-    Iterating yields ``bytes``: events separated by commas, without the brackets around them.
+    Iterating yields ``bytes``: JSON lists of events.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class EventText:
         self._may_hold = True
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces of whole events."""
+        """Yield lists of whole events."""
         self._may_hold = True
         with self.path.open("rb") as file:
             blocks = self._inflated(file)
@@ -116,7 +116,7 @@ class EventText:
         Parameters
         ----------
         piece : bytes
-            As yielded.
+            As yielded, without the brackets.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class EventText:
         if not self.ending.is_sound:
             for piece in self:
                 if not are_values(piece):
-                    self.hold_back(piece)
+                    self.hold_back(piece[1:-1])
         return self.metadata()
 
     def _read_end(self, file: IO[bytes]) -> bytes:
@@ -238,7 +238,10 @@ class EventText:
         return key_of_outermost(text, _EVENTS_KEY)
 
     def _cut(self, text: bytes) -> tuple[bytes, bytes]:
-        """Split before the last event; the first part is empty if no event is surely complete."""
+        """Split before the last event: a JSON list of those that are surely complete, and the rest.
+
+        Without such events there is no list, but no text.
+        """
         if text.startswith(b"]"):  # held back from behind the events
             return b"", text
         cut = self._last_separator(text)
@@ -249,7 +252,7 @@ class EventText:
             return b"", text
         comma = text.rindex(b",", 0, cut)
         self.gap = text[comma:cut]
-        return text[:comma], text[cut:]
+        return listed(memoryview(text)[:comma]), text[cut:]
 
     def _relearn_separator(self, text: bytes) -> None:
         """Learn another separator, as the first event was not written like the others."""
@@ -289,7 +292,7 @@ class EventText:
             ending = of_all if is_cut else ending._replace(events=held + ending.events)
         self._may_hold = False
         if ending.events.strip(_WHITE):
-            yield ending.events
+            yield listed(ending.events)
         self.ending, self.tail = ending, ending.tail
         self.truncated = self.truncated or ending.truncated
 

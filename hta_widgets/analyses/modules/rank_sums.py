@@ -20,6 +20,7 @@ from hta_widgets.analyses.modules.nodes import (
     module_nodes,
     region_nodes,
 )
+from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.counted import host_time
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
@@ -44,6 +45,9 @@ COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
 COLUMNS: Final = (
     *("rank", "path", "name", "depth", "calls", "phase", "gpu_self_ns", "gpu_total_ns"),
     *("cpu_total_ns", "exposed_communication_ns", "idle_ns", *COSTS),
+)
+_SUMMED: Final = (
+    *("gpu_ns", "cpu_ns", "calls", "exposed_communication_ns", "idle_ns", *COSTS[:2]),
 )
 OUTSIDE_COLUMNS: Final = (
     *("rank", "phase", "gpu_ns", "cpu_ns", "exposed_communication_ns", "idle_ns", *COSTS),
@@ -75,6 +79,38 @@ class RankModules(NamedTuple):
     has_memory: bool
 
 
+class _SparseSums(NamedTuple):
+    """Sums of a part of the time, of which most nodes may have none.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the sums in a table by node and phase.
+    values : ndarray of int64
+        A row for each of `_SUMMED`.
+    in_graphs_ns : int
+    """
+
+    place: Rows
+    values: Rows
+    in_graphs_ns: int
+
+    @classmethod
+    def of(cls, sums: list[Rows], in_graphs_ns: int) -> _SparseSums:
+        """Keep what is not 0."""
+        every = np.stack([each.ravel() for each in sums])
+        place = np.flatnonzero(every.any(axis=0))
+        return cls(place, every[:, place], in_graphs_ns)
+
+
+def _dense(parts: list[_SparseSums], nodes: ModuleNodes) -> Rows:
+    """Sums of all parts, each of `_SUMMED` a table by node and phase."""
+    found = np.zeros((len(_SUMMED), (len(nodes.names) + 1) * len(ROW_PHASES)), dtype=np.int64)
+    for part in parts:
+        found[:, part.place] += part.values
+    return found.reshape(len(_SUMMED), -1, len(ROW_PHASES))
+
+
 class _Sums:
     """Sums by node (the last row is for what is outside of all) and phase."""
 
@@ -101,50 +137,54 @@ class _Sums:
 def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> RankModules:
     """What belongs to each module of a rank, in some of its time."""
     nodes, said = _chosen_nodes(rank, source, merge)
-    sums, calls = rank.remember(_sums, source, merge), calls_of(rank)
-    work = [*counted_work(rank, excerpt).values()]
-    launches = [calls.places_of(part.launch) for part in work]
-    gpu = sums.over(zip(launches, (part.duration_ns for part in work), strict=True))
-    exposed = sums.over(zip(launches, map(_exposed, work), strict=True))
-    counted = counted_time(rank, excerpt or EVERYTHING).pieces
-    idle = sums.of(counted.owner, counted.length_ns())
-    cpu = sums.of(*own_cpu_time(rank, excerpt))
-    entered = sums.of(nodes.frames, _is_counted(rank, nodes.frames, excerpt).astype(np.int64))
-    totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))
-    costs = (
-        sums.over(each)
-        for each in (
-            [owned_costs.flop(rank, excerpt)],
-            owned_costs.bytes_allocated(rank, excerpt),
-            owned_costs.bytes_alive_at_peak(rank, excerpt),
-        )
+    parts = sums_of_parts(rank, _sparse_sums, excerpt, source, merge)
+    sums = dict(zip(_SUMMED, _dense(parts, nodes), strict=True))
+    sums["bytes_alive_at_peak"] = rank.remember(_sums, source, merge).over(
+        owned_costs.bytes_alive_at_peak(rank, excerpt)
     )
-    shared = {
-        "exposed_communication_ns": exposed,
-        "idle_ns": idle,
-        **dict(zip(COSTS, costs, strict=True)),
-    }
+    gpu, cpu = sums.pop("gpu_ns"), sums.pop("cpu_ns")
+    entered = sums.pop("calls")
+    totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))
     columns = {
         "calls": entered[:-1],
         "gpu_self_ns": gpu[:-1],
         "gpu_total_ns": totals[:, 0],
         "cpu_total_ns": totals[:, 1],
-        **{name: values[:-1] for name, values in shared.items()},
+        **{name: values[:-1] for name, values in sums.items()},
     }
     outside = {
         "gpu_ns": gpu[-1],
         "cpu_ns": cpu[-1],
-        **{name: values[-1] for name, values in shared.items()},
+        **{name: values[-1] for name, values in sums.items()},
     }
     return RankModules(
         source=said,
         modules=_module_table(rank, nodes, columns),
         outside=_outside_table(rank, outside),
-        in_graphs_ns=sum(_in_graphs(rank, part) for part in work),
+        in_graphs_ns=sum(part.in_graphs_ns for part in parts),
         frames_expected=_says_frames(rank),
         has_shapes=owned_costs.has_shapes(rank),
         has_memory=owned_costs.has_gpu_memory(rank),
     )
+
+
+def _sparse_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> _SparseSums:
+    nodes, _ = _chosen_nodes(rank, source, merge)
+    sums, calls = rank.remember(_sums, source, merge), calls_of(rank)
+    work = [*counted_work(rank, excerpt).values()]
+    launches = [calls.places_of(part.launch) for part in work]
+    counted = counted_time(rank, excerpt or EVERYTHING).pieces
+    entered = _is_counted(rank, nodes.frames, excerpt).astype(np.int64)
+    found = {
+        "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
+        "cpu_ns": sums.of(*own_cpu_time(rank, excerpt)),
+        "calls": sums.of(nodes.frames, entered),
+        "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
+        "idle_ns": sums.of(counted.owner, counted.length_ns()),
+        "flop": sums.over([owned_costs.flop(rank, excerpt)]),
+        "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
+    }
+    return _SparseSums.of([found[name] for name in _SUMMED], sum(_in_graphs(rank, p) for p in work))
 
 
 def _chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:

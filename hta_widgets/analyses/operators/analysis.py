@@ -9,8 +9,9 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.operators.finding import operators_finding
+from hta_widgets.analyses.operators.grouped_calls import RowsBy
 from hta_widgets.analyses.operators.operator_calls import RankTotals
-from hta_widgets.analyses.operators.rank_table import OperatorRows, RowsBy, operator_rows
+from hta_widgets.analyses.operators.rank_table import OperatorRows, operator_rows
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.analyses.shared.excerpt import Excerpt, place_of

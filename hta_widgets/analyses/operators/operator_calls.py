@@ -13,7 +13,7 @@ from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
 from hta_widgets.analyses.shared.attribution.counted import host_time, is_counted, launched_work
 from hta_widgets.analyses.shared.attribution.forward_links import forward_places
 from hta_widgets.analyses.shared.attribution.sub_forest import SubForest, cpu_times
-from hta_widgets.analyses.shared.excerpt import Excerpt, remember
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, remember
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
@@ -133,7 +133,7 @@ def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
     gpu_self = tree.own(owner, work.duration_ns)
     state = tensor_cores_of(work.name, work.names)
     kinds = rank.trace.events.kind[work.rows]
-    _, first = np.unique(work.rows, return_index=True)  # an excerpt may hold parts of one kernel
+    first = np.flatnonzero((excerpt or EVERYTHING).counts(rank, work))
     cpu, idle = cpu_times(rank, tree, excerpt), idle_by_call(rank, excerpt)
     forward = listed_calls(rank, excerpt).forward
     if tree.whole is not None:

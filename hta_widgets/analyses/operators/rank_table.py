@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.operators.communication import UNKNOWN, recorded_operations
-from hta_widgets.analyses.operators.operator_calls import (
-    CallTimes,
-    RankTotals,
-    call_times,
-    counted_calls,
-    listed_calls,
-    rank_totals,
+from hta_widgets.analyses.operators.communication import UNKNOWN
+from hta_widgets.analyses.operators.grouped_calls import (
+    OPERATION,
+    CallGroups,
+    RowsBy,
+    grouped_calls,
 )
+from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.module_paths import in_modules
-from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
-from hta_widgets.analyses.shared.excerpt import Excerpt, remember
-from hta_widgets.grouping import grouped
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
-RowsBy: TypeAlias = Literal["name", "shape", "stack"]
-
-_OPERATION: Final = "operation"
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
 MAY_USE_TENSOR_CORES: Final = re.compile(
@@ -64,57 +57,31 @@ class OperatorRows(NamedTuple):
     has_frames: bool
 
 
-class _Groups(NamedTuple):
-    """Sums over the calls of each group.
-
-    Attributes
-    ----------
-    keys : dict of str to ndarray
-        Codes that tell the groups apart: ``name``, ``phase``, and others.
-    sums : CallTimes
-    """
-
-    keys: dict[str, NDArray[Any]]
-    sums: CallTimes
-
-    def by(self, *names: str) -> _Groups:
-        """Put groups together that differ only in other keys."""
-        groups = grouped(*(self.keys[name] for name in names))
-        sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
-        return _Groups({name: self.keys[name][groups.first] for name in names}, sums)
-
-
 def operator_rows(
     rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> OperatorRows:
     """The operators of a rank in some of its time, of all modules if none is named."""
     listed = listed_calls(rank, excerpt)
-    parts = _parts(rank, excerpt, by, modules)
-    keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != _OPERATION]
+    parts, totals = grouped_calls(rank, excerpt, by, modules)
+    keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
     groups = parts if keys == [*parts.keys] else parts.by(*keys)
     return OperatorRows(
         table=_table(rank, groups, by, _collectives(parts, groups)),
         are_operators=listed.are_operators,
-        totals=remember(rank, rank_totals, excerpt),
+        totals=totals,
         has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
         has_frames=bool((calls_of(rank).kind == Kind.PYTHON).any())
         or (by == "stack" and any(stacks_of(rank).texts)),
     )
 
 
-def _parts(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]) -> _Groups:
-    """Groups of which rows are put together."""
-    make = _by_stack if by == "stack" else _by_shape
-    return make(rank, excerpt, modules) if modules else remember(rank, make, excerpt)
-
-
-def _collectives(parts: _Groups, groups: _Groups) -> NDArray[np.object_]:
+def _collectives(parts: CallGroups, groups: CallGroups) -> NDArray[np.object_]:
     """What each group communicates, that with most GPU time first."""
     texts = np.full(groups.sums.calls.size, "", dtype=object)
-    if _OPERATION not in parts.keys:
+    if OPERATION not in parts.keys:
         return texts
-    keys, sums = parts.by(*groups.keys, _OPERATION)
-    known = np.flatnonzero(keys[_OPERATION] != UNKNOWN)
+    keys, sums = parts.by(*groups.keys, OPERATION)
+    known = np.flatnonzero(keys[OPERATION] != UNKNOWN)
     known = known[np.lexsort((-sums.calls[known], -sums.gpu_self_ns[known]))]
     found: dict[tuple[int, ...], list[str]] = {}
     for *key, operation in zip(*(codes[known].tolist() for codes in keys.values()), strict=True):
@@ -124,57 +91,8 @@ def _collectives(parts: _Groups, groups: _Groups) -> NDArray[np.object_]:
     return texts
 
 
-def _by_shape(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
-    codes = {name: each.code for name, each in shapes_of(rank).items()}
-    return _of_calls(rank, excerpt, modules, codes)
-
-
-def _by_stack(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> _Groups:
-    return _of_calls(rank, excerpt, modules, {"path": stacks_of(rank).code})
-
-
-def _times_in(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...]) -> CallTimes:
-    """Times of the counted calls, 0 for those of other modules."""
-    times = call_times(rank, excerpt)
-    if not modules:
-        return times
-    inside = in_modules(rank, modules)[counted_calls(rank, excerpt).place]
-    return CallTimes(*(np.where(inside, column, 0) for column in times))
-
-
-def _of_calls(
-    rank: Rank,
-    excerpt: Excerpt | None,
-    modules: tuple[str, ...],
-    others: Mapping[str, NDArray[Any]],
-) -> _Groups:
-    """Sums of the calls of which anything is counted, by codes that are given by place."""
-    times = _times_in(rank, excerpt, modules)
-    counted = _not_zero(times)
-    place = counted_calls(rank, excerpt).place[counted]
-    codes: dict[str, NDArray[Any]] = {"name": calls_of(rank).name, "phase": phases(rank), **others}
-    operations = rank.remember(recorded_operations)
-    if operations is not None:
-        codes[_OPERATION] = operations
-    keys = {name: code[place] for name, code in codes.items()}
-    groups = _Groups(keys, CallTimes(*(column[counted] for column in times))).by(*keys)
-    holds = _not_zero(groups.sums)
-    return _Groups(
-        {name: code[holds] for name, code in groups.keys.items()},
-        CallTimes(*(column[holds] for column in groups.sums)),
-    )
-
-
-def _not_zero(times: CallTimes) -> NDArray[np.int64]:
-    """Positions where any of the numbers is not 0."""
-    found = times.calls != 0
-    for column in times:
-        found |= column != 0
-    return np.flatnonzero(found)
-
-
 def _table(
-    rank: Rank, groups: _Groups, by: RowsBy, collectives: NDArray[np.object_]
+    rank: Rank, groups: CallGroups, by: RowsBy, collectives: NDArray[np.object_]
 ) -> pd.DataFrame:
     sums, keys = groups.sums, groups.keys
     names = rank.trace.events.name.values

@@ -38,10 +38,13 @@ class Excerpt(NamedTuple):
         Numbers of ProfilerSteps; all that are analysed if empty.
     windows_ns : tuple of (rank, (start, end))
         Window of each rank of the job on its own clock; empty for all of the time.
+    continued : bool
+        Whether the window continues another one, in which work that begins before it is counted.
     """
 
     steps: tuple[int, ...]
     windows_ns: tuple[tuple[int, WindowNs], ...]
+    continued: bool = False
 
     @classmethod
     def of(
@@ -93,6 +96,18 @@ class Excerpt(NamedTuple):
         counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
         window = self.window_of(rank)
         return counted if window is None else counted.clip(*window)
+
+    def counts(self, rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
+        """Which pieces of work are counted here: each once, however many parts of it are here."""
+        counted = np.ones(len(work), dtype=np.bool_)
+        if self.steps:
+            _, first = np.unique(work.rows, return_index=True)
+            counted[:] = False
+            counted[first] = True
+        window = self.window_of(rank)
+        if self.continued and window is not None:
+            counted &= rank.trace.events.start_ns[work.rows] >= window[0]
+        return counted
 
     def holds(self, rank: Rank, asked_ns: Times) -> NDArray[np.bool_]:
         """Whether the host asks at these times, in one of the steps and in the window.

@@ -125,15 +125,18 @@ def _joined(each: list[RankTables]) -> tuple[pd.DataFrame, ...]:
         tables.drains.assign(owner_path=of_rank[tables.drains["owner_path"].to_numpy()])
         for tables, of_rank in zip(each, path_of, strict=True)
     ]
-    every = _stacked(owners)
-    longest_first = np.argsort(-every["idle_ns"].to_numpy(), kind="stable")
     return (
         _stacked([tables.devices for tables in each]),
         _stacked([tables.causes for tables in each]),
-        every.take(longest_first).reset_index(drop=True),
+        owners[0] if len(owners) == 1 else _longest_first(_stacked(owners)),
         _stacked(drains),
         paths,
     )
+
+
+def _longest_first(owners: pd.DataFrame) -> pd.DataFrame:
+    order = np.argsort(-owners["idle_ns"].to_numpy(), kind="stable")
+    return owners.take(order).reset_index(drop=True)
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:

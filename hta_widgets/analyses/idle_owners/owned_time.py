@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,14 +67,28 @@ def owned_time(rank: Rank) -> OwnedTime:
     return OwnedTime(Pieces(**columns), **others)
 
 
-def counted_time(rank: Rank, excerpt: Excerpt) -> OwnedTime:
+class CountedTime(NamedTuple):
+    """Pieces of idle time that are counted, cut at the edges of what is counted.
+
+    Attributes
+    ----------
+    pieces : Pieces
+    at : ndarray of int64
+        Position of each among all pieces of the rank, ascending.
+    """
+
+    pieces: Pieces
+    at: Rows
+
+
+def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
     owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
     if window_ns is not None:
         near = rank.remember(_reach).inside(*window_ns)
     else:
         near = _around(owned.step, excerpt.steps) if excerpt.steps else slice(None)
-    pieces, step = Pieces(*(column[near] for column in owned.pieces)), owned.step[near]
+    pieces = Pieces(*(column[near] for column in owned.pieces))
     if window_ns is not None:
         pieces = pieces._replace(
             start_ns=np.maximum(pieces.start_ns, window_ns[0]),
@@ -81,14 +96,9 @@ def counted_time(rank: Rank, excerpt: Excerpt) -> OwnedTime:
         )
     kept = pieces.end_ns > pieces.start_ns
     if excerpt.steps:
-        kept &= np.isin(step, excerpt.steps)
-    return OwnedTime(
-        pieces.take(kept),
-        step[kept],
-        owned.cause[near][kept],
-        owned.thread[near][kept],
-        owned.drain,
-    )
+        kept &= np.isin(owned.step[near], excerpt.steps)
+    first = near.start or 0
+    return CountedTime(pieces.take(kept), first + np.flatnonzero(kept))
 
 
 def _around(step: Rows, steps: tuple[int, ...]) -> slice:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
-from hta_widgets.analyses.idle_owners.innermost import NOBODY, Pieces
-from hta_widgets.analyses.idle_owners.owned_time import counted_time, owned_time
+from hta_widgets.analyses.idle_owners.innermost import NOBODY
+from hta_widgets.analyses.idle_owners.owned_time import CountedTime, counted_time, owned_time
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, PathTable, paths_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, CODE
+from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL
 from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.grouping import Groups, grouped
+from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray as Texts
 
 Rows = NDArray[np.int64]
 
@@ -34,54 +39,55 @@ class RankTables(NamedTuple):
     paths: PathTable
 
 
-class _Chosen(NamedTuple):
-    """The pieces of some steps and of a window, with what is known of their intervals."""
+class _Alike(NamedTuple):
+    """Pieces that are told apart by the same numbers, as one row each.
 
-    pieces: Pieces
-    cause: NDArray[np.int8]
-    thread: NDArray[np.int32]
-    node: Nodes
-    device: Rows
-    part: NDArray[np.int8]
-    step: Rows
+    Attributes
+    ----------
+    keys : dict of str to ndarray
+    row : ndarray of int64
+        Row of each piece of the rank.
+    """
 
-    @property
-    def idle_ns(self) -> Rows:
-        return self.pieces.length_ns()
+    keys: dict[str, NDArray[Any]]
+    row: Rows
 
 
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     """Idle time of a rank by cause and owner, in some of its time."""
-    chosen = _chosen(rank, excerpt)
-    owners, nodes = _owners(rank, chosen)
-    drains, drain_nodes = _drains(rank, chosen)
+    counted = counted_time(rank, excerpt)
+    owners, nodes = _owners(rank, counted)
+    drains, drain_nodes = _drains(rank, counted)
     names = rank.trace.events.name.values
     paths, number = PathTable.of(
-        _all_paths(rank), np.unique(np.concatenate((nodes, drain_nodes))), names
+        _all_paths(rank), distinct(np.concatenate((nodes, drain_nodes))), names
     )
     owners["path"] = number[nodes]
     drains["owner_path"] = number[drain_nodes]
     return RankTables(
-        devices=_devices(rank, excerpt, chosen),
-        causes=_causes(rank, chosen),
+        devices=_devices(rank, excerpt, counted),
+        causes=_causes(rank, counted),
         owners=owners,
         drains=drains,
         paths=paths,
     )
 
 
-def _chosen(rank: Rank, excerpt: Excerpt) -> _Chosen:
-    gaps, counted = rank.remember(gaps_of), counted_time(rank, excerpt)
-    pieces = counted.pieces
-    return _Chosen(
-        pieces=pieces,
-        cause=counted.cause,
-        thread=counted.thread,
-        node=np.append(_node_of_place(rank), NOBODY)[pieces.owner],
-        device=gaps.device[pieces.gap],
-        part=gaps.part[pieces.gap],
-        step=counted.step,
-    )
+def _alike(rank: Rank, *names: str) -> _Alike:
+    owned, gaps = rank.remember(owned_time), rank.remember(gaps_of)
+    gap, owner = owned.pieces.gap, owned.pieces.owner
+    columns: dict[str, NDArray[Any]] = {
+        "device": gaps.device[gap],
+        "cause": owned.cause,
+        "part": gaps.part[gap],
+        "step": owned.step,
+        "thread": owned.thread,
+    }
+    if "node" in names:
+        columns["node"] = np.append(_node_of_place(rank), NOBODY)[owner]
+    groups = grouped(*(columns[name] for name in names))
+    keys = {name: columns[name][groups.first] for name in names}
+    return _Alike(keys, groups.of_rows)
 
 
 def _all_paths(rank: Rank) -> Paths:
@@ -109,20 +115,22 @@ def _paths(rank: Rank) -> Columns:
     return {**paths._asdict(), "node": node}
 
 
-def _devices(rank: Rank, excerpt: Excerpt, chosen: _Chosen) -> pd.DataFrame:
+def _devices(rank: Rank, excerpt: Excerpt, counted: CountedTime) -> pd.DataFrame:
     rows = []
+    gap = counted.pieces.gap
+    device_of_piece = rank.remember(gaps_of).device[gap]
     for device in rank.gpu_work.devices:
-        counted, busy = excerpt.time(rank, device), busy_time(rank, device)
-        before_ns = busy.covered_until(np.stack((counted.starts, counted.ends)))
+        time, busy = excerpt.time(rank, device), busy_time(rank, device)
+        before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
         busy_ns = int((before_ns[1] - before_ns[0]).sum())
         rows.append(
             {
                 "rank": rank.trace.rank,
                 "device": device,
-                "window_ns": counted.length,
+                "window_ns": time.length,
                 "busy_ns": busy_ns,
-                "idle_ns": counted.length - busy_ns,
-                "gaps": _count_distinct(chosen.pieces.gap[chosen.device == device]),
+                "idle_ns": time.length - busy_ns,
+                "gaps": _count_distinct(gap[device_of_piece == device]),
             }
         )
     names = ("rank", "device", "window_ns", "busy_ns", "idle_ns", "gaps")
@@ -133,18 +141,20 @@ def _count_distinct(ascending: Rows) -> int:
     return int(np.count_nonzero(np.diff(ascending, prepend=-1)))
 
 
-def _causes(rank: Rank, chosen: _Chosen) -> pd.DataFrame:
-    groups = grouped(chosen.device, chosen.step, chosen.part, chosen.cause)
-    first = groups.first
+def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
+    alike = rank.remember(_alike, "device", "step", "part", "cause")
+    row = alike.row[counted.at]
+    groups = grouped(row)
+    keys = {name: column[row[groups.first]] for name, column in alike.keys.items()}
     return pd.DataFrame(
         {
             "rank": rank.trace.rank,
-            "device": chosen.device[first],
-            "step": chosen.step[first],
-            "part": [PARTS[part] for part in chosen.part[first].tolist()],
-            "cause": [CAUSE_NAMES[cause] for cause in chosen.cause[first].tolist()],
-            "idle_ns": groups.reduce(np.add, chosen.idle_ns),
-            "gaps": _distinct_in_groups(groups, chosen.pieces.gap),
+            "device": keys["device"],
+            "step": keys["step"],
+            "part": _texts_at(PARTS, keys["part"]),
+            "cause": _texts_at(CAUSE_NAMES, keys["cause"]),
+            "idle_ns": groups.reduce(np.add, counted.pieces.length_ns()),
+            "gaps": _distinct_in_groups(groups, counted.pieces.gap),
         }
     )
 
@@ -158,35 +168,40 @@ def _distinct_in_groups(groups: Groups, values: Rows) -> Rows:
     return np.diff(before[groups.edges])
 
 
-def _owners(rank: Rank, chosen: _Chosen) -> tuple[pd.DataFrame, Nodes]:
+def _owners(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
     """Idle time by owner, and the node of each row."""
-    groups = grouped(
-        chosen.device, chosen.cause, chosen.part, chosen.step, chosen.thread, chosen.node
-    )
-    idle_ns = groups.reduce(np.add, chosen.idle_ns)
-    by_time = np.argsort(-idle_ns, kind="stable")
-    first = groups.first[by_time]
-    node = chosen.node[first]
-    paths = _all_paths(rank)
-    kinds, names = [*_KINDS, ""], [*rank.trace.events.name.values, ""]
-    has_owner = node != NOBODY
-    owner = np.where(has_owner, np.append(paths.name, 0)[node], len(names) - 1)
-    kind = np.where(has_owner, np.append(paths.kind, 0)[node], len(kinds) - 1)
+    alike = rank.remember(_alike, "device", "cause", "part", "step", "thread", "node")
+    row, size = alike.row[counted.at], alike.keys["node"].size
+    idle_ns = sums_at(row, counted.pieces.length_ns(), size)
+    there = np.flatnonzero(idle_ns)
+    there = there[np.argsort(-idle_ns[there], kind="stable")]
+    keys = {name: column[there] for name, column in alike.keys.items()}
+    node, paths = keys["node"], _all_paths(rank)
     return pd.DataFrame(
         {
             "rank": rank.trace.rank,
-            "device": chosen.device[first],
-            "cause": [CAUSE_NAMES[cause] for cause in chosen.cause[first].tolist()],
-            "part": [PARTS[part] for part in chosen.part[first].tolist()],
-            "step": chosen.step[first],
-            **_thread_columns(rank, chosen.thread[first]),
-            "owner": [names[code] for code in owner.tolist()],
-            "kind": [kinds[code] for code in kind.tolist()],
+            "device": keys["device"],
+            "cause": _texts_at(CAUSE_NAMES, keys["cause"]),
+            "part": _texts_at(PARTS, keys["part"]),
+            "step": keys["step"],
+            **_thread_columns(rank, keys["thread"]),
+            "owner": rank.remember(_names).take(np.append(paths.name, NOBODY)[node]),
+            "kind": _texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[node]),
             "path": node,
-            "idle_ns": idle_ns[by_time],
-            "pieces": groups.sizes[by_time],
+            "idle_ns": idle_ns[there],
+            "pieces": np.bincount(row, minlength=size)[there],
         }
     ), node
+
+
+def _names(rank: Rank) -> Texts:
+    """Names of events, and last one for none."""
+    return pd.Series([*rank.trace.events.name.values, ""]).array
+
+
+def _texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
+    """A column of texts; -1 stands for the last."""
+    return pd.Series([*values]).array.take(codes)
 
 
 _KINDS = [each.name.lower() for each in Kind]
@@ -200,14 +215,16 @@ def _thread_columns(rank: Rank, thread: NDArray[np.int32]) -> dict[str, NDArray[
     return {"pid": in_source(pid)[thread], "tid": in_source(tid)[thread]}
 
 
-def _drains(rank: Rank, chosen: _Chosen) -> tuple[pd.DataFrame, Nodes]:
+def _drains(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
     """Blocking calls by path with the time that passes after them, and the node of each row."""
-    calls, drain = calls_of(rank), rank.remember(owned_time).drain[chosen.pieces.gap]
-    behind = np.flatnonzero((drain != NO_CALL) & (chosen.cause == CODE["synchronising"]))
+    calls, owned = calls_of(rank), rank.remember(owned_time)
+    drain = owned.drain[counted.pieces.gap]
+    waits = owned.cause[counted.at] == CODE["synchronising"]
+    behind = np.flatnonzero((drain != NO_CALL) & waits)
     place = drain[behind].astype(np.int64)
     calls_of_node = grouped(_node_of_place(rank)[place], place)
     each = place[calls_of_node.first]
-    behind_ns = calls_of_node.reduce(np.add, chosen.idle_ns[behind])
+    behind_ns = calls_of_node.reduce(np.add, counted.pieces.length_ns()[behind])
     groups = grouped(_node_of_place(rank)[each])
     idle_behind_ns = groups.reduce(np.add, behind_ns)
     by_time = np.argsort(-idle_behind_ns, kind="stable")

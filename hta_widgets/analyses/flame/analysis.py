@@ -11,7 +11,8 @@ import pandas as pd
 from hta_widgets.analyses.flame.call_tree import CallTree, Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
 from hta_widgets.analyses.flame.sandwich import sandwich_of
-from hta_widgets.analyses.flame.weights import Weight, weighted_tree
+from hta_widgets.analyses.flame.trees import weighted_tree
+from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError

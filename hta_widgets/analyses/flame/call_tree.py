@@ -100,6 +100,14 @@ class Nodes(NamedTuple):
     first: Rows
 
 
+class NodeWeights(NamedTuple):
+    """Pieces of time by the node that they belong to, -1 for none; `work` as in `Weights`."""
+
+    node: Rows
+    work: Rows
+    ns: Rows
+
+
 def call_tree(calls: Calls, weights: Weights, order: Order) -> CallTree:
     """Put pieces of time into a tree of calls.
 
@@ -113,12 +121,18 @@ def call_tree(calls: Calls, weights: Weights, order: Order) -> CallTree:
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
     owners = place[place != NO_PARENT]
-    nodes, places, node_at = (_merged if order == "merged" else _runs)(calls, owners)
-    names = (*calls.events.name.values, weights.nobody)
-    nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
-    nobody = nodes.parent.size - 1
+    nodes, places, node_at = (merged_nodes if order == "merged" else _runs)(calls, owners)
     at = np.where(place == NO_PARENT, places.size, np.searchsorted(places, place))
-    node = np.append(node_at, nobody)[at]
+    node = np.append(node_at, NO_PARENT)[at]
+    return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
+
+
+def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> CallTree:
+    """Give nodes their time, and the GPU work nodes inside those that launch it."""
+    node, work, ns = weights
+    names = (*calls.events.name.values, nobody)
+    nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
+    node = np.where(node == NO_PARENT, nodes.parent.size - 1, node)
     pairs = grouped(node, work)
     first = pairs.first
     is_work = work[first] >= 0
@@ -152,7 +166,8 @@ def _with(nodes: Nodes, *columns: Rows | list[int]) -> Nodes:
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
 
 
-def _merged(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
+def merged_nodes(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
+    """Nodes of the paths of some calls, the calls with those around them, and the node of each."""
     paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)
     np.minimum.at(first, node, places)

@@ -6,13 +6,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hta_widgets.analyses.flame.call_tree import CallTree, Order, Rows, Weights, call_tree
+from hta_widgets.analyses.flame.call_tree import Rows, Weights
 from hta_widgets.analyses.idle_owners.owned_time import counted_time
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, all_work, counted_work
+from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "bytes"]
@@ -26,16 +27,23 @@ NOBODY = {
 """Name of the node of what belongs to no call."""
 
 
-def weighted_tree(rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None) -> CallTree:
-    """The call paths of a rank with their time."""
-    if excerpt is None:
-        return rank.remember(_tree, weight, order)
-    return _tree(rank, weight, order, excerpt)
-
-
-def _tree(rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None = None) -> CallTree:
+def weights_of(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> Weights:
+    """What the calls of a rank have of a weight, in some of its time."""
     of = {"gpu": _gpu, "cpu": _cpu, "idle": _idle, "bytes": _bytes}[weight]
-    return call_tree(calls_of(rank), Weights(*of(rank, excerpt), NOBODY[weight]), order)
+    return Weights(*of(rank, excerpt), NOBODY[weight])
+
+
+def owners_in_any(rank: Rank, weight: Weight) -> Rows:
+    """Places of the calls that may have some of a weight, in any excerpt."""
+    if weight == "cpu":
+        return np.arange(calls_of(rank).kind.size)
+    if weight == "gpu":
+        launches = [all_work(rank, device).launch for device in rank.gpu_work.devices]
+        places = calls_of(rank).places_of(np.concatenate([rank.gpu_work.launch[:0], *launches]))
+    else:
+        places = weights_of(rank, weight, None).place
+    owners: Rows = places[places != NO_PARENT]
+    return owners
 
 
 def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:

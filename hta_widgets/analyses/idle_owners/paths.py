@@ -181,7 +181,10 @@ def merge_tables(tables: Sequence[PathTable]) -> tuple[pd.DataFrame, list[Nodes]
         for table, codes, offset in zip(tables, code_of, offsets, strict=False)
     ]
     parent, name, depth, kind = (np.concatenate(each) for each in zip(*parts, strict=True))
-    number, first = merged(parent, name, depth)
+    if len(tables) == 1:
+        number = first = np.arange(parent.size)
+    else:
+        number, first = merged(parent, name, depth)
     above = np.append(number, NO_PATH)[parent[first]]
     kinds = [each.name.lower() for each in Kind]
     table = pd.DataFrame(

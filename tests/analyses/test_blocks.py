@@ -1,0 +1,120 @@
+"""Long windows are added up from blocks of time: to the same numbers as without any."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.flame import flame
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.modules import modules
+from hta_widgets.analyses.operators import operators
+from hta_widgets.analyses.shared.attribution import blocks
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.generated_jobs import open_job
+from tests.analyses.test_modules import modules_and_work
+from tests.kineto_text import call, host, kernel
+
+NO_BLOCKS = 10**9
+TRACES = ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"]
+
+
+def tables(job, window_ns):
+    """Every table that blocks are added up to."""
+    rank = job.ranks[0]
+    one = {"ranks": [rank], "window_ns": window_ns}
+    for by in ("name", "shape", "stack"):
+        found = operators(job, by=by, **one)
+        yield f"operators by {by}", found.operators
+        yield f"all operators by {by}", found.ranks
+    for source, merge in product(("modules", "regions"), ("instance", "class")):
+        result = modules(job, source=source, merge=merge, **one)
+        yield f"{source} by {merge}", result.modules
+        yield f"outside of {source} by {merge}", result.outside
+    for weight in ("gpu", "cpu", "idle", "bytes"):
+        yield f"flame of {weight}", flame(job, rank, weight=weight, window_ns=window_ns).nodes
+    for by in ("name", "configuration"):
+        yield f"launches by {by}", launch_facts(job, by=by, **one).kernels
+
+
+def check(job, same_job, windows, events):
+    """Compare with a job that has no blocks, and so remembers none."""
+    for window_ns in windows:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "EVENTS", events)
+            added_up = dict(tables(job, window_ns))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "FEWEST", NO_BLOCKS)
+            for name, expected in tables(same_job, window_ns):
+                pd.testing.assert_frame_equal(added_up[name], expected, obj=name)
+
+
+@settings(max_examples=25)
+@given(
+    modules_and_work(),
+    st.lists(st.tuples(st.integers(-5, 40), st.integers(1, 60)), min_size=1, max_size=3),
+    st.integers(1, 4),
+)
+def test_generated_jobs(tmp_path_factory, events, windows, size):
+    job, same = (open_job(tmp_path_factory.mktemp("blocks"), [events]) for _ in range(2))
+    check(job, same, [(at * 1000, (at + length) * 1000) for at, length in windows], size)
+
+
+def thirds(job):
+    span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
+    return [(span_ns * k // 20, span_ns * k // 20 + span_ns // 3) for k in (1, 2, 9)]
+
+
+def test_a_sample_job(tmp_path):
+    write_sample(tmp_path / "job", ranks=2, steps=4, progress=False)
+    job, same = (open_trace(tmp_path / "job", progress=False) for _ in range(2))
+    check(job, same, thirds(job), 200)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_real_traces(kineto_jobs, name):
+    job, same = (open_trace(kineto_jobs[name], progress=False) for _ in range(2))
+    check(job, same, thirds(job), 1000)
+
+
+def test_a_kernel_across_many_blocks_is_one(tmp_path):
+    """It is counted where the window begins, or where it begins in the window."""
+    events = [
+        host(0, 10, "aten::mm"),
+        call(2, 2, 1),
+        kernel(10, 500, correlation=1),
+        *(host(20 + place, 0.5, "aten::relu") for place in range(400)),
+    ]
+    job = open_job(tmp_path, [events])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "EVENTS", 20)
+        for window_ns in ((5_000, 400_000), (50_000, 400_000)):
+            row = (
+                operators(job, window_ns=window_ns).operators.set_index("operator").loc["aten::mm"]
+            )
+            assert row["gpu_work"] == 1
+            assert row["gpu_self_ns"] == window_ns[1] - max(window_ns[0], 10_000)
+            assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
+
+
+def test_each_block_is_asked_once(tmp_path):
+    job = open_job(tmp_path, [[host(place, 0.5, "aten::relu") for place in range(400)]])
+    rank, asked = job.rank(0), []
+
+    def function(_, excerpt):
+        asked.append(excerpt.window_of(rank))
+        return excerpt.continued
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "EVENTS", 20)
+        for end in (300_000, 310_000):
+            excerpt = blocks.Excerpt((), ((0, (15_000, end)),))
+            parts = blocks.sums_of_parts(rank, function, excerpt)
+            assert parts == [False, *[True] * (len(parts) - 1)]
+    whole = [each for each in asked if each[0] > 15_000 and each[1] < 300_000]
+    assert len(whole) == len({*whole}) > 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from itertools import count
 from statistics import median
 from typing import Any, Final
 
@@ -33,7 +32,10 @@ FIRST_OF_ALL: Final = ", first"
 FOLLOW_THE_TIME: Final = frozenset(
     {"idle_owners", "operators", "modules", "flame", "gpu_annotations", "launch_facts"}
 )
-WINDOWS: Final = 8
+CHANGED_TIMES: Final = 8
+
+PARTS: Final = {"a third": 3, "a tenth": 10, "a hundredth": 100}
+"""Windows by the part of the recording that they hold."""
 
 
 def time_tables(job: Job, fresh: Callable[[Job], Job]) -> Iterator[tuple[str, dict[str, float]]]:
@@ -61,20 +63,21 @@ def _times(
         again = [spent(**{parameter: each}) for _ in range(3) for each in values]
         found[f"another `{parameter}`, again"] = median(again)
     if name in FOLLOW_THE_TIME:
-        windows = _windows(job)
-        found["another `window_ns`"] = median(
-            spent(window_ns=next(windows)) for _ in range(WINDOWS)
-        )
+        for words, part in PARTS.items():
+            first, *others = (spent(window_ns=window) for window in _windows(job, part))
+            found[f"another `window_ns`, {words}{FIRST_OF_ALL}"] = first
+            found[f"another `window_ns`, {words}"] = median(others)
         steps = job.rank(job.ranks[0]).steps.distinct
-        chosen = steps[1 : 1 + WINDOWS]
+        chosen = steps[1 : 1 + CHANGED_TIMES]
         if chosen:
             found["another of `steps`"] = median(spent(steps=[number]) for number in chosen)
     return found
 
 
-def _windows(job: Job) -> Iterator[tuple[int, int]]:
-    """Windows of a third to an eightieth of the recording, none twice."""
+def _windows(job: Job, part: int) -> Iterator[tuple[int, int]]:
+    """Windows of one length, as if dragged over the recording."""
     span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
-    for number in count():
-        start = span_ns * (number + 1) // 20
-        yield start, start + span_ns // (3 * (number + 1) ** 2)
+    length_ns = span_ns // part
+    step_ns = (span_ns - length_ns) // (CHANGED_TIMES + 1)
+    for number in range(CHANGED_TIMES + 1):
+        yield number * step_ns, number * step_ns + length_ns

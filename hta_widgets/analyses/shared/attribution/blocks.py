@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def sums_of_parts(
     function : callable
         Of a rank, an excerpt and the arguments. What it returns of the parts must add up to what it
         returns of the whole: in a part that is `Excerpt.continued`, it counts the work that begins
-        there. Of each block it is asked once.
+        there. It is asked of all blocks when it is first asked of some, and of none again.
     excerpt : Excerpt, optional
         All of the time when not given.
     *arguments
@@ -58,18 +58,20 @@ def sums_of_parts(
     inner = edges[(start < edges) & (edges < end)].tolist()
     if len(inner) <= FEWEST:
         return [function(rank, excerpt, *arguments)]
-    known = rank.remember(_known, function, *arguments)
+    of_blocks = rank.remember(_sums_of_blocks, function, *arguments)
     ends = (_part(rank, start, inner[0])._replace(continued=False), _part(rank, inner[-1], end))
     first, last = (function(rank, part, *arguments) for part in ends)
-    for block in pairwise(inner):
-        if block not in known:
-            known[block] = function(rank, _part(rank, *block), *arguments)
-    return [first, *(cast("Sums", known[block]) for block in pairwise(inner)), last]
+    return [first, *(of_blocks[block] for block in inner[:-1]), last]
 
 
-def _known(_: Rank, *__: Any) -> dict[tuple[int, int], object]:  # noqa: ANN401
-    """Sums of blocks by their edges."""
-    return {}
+def _sums_of_blocks(
+    rank: Rank,
+    function: Callable[..., Sums],
+    *arguments: Any,  # noqa: ANN401
+) -> dict[int, Sums]:
+    """Sums of all blocks, by where they start."""
+    blocks = pairwise(rank.remember(_edges).tolist())
+    return {block[0]: function(rank, _part(rank, *block), *arguments) for block in blocks}
 
 
 def _part(rank: Rank, start_ns: int, end_ns: int) -> Excerpt:

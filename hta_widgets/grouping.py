@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 
 _SORTED_BY_RADIX = 2**16
+_FEW_BYTES = 2
 
 
 class Groups(NamedTuple):
@@ -94,7 +95,7 @@ def _in_few_bits(column: NDArray[Any]) -> NDArray[Any]:
     numpy sorts these by radix: 1 M rows of 160 interleaved streams take 14 ms, without that 98, and
     with `pandas.factorize` 31; 100 k rows take 0.9, 6.6 and 2.1 ms.
     """
-    if column.dtype.kind == "f" or not column.size:
+    if column.dtype.kind == "f" or not column.size or column.dtype.itemsize <= _FEW_BYTES:
         return column
     lowest, highest = int(column.min()), int(column.max())
     if highest - lowest >= _SORTED_BY_RADIX:

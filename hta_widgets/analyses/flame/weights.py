@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from hta_widgets.analyses.flame.call_tree import Rows, Weights
-from hta_widgets.analyses.idle_owners.owned_time import counted_time
+from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, all_work, counted_work
+from hta_widgets.analyses.shared.excerpt import Excerpt, all_work, counted_work
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -62,8 +62,8 @@ def _cpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
 
 
 def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
-    pieces = counted_time(rank, excerpt or EVERYTHING).pieces
-    return pieces.owner, np.full(pieces.owner.size, -1), pieces.length_ns()
+    place, ns = idle_by_call(rank, excerpt)
+    return place, np.full(place.size, -1), ns
 
 
 def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:

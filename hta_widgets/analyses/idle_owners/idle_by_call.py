@@ -33,5 +33,5 @@ def idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
 
 
 def _idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
-    pieces = counted_time(rank, excerpt or EVERYTHING).pieces
-    return IdleByCall(pieces.owner, pieces.length_ns())
+    counted = counted_time(rank, excerpt or EVERYTHING)
+    return IdleByCall(counted.pieces.owner, counted.length_ns)

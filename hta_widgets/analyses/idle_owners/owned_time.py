@@ -73,12 +73,14 @@ class CountedTime(NamedTuple):
     Attributes
     ----------
     pieces : Pieces
-    at : ndarray of int64
+    length_ns : ndarray of int64
+    at : slice or ndarray of int64
         Position of each among all pieces of the rank, ascending.
     """
 
     pieces: Pieces
-    at: Rows
+    length_ns: Rows
+    at: slice | Rows
 
 
 def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
@@ -94,11 +96,24 @@ def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
             start_ns=np.maximum(pieces.start_ns, window_ns[0]),
             end_ns=np.minimum(pieces.end_ns, window_ns[1]),
         )
-    kept = pieces.end_ns > pieces.start_ns
+    length_ns = pieces.length_ns()
+    kept = length_ns > 0
     if excerpt.steps:
         kept &= np.isin(owned.step[near], excerpt.steps)
-    first = near.start or 0
-    return CountedTime(pieces.take(kept), first + np.flatnonzero(kept))
+    chosen = _as_slice(np.flatnonzero(kept))
+    pieces = Pieces(*(column[chosen] for column in pieces))
+    return CountedTime(pieces, length_ns[chosen], _moved(chosen, near.start or 0))
+
+
+def _as_slice(ascending: Rows) -> slice | Rows:
+    """The same positions without a copy of what is there, if none is left out."""
+    if not ascending.size or ascending[-1] - ascending[0] != ascending.size - 1:
+        return ascending
+    return slice(int(ascending[0]), int(ascending[-1]) + 1)
+
+
+def _moved(at: slice | Rows, by: int) -> slice | Rows:
+    return slice(at.start + by, at.stop + by) if isinstance(at, slice) else at + by
 
 
 def _around(step: Rows, steps: tuple[int, ...]) -> slice:

@@ -45,12 +45,12 @@ class _Alike(NamedTuple):
     Attributes
     ----------
     keys : dict of str to ndarray
-    row : ndarray of int64
+    row : ndarray of int
         Row of each piece of the rank.
     """
 
     keys: dict[str, NDArray[Any]]
-    row: Rows
+    row: NDArray[np.unsignedinteger[Any]]
 
 
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
@@ -87,7 +87,7 @@ def _alike(rank: Rank, *names: str) -> _Alike:
         columns["node"] = np.append(_node_of_place(rank), NOBODY)[owner]
     groups = grouped(*(columns[name] for name in names))
     keys = {name: columns[name][groups.first] for name in names}
-    return _Alike(keys, groups.of_rows)
+    return _Alike(keys, groups.of_rows.astype(np.min_scalar_type(groups.sizes.size)))
 
 
 def _all_paths(rank: Rank) -> Paths:
@@ -118,7 +118,8 @@ def _paths(rank: Rank) -> Columns:
 def _devices(rank: Rank, excerpt: Excerpt, counted: CountedTime) -> pd.DataFrame:
     rows = []
     gap = counted.pieces.gap
-    device_of_piece = rank.remember(gaps_of).device[gap]
+    each_gap = gap[np.diff(gap, prepend=-1) != 0]
+    device_of_gap = rank.remember(gaps_of).device[each_gap]
     for device in rank.gpu_work.devices:
         time, busy = excerpt.time(rank, device), busy_time(rank, device)
         before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
@@ -130,15 +131,11 @@ def _devices(rank: Rank, excerpt: Excerpt, counted: CountedTime) -> pd.DataFrame
                 "window_ns": time.length,
                 "busy_ns": busy_ns,
                 "idle_ns": time.length - busy_ns,
-                "gaps": _count_distinct(gap[device_of_piece == device]),
+                "gaps": int(np.count_nonzero(device_of_gap == device)),
             }
         )
     names = ("rank", "device", "window_ns", "busy_ns", "idle_ns", "gaps")
     return pd.DataFrame(rows, columns=names, dtype=np.int64)
-
-
-def _count_distinct(ascending: Rows) -> int:
-    return int(np.count_nonzero(np.diff(ascending, prepend=-1)))
 
 
 def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
@@ -153,7 +150,7 @@ def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
             "step": keys["step"],
             "part": _texts_at(PARTS, keys["part"]),
             "cause": _texts_at(CAUSE_NAMES, keys["cause"]),
-            "idle_ns": groups.reduce(np.add, counted.pieces.length_ns()),
+            "idle_ns": groups.reduce(np.add, counted.length_ns),
             "gaps": _distinct_in_groups(groups, counted.pieces.gap),
         }
     )
@@ -172,7 +169,7 @@ def _owners(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
     """Idle time by owner, and the node of each row."""
     alike = rank.remember(_alike, "device", "cause", "part", "step", "thread", "node")
     row, size = alike.row[counted.at], alike.keys["node"].size
-    idle_ns = sums_at(row, counted.pieces.length_ns(), size)
+    idle_ns = sums_at(row, counted.length_ns, size)
     there = np.flatnonzero(idle_ns)
     there = there[np.argsort(-idle_ns[there], kind="stable")]
     keys = {name: column[there] for name, column in alike.keys.items()}
@@ -224,7 +221,7 @@ def _drains(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
     place = drain[behind].astype(np.int64)
     calls_of_node = grouped(_node_of_place(rank)[place], place)
     each = place[calls_of_node.first]
-    behind_ns = calls_of_node.reduce(np.add, counted.pieces.length_ns()[behind])
+    behind_ns = calls_of_node.reduce(np.add, counted.length_ns[behind])
     groups = grouped(_node_of_place(rank)[each])
     idle_behind_ns = groups.reduce(np.add, behind_ns)
     by_time = np.argsort(-idle_behind_ns, kind="stable")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.owned_time import counted_time
+from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.hierarchy import hierarchy_nodes
 from hta_widgets.analyses.modules.nodes import (
@@ -27,7 +27,7 @@ from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
 from hta_widgets.analyses.shared.collectives.exposure import exposed_times
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -173,14 +173,13 @@ def _sparse_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Mer
     sums, calls = rank.remember(_sums, source, merge), calls_of(rank)
     work = [*counted_work(rank, excerpt).values()]
     launches = [calls.places_of(part.launch) for part in work]
-    counted = counted_time(rank, excerpt or EVERYTHING).pieces
     entered = _is_counted(rank, nodes.frames, excerpt).astype(np.int64)
     found = {
         "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
         "cpu_ns": sums.of(*own_cpu_time(rank, excerpt)),
         "calls": sums.of(nodes.frames, entered),
         "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
-        "idle_ns": sums.of(counted.owner, counted.length_ns()),
+        "idle_ns": sums.of(*idle_by_call(rank, excerpt)),
         "flop": sums.over([owned_costs.flop(rank, excerpt)]),
         "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals | None:
     return counted if window is None else counted.clip(*window)
 
 
-def sums_at(positions: NDArray[np.signedinteger], values: Times, size: int) -> Times:
+def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Times:
     """Sum of the values at each position; those at -1 are left out."""
     sums = np.zeros(size + 1, dtype=np.int64)
     counted = np.flatnonzero(values)  # few in a short window

@@ -55,7 +55,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
         for piece in text:
             reading = decode_events(piece, text.separator, text.hold_back)
             builder.add(reading)
-            del reading  # free its events before the next ones are decoded
+            del reading, piece  # free its events before the next ones are decoded
     metadata, others = text.metadata(), builder.categories_of_others()
     table, first_ns = builder.finish()
     base = base_ns(metadata)

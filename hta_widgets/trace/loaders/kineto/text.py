@@ -103,7 +103,9 @@ class EventText:
                     continue
                 whole, rest = self._cut(pending.text)
                 if whole:
+                    del block, pending
                     yield whole
+                    del whole
                     held = len(self._held)
                     pending = PendingText(self._with_held(rest), held)
             yield from self._finish(pending.text)

@@ -6,8 +6,8 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.idle_owners.lines import idle_by_line
-from hta_widgets.analyses.shared.attribution.causes import IdleCause, Share, idle_cause
+from hta_widgets.analyses.idle_owners.lines import idle_by_line, idle_by_path
+from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -52,7 +52,10 @@ def idle_owner_finding(
             f"{of}, the cause of {percent(100 * unknown_ns / idle_ns)} is unknown: the launch of "
             "the next work is not in the trace."
         )
-    said = _largest(idle_cause(str(known.idxmax())), int(known.max()), idle_ns, owners)
+    cause = idle_cause(str(known.idxmax()))
+    said = cause.phrase.format(percent(100 * int(known.max()) / idle_ns))
+    if cause.share is not Share.GPU:
+        said += _most_in(owners.loc[owners["cause"] == cause.name, ["path", "idle_ns"]], paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
         said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
     return f"{of}, {said}{_line(owners, paths, idle_ns)}."
@@ -66,16 +69,14 @@ def _line(owners: pd.DataFrame, paths: pd.DataFrame, idle_ns: int) -> str:
     return f"; the line of Python with the most is {most} ({duration(int(by_line.max()))})"
 
 
-def _largest(cause: IdleCause, cause_ns: int, idle_ns: int, owners: pd.DataFrame) -> str:
-    said = cause.phrase.format(percent(100 * cause_ns / idle_ns))
-    if cause.share is Share.GPU:
-        return said
-    own = (owners["cause"] == cause.name) & (owners["owner"] != "")
-    by_owner = owners["idle_ns"][own].groupby(owners["owner"][own]).sum()
-    if by_owner.empty:
-        return said
+def _most_in(owners: pd.DataFrame, paths: pd.DataFrame) -> str:
+    """The owner with most of the time."""
+    by_path = idle_by_path(owners, paths)
+    by_owner = pd.Series(by_path).groupby(paths["name"]).sum()
+    if not by_path.any():
+        return ""
     most = short_name(str(by_owner.idxmax()), NAME_WIDTH)
-    return f"{said}, most in {most} ({duration(int(by_owner.max()))})"
+    return f", most in {most} ({duration(int(by_owner.max()))})"
 
 
 def stacks_advice(causes: pd.DataFrame, paths: pd.DataFrame) -> list[str]:

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.shared.attribution.counted import sums_at
+
 _FRAME: Final = re.compile(r"\.py\(\d+\): ")
 
 _OF_OTHERS: Final = re.compile(
@@ -45,14 +47,17 @@ def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
 
 def idle_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.Series[int]:
     """Idle time (ns) of each line, of all devices; what is in none is left out."""
-    lines = _lines(paths)
-    of_path = np.zeros(lines.size, dtype=np.int64)
-    np.add.at(of_path, owners["path"].to_numpy(), owners["idle_ns"].to_numpy())
+    lines, of_path = _lines(paths)[:-1], idle_by_path(owners, paths)
     spent = (of_path > 0) & (lines != "")
     by_line: Counter[str] = Counter()
     for line, idle_ns in zip(lines[spent].tolist(), of_path[spent].tolist(), strict=True):
         by_line[line] += idle_ns
     return pd.Series(dict(sorted(by_line.items())), dtype=np.int64)
+
+
+def idle_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> NDArray[np.int64]:
+    """Idle time (ns) of each path, of all devices; what is of none is left out."""
+    return sums_at(owners["path"].to_numpy(), owners["idle_ns"].to_numpy(), len(paths))
 
 
 def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:

@@ -495,7 +495,7 @@ test("left and right go to the first event in view that Python knows, whatever i
   expect(spoken()).toBe("no event here");
   key("ArrowLeft");
   expect(last()).toMatchObject({ ...where, time: 1000, forward: false });
-  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [] });
+  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [], pick: null });
   await settle();
   expect(spoken()).toBe("gemm, 20\u00a0ns, rank 0");
 });
@@ -504,7 +504,7 @@ test("a key pressed before the answer goes on from there, and another lane begin
   const { model, key, last } = await onStream();
   key("ArrowRight");
   key("ArrowRight");
-  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [] });
+  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [], pick: null });
   expect(last()).toMatchObject({ kind: "next", row: 41, forward: true });
   model.reply({ kind: "none", id: last().id });
   key("ArrowUp");
@@ -526,7 +526,7 @@ test("left and right go from module to module in a lane of modules", async () =>
   const spoken = () => [...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent;
   const answer = (start: number, duration: number) => {
     const event = { row: 41, key: "modules 0", name: "Linear_0", start, duration };
-    model.reply({ kind: "event", id: last().id, rank: 0, event, launch: null, launched: [] });
+    model.reply({ kind: "event", id: last().id, rank: 0, event, launch: null, launched: [], pick: null });
   };
   const where = { kind: "first", rank: 0, key: "modules 0" };
   key("ArrowRight");
@@ -544,11 +544,32 @@ test("left and right go from module to module in a lane of modules", async () =>
   expect(spoken()).toContain("rank 1");
 });
 
+test("Enter selects the module or the operator that is followed, and lets go of it again", async () => {
+  const { model, key, selection } = await show({ lanes: ["modules"] });
+  const asked = model.sent.find(({ kind, rank }) => kind === "added" && rank === 0) as Sent;
+  model.reply({ kind: "added", id: asked.id, rank: 0, lanes: [MODULES], none: [] });
+  await settle();
+  key("ArrowDown");
+  key("ArrowDown");
+  key("ArrowRight");
+  const event = { row: 41, key: "modules 0", name: "Linear_0", start: 500, duration: 20 };
+  const pick = { field: "modules", item: "Net_0 › Linear_0" };
+  const last = model.sent.at(-1) as Sent;
+  model.reply({ kind: "event", id: last.id, rank: 0, event, launch: null, launched: [], pick });
+  key("Enter");
+  await settle();
+  expect(selection.get("modules")).toEqual(["Net_0 › Linear_0"]);
+  model.answer({ rev: model.get("_req") as number });
+  key("Enter");
+  await settle();
+  expect(selection.get("modules")).toEqual([]);
+});
+
 test("of the runs of one call, only the one that is followed is lit in its lane", () => {
   const lanes = clockLanes(layout(), { added: new Map([[0, [MODULES as LaneName]]]) });
   const range = lanes.find(({ kind }) => kind === "range") as Lane;
   const run = { row: 41, start: 500, duration: 20, name: "Linear_0", label: "Linear_0", look: CLASSES[0] as ClassLook };
-  const followed = { kind: "event", id: 1, rank: 0, launch: null, launched: [] };
+  const followed = { kind: "event", id: 1, rank: 0, launch: null, launched: [], pick: null };
   const scene = { elsewhere: null, followed: { ...followed, event: { ...run, key: "modules 0" } } } as unknown as Scene;
   expect(isPointed(scene, range, run)).toBe(true);
   expect(isPointed(scene, range, { ...run, start: 700 })).toBe(false);

@@ -131,6 +131,11 @@ def test_keys_go_from_module_to_module(page: LabPage):
         expect(spoken).to_have_text(re.compile(rf"^(nn\.Module: )?{re.escape(name)}, .*rank 0$"))
     page.page.wait_for_timeout(300)
     page.screenshot("timeline modules")
+    canvas.press("Enter")
+    page.wait_for("len(panel.selection.modules)", expected=1)
+    assert page.python("panel.selection.modules[0].split(' › ')[-1]") == names[0]
+    canvas.press("Enter")
+    page.wait_for("len(panel.selection.modules)", expected=0)
 
 
 def test_the_notebook_keeps_its_keys_and_its_wheel(page: LabPage):

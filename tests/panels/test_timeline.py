@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traitlets import TraitError
 
+from hta_widgets.analyses.shared.attribution.module_paths import module_paths
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked
@@ -28,6 +29,7 @@ from hta_widgets.panels.timeline.bands import most_band_pixels
 from hta_widgets.panels.timeline.encoding import MOST_BYTES, in_runs
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
@@ -256,6 +258,29 @@ def test_lanes_and_events_are_told(panel):
     assert event["launch"]["name"].startswith("cuda")
     back, _ = ask(panel, kind="event", id=4, rank=1, row=event["launch"]["row"])
     assert row in [each["row"] for each in back["launched"]]
+
+
+def test_an_event_says_what_a_click_on_it_selects(panel):
+    rank = panel.job.rank(0)
+    events, paths = rank.trace.events, module_paths(rank)
+    names = events.name.values
+    for row in (int(events.rows_of(Kind.CPU_OP)[5]), int(events.rows_of(Kind.RUNTIME)[5])):
+        facts, _ = ask(panel, kind="event", id=1, rank=0, row=row)
+        name = names[events.name.codes[row]]
+        is_operator = events.kind[row] == Kind.CPU_OP
+        assert facts["pick"] == ({"field": "operators", "item": name} if is_operator else None)
+    frames = [
+        row
+        for row in events.rows_of(Kind.PYTHON).tolist()
+        if "nn.Module" in names[events.name.codes[row]]
+    ]
+    for row in frames[:40:3]:
+        facts, _ = ask(panel, kind="event", id=1, rank=0, row=row)
+        assert facts["pick"]["field"] == "modules"
+        assert facts["pick"]["item"] in paths.paths
+        own = names[events.name.codes[row]].removeprefix("nn.Module: ")
+        assert facts["pick"]["item"].split(" › ")[-1] == own
+    assert len(frames) > 3
 
 
 def test_next_and_previous_are_events_of_the_same_name(panel):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 
 from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.module_paths import NO_MODULE, module_paths
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.thread_lanes import shown_levels
-from hta_widgets.trace.model.events import GPU_SIDE, KindSet
+from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
 from hta_widgets.trace.model.nesting import CPU_CALLS
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -27,12 +28,20 @@ class EventPlace(TypedDict):
     duration: int
 
 
+class EventPick(TypedDict):
+    """What a click on an event selects: a field of the selection, and what is selected there."""
+
+    field: Literal["operators", "modules"]
+    item: str
+
+
 class EventFacts(TypedDict):
     """An event, with the call that launched it and the first of the work that it launched."""
 
     event: EventPlace
     launch: EventPlace | None
     launched: list[EventPlace]
+    pick: EventPick | None
 
 
 def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
@@ -53,6 +62,7 @@ def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
         "event": _place(rank, row, offset_ns),
         "launch": _place(rank, launch, offset_ns) if launch >= 0 else None,
         "launched": [_place(rank, each, offset_ns) for each in launched],
+        "pick": _pick(rank, row),
     }
 
 
@@ -65,7 +75,7 @@ def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> Ev
     if event["key"] == key:
         return facts
     there: EventPlace = {**event, "key": key, "start": start_ns, "duration": duration_ns}
-    return {"event": there, "launch": None, "launched": []}
+    return {"event": there, "launch": None, "launched": [], "pick": facts["pick"]}
 
 
 def _place(rank: Rank, row: int, offset_ns: int) -> EventPlace:
@@ -77,6 +87,17 @@ def _place(rank: Rank, row: int, offset_ns: int) -> EventPlace:
         "start": int(events.start_ns[row]) + offset_ns,
         "duration": int(events.duration_ns[row]),
     }
+
+
+def _pick(rank: Rank, row: int) -> EventPick | None:
+    events = rank.trace.events
+    if events.kind[row] == Kind.CPU_OP:
+        return {"field": "operators", "item": events.name.values[events.name.codes[row]]}
+    if events.kind[row] != Kind.PYTHON:
+        return None
+    paths = module_paths(rank)
+    [code] = paths.at(calls_of(rank).places_of(np.array([row]))).tolist()
+    return None if code == NO_MODULE else {"field": "modules", "item": paths.paths[code]}
 
 
 def _key(rank: Rank, row: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, TypedDict
 
-from hta_widgets.analyses.timeline.event import EventPlace
+from hta_widgets.analyses.timeline.event import EventPick, EventPlace
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.figures.timeline import ClassLook
 
@@ -147,6 +147,7 @@ class EventAnswer(TypedDict):
     event: EventPlace
     launch: EventPlace | None
     launched: list[EventPlace]
+    pick: EventPick | None
 
 
 class NoneAnswer(TypedDict):

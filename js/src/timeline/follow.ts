@@ -104,6 +104,18 @@ export class Follower {
     this.#stage.redraw();
   }
 
+  /** Ask Python what is known of an event, unless that is known already. */
+  ask(rank: number, row: number, then: (answer: EventAnswer) => void): void {
+    const { followed } = this.#stage.scene;
+    if (followed?.rank === rank && followed.event.row === row) then(followed);
+    else
+      this.#kernel.ask(
+        { kind: "event", rank, row },
+        (answer) => (answer.kind === "event" ? then(answer) : null),
+        "click",
+      );
+  }
+
   /** Ask Python for an event, and go to it; `again` is done instead where another question is under way. */
   find(question: Question, again?: () => void): void {
     const other = question.kind === "first" ? "no other event in this lane" : "no other event of this name";

@@ -1,7 +1,7 @@
 // The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
 import type { Question } from "./follow";
-import { isOfAll, type Lane } from "./lanes";
-import { click } from "./select";
+import { isOfAll, isOfCalls, type Lane } from "./lanes";
+import { click, pick } from "./select";
 import type { Stage } from "./stage";
 import type { EventAnswer } from "./types";
 import { panned, type Span, zoomed } from "./view";
@@ -69,6 +69,7 @@ function choose(stage: Stage, add: boolean): void {
   const { followed } = stage.scene;
   const lane = focused(stage);
   if (followed && lane?.kind === "stream") void stage.calls.select({ kernel: followed.event.name });
+  else if (followed?.pick && lane && isOfCalls(lane)) pick(stage, followed.pick);
   else if (lane) click(stage, { at: "label", lane }, add);
 }
 

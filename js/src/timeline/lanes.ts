@@ -38,6 +38,11 @@ export function isOfAll({ rank }: Lane): boolean {
   return rank === ALL;
 }
 
+/** Whether a lane shows calls of the CPU, or the modules that the GPU works for. */
+export function isOfCalls({ kind }: Lane): boolean {
+  return kind === "thread" || kind === "range";
+}
+
 /** Whether a lane is a row without a label. */
 export function isThin({ height }: Lane): boolean {
   return height <= THIN;

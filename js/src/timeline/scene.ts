@@ -19,7 +19,7 @@ export interface Scene {
   bands: Bands;
   unfolded: boolean;
   opened: ReadonlyMap<number, unknown>;
-  selection: Pick<SelectionState, "ranks" | "steps" | "kernel" | "window_ns" | "streams">;
+  selection: Pick<SelectionState, "ranks" | "steps" | "kernel" | "operators" | "modules" | "window_ns" | "streams">;
   hovered: { lane: Lane; event: Event | null; time: number } | null;
   /** What others point at. */
   elsewhere: Hovered | null;

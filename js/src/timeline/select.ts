@@ -1,8 +1,9 @@
 // What a click and a drag select.
 import { afterClick } from "../integers";
 import type { Hit } from "./hits";
-import { isOfAll, isThin } from "./lanes";
+import { isOfAll, isOfCalls, isThin } from "./lanes";
 import type { Stage } from "./stage";
+import type { EventPick } from "./types";
 
 export function click(stage: Stage, found: Hit, add: boolean): void {
   const { scene, calls } = stage;
@@ -20,8 +21,19 @@ export function click(stage: Stage, found: Hit, add: boolean): void {
   const { lane, event } = found;
   if (event && lane.kind === "stream") void calls.select({ kernel: event.name === selection.kernel ? "" : event.name });
   else if (isThin(lane)) void calls.select({ ranks: afterClick(selection.ranks, lane.rank, add) });
-  else if (selection.window_ns) void calls.select({ window_ns: null });
+  else if (event && event.row >= 0 && isOfCalls(lane))
+    stage.follower.ask(lane.rank, event.row, (answer) => pick(stage, answer.pick));
+  else pick(stage, null);
   stage.redraw();
+}
+
+/** Select the operator or module of an event, or let go of it; where there is none, let go of the window. */
+export function pick({ scene: { selection }, calls }: Stage, chosen: EventPick | null): void {
+  if (chosen) {
+    const { field, item } = chosen;
+    const [only, ...others] = selection[field];
+    void calls.select({ [field]: only === item && others.length === 0 ? [] : [item] });
+  } else if (selection.window_ns) void calls.select({ window_ns: null });
 }
 
 /** Select what was dragged over. */

@@ -95,7 +95,7 @@ export class Stage {
       bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
-      selection: { ranks: [], steps: [], kernel: "", window_ns: null, streams: [] },
+      selection: { ranks: [], steps: [], kernel: "", operators: [], modules: [], window_ns: null, streams: [] },
       hovered: null,
       elsewhere: null,
       followed: null,

@@ -107,6 +107,12 @@ export interface EventPlace {
   duration: number;
 }
 
+/** What a click on an event selects. */
+export interface EventPick {
+  field: "operators" | "modules";
+  item: string;
+}
+
 export interface EventAnswer {
   kind: "event";
   id: number;
@@ -114,6 +120,7 @@ export interface EventAnswer {
   event: EventPlace;
   launch: EventPlace | null;
   launched: EventPlace[];
+  pick: EventPick | null;
 }
 
 export interface LanesAnswer {

@@ -8,7 +8,8 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.modules.rank_sums import UNKNOWN, RankModules
+from hta_widgets.analyses.modules.rank_sums import RankModules
+from hta_widgets.analyses.modules.sums_by_node import UNKNOWN
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job

@@ -1,0 +1,161 @@
+"""What belongs to each module of one rank and phase, in a part of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.modules import owned_costs
+from hta_widgets.analyses.modules.hierarchy import hierarchy_nodes
+from hta_widgets.analyses.modules.nodes import (
+    Merge,
+    ModuleNodes,
+    Rows,
+    Source,
+    module_nodes,
+    region_nodes,
+)
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.counted import host_time
+from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
+from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.shared.collectives.exposure import exposed_times
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
+from hta_widgets.grouping import distinct
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+UNKNOWN: Final = "unknown"
+"""Phase of what belongs to no call: its launch, or what the CPU did, is not recorded."""
+
+ROW_PHASES: Final = (*PHASES, UNKNOWN)
+_UNKNOWN = len(PHASES)
+
+SUMMED: Final = (
+    *("gpu_ns", "cpu_ns", "calls", "exposed_communication_ns"),
+    *("idle_ns", "flop", "bytes_allocated"),
+)
+"""What is added up over the parts of some time."""
+
+
+class PartSums(NamedTuple):
+    """Sums of a part of the time, of which most nodes may have none.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the sums in a table by node and phase.
+    values : ndarray of int64
+        A row for each of `SUMMED`.
+    in_graphs_ns : int
+    """
+
+    place: Rows
+    values: Rows
+    in_graphs_ns: int
+
+    @classmethod
+    def of(cls, sums: list[Rows], in_graphs_ns: int) -> PartSums:
+        """Keep what is not 0."""
+        every = np.stack([each.ravel() for each in sums])
+        place = np.flatnonzero(every.any(axis=0))
+        return cls(place, every[:, place], in_graphs_ns)
+
+
+def sums_by_node(parts: list[PartSums], nodes: ModuleNodes) -> Rows:
+    """Sums of all parts, each of `SUMMED` a table by node and phase."""
+    found = np.zeros((len(SUMMED), (len(nodes.names) + 1) * len(ROW_PHASES)), dtype=np.int64)
+    for part in parts:
+        found[:, part.place] += part.values
+    return found.reshape(len(SUMMED), -1, len(ROW_PHASES))
+
+
+class NodeSums:
+    """Sums by node (the last row is for what is outside of all) and phase."""
+
+    def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
+        self._node = np.append(nodes.node, -1)
+        phase = phases(rank) if nodes.phase is None else nodes.phase
+        self._phase = np.append(phase, np.int8(_UNKNOWN))
+        self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
+
+    def of(self, places: Rows, values: Rows) -> Rows:
+        """Sum values of calls, given by place, -1 for none."""
+        return self.over([(places, values)])
+
+    def over(self, parts: Iterable[tuple[Rows, Rows]]) -> Rows:
+        """Sum such values of several devices."""
+        found = np.zeros(self._shape, dtype=np.int64)
+        for places, values in parts:
+            counted = np.flatnonzero(values)  # few in a short window
+            place = places[counted]
+            np.add.at(found, (self._node[place], self._phase[place]), values[counted])
+        return found
+
+
+def part_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> PartSums:
+    """Sums of a rank in some of its time."""
+    nodes, _ = chosen_nodes(rank, source, merge)
+    sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
+    work = [*counted_work(rank, excerpt).values()]
+    launches = [calls.places_of(part.launch) for part in work]
+    entered = _is_counted(rank, nodes.frames, excerpt).astype(np.int64)
+    found = {
+        "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
+        "cpu_ns": sums.of(*own_cpu_time(rank, excerpt)),
+        "calls": sums.of(nodes.frames, entered),
+        "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
+        "idle_ns": sums.of(*idle_by_call(rank, excerpt)),
+        "flop": sums.over([owned_costs.flop(rank, excerpt)]),
+        "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
+    }
+    return PartSums.of([found[name] for name in SUMMED], sum(_in_graphs(rank, p) for p in work))
+
+
+def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:
+    """The modules of a rank, or what stands in for them, and which of both it is."""
+    if source != "regions":
+        nodes = rank.remember(module_nodes, merge)
+        if not nodes.names:
+            nodes = rank.remember(hierarchy_nodes, merge)
+        if source == "modules" or nodes.names:
+            return nodes, "modules"
+    return rank.remember(region_nodes, merge), "regions"
+
+
+def node_sums(rank: Rank, source: Source, merge: Merge) -> NodeSums:
+    """What sums up values of calls by node and phase."""
+    return NodeSums(rank, chosen_nodes(rank, source, merge)[0])
+
+
+def _exposed(work: GpuWork) -> Rows:
+    """Time of each piece of work of a device that is communication and not hidden."""
+    exposed_ns = np.zeros(len(work), dtype=np.int64)
+    talking = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    talking = talking[np.argsort(work.start_ns[talking], kind="stable")]
+    busy = work.busy_by_type
+    hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
+    exposed_ns[talking] = exposed_times(work.start_ns[talking], work.end_ns[talking], hidden)
+    return exposed_ns
+
+
+def _is_counted(rank: Rank, places: Rows, excerpt: Excerpt | None) -> NDArray[np.bool_]:
+    calls, counted = calls_of(rank), host_time(rank, excerpt)
+    if counted is None:
+        return rank.analysed[calls.forest.rows[places]]
+    return counted.covers(calls.start_ns[places])
+
+
+def _in_graphs(rank: Rank, work: GpuWork) -> int:
+    launched = np.flatnonzero(work.launch >= 0)
+    codes = rank.trace.events.name.codes[work.launch[launched]]
+    used = distinct(codes).tolist()
+    graphs = [code for code in used if GRAPH_LAUNCH.search(work.names[code])]
+    in_graph = np.isin(codes, graphs) | (work.type[launched] == KernelType.CUDA_GRAPH)
+    return int(work.duration_ns[launched[in_graph]].sum())

@@ -102,6 +102,13 @@ def test_a_kernel_across_many_blocks_is_one(tmp_path):
             assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
 
 
+def test_without_events_there_are_no_blocks(tmp_path):
+    job = open_job(tmp_path, [[]])
+    assert operators(job, window_ns=(0, 1000)).operators.empty
+    assert launch_facts(job, window_ns=(0, 1000)).kernels.empty
+    assert flame(job, 0, window_ns=(0, 1000)).total_ns == 0
+
+
 def test_each_block_is_asked_once(tmp_path):
     job = open_job(tmp_path, [[host(place, 0.5, "aten::relu") for place in range(400)]])
     rank, asked = job.rank(0), []

@@ -79,7 +79,8 @@ def _part(rank: Rank, start_ns: int, end_ns: int) -> Excerpt:
 
 
 def _edges(rank: Rank) -> Times:
-    """Edges of blocks with the same number of events."""
+    """Edges of blocks with the same number of events; what is behind the last is in no block."""
     starts = rank.trace.events.start_ns
     count = min(starts.size // EVENTS, MOST)
-    return np.unique(starts[np.linspace(0, starts.size - 1, count + 1).astype(np.int64)][:count])
+    at = np.linspace(0, starts.size, count, endpoint=False)
+    return np.unique(starts[at.astype(np.int64)])

@@ -240,9 +240,9 @@ class EventText:
         return key_of_outermost(text, _EVENTS_KEY)
 
     def _cut(self, text: bytes) -> tuple[bytes, bytes]:
-        """Split before the last event: a JSON list of those that are surely complete, and the rest.
+        """Split before the last event, into a JSON list and the rest.
 
-        Without such events there is no list, but no text.
+        The first part is empty if no event is surely complete.
         """
         if text.startswith(b"]"):  # held back from behind the events
             return b"", text

@@ -18,7 +18,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import modules_and_work
-from tests.kineto_text import call, host, kernel
+from tests.kineto_text import call, host, kernel, step
 
 NO_BLOCKS = 10**9
 TRACES = ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"]
@@ -54,13 +54,16 @@ def check(job, same_job, windows, events):
                 pd.testing.assert_frame_equal(added_up[name], expected, obj=name)
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     modules_and_work(),
     st.lists(st.tuples(st.integers(-5, 40), st.integers(1, 60)), min_size=1, max_size=3),
     st.integers(1, 4),
+    st.none() | st.integers(0, 30),
 )
-def test_generated_jobs(tmp_path_factory, events, windows, size):
+def test_generated_jobs(tmp_path_factory, events, windows, size, first_step):
+    if first_step is not None:
+        events = [*events, *(step(number, first_step + 10 * number, 10) for number in range(3))]
     job, same = (open_job(tmp_path_factory.mktemp("blocks"), [events]) for _ in range(2))
     check(job, same, [(at * 1000, (at + length) * 1000) for at, length in windows], size)
 
@@ -99,6 +102,28 @@ def test_a_kernel_across_many_blocks_is_one(tmp_path):
             )
             assert row["gpu_work"] == 1
             assert row["gpu_self_ns"] == window_ns[1] - max(window_ns[0], 10_000)
+            assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
+
+
+def test_a_kernel_that_runs_when_the_first_step_begins_is_counted(tmp_path):
+    """It begins in a block of which nothing is counted."""
+    events = [
+        *(host(place, 0.5, "aten::relu") for place in range(100)),
+        host(100, 10, "aten::mm"),
+        call(102, 2, 1),
+        kernel(110, 300, correlation=1),
+        *(host(120 + place, 0.5, "aten::relu") for place in range(200)),
+        *(step(number, 200 + 100 * number, 100) for number in range(4)),
+    ]
+    job = open_job(tmp_path, [events])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "EVENTS", 15)
+        for begin_ns in (0, 112_000):
+            window_ns = (begin_ns, 390_000)
+            row = (
+                operators(job, window_ns=window_ns).operators.set_index("operator").loc["aten::mm"]
+            )
+            assert row[["gpu_work", "gpu_self_ns"]].tolist() == [1, 190_000]
             assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
 
 

@@ -105,7 +105,7 @@ class Excerpt(NamedTuple):
             counted[:] = False
             counted[first] = True
         window = self.window_of(rank)
-        if self.continued and window is not None:
+        if self.continued and window is not None and window_of(rank).start_ns < window[0]:
             counted &= rank.trace.events.start_ns[work.rows] >= window[0]
         return counted
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.grouping import grouped
-from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -52,11 +52,11 @@ def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -
     place = np.append(nearest, -1)[calls.places_of(work.launch)]
     used, which = np.unique(place, return_inverse=True)
     rows = calls.forest.rows[used] if used.size else used
-    table = rank.trace.events.side.get("operators")
+    events = rank.trace.events
     (dims, dim_texts), (types, type_texts) = (
-        _texts_at(table, name, rows) for name in ("input_dims", "input_types")
+        events.texts_at("operators", column, rows) for column in ("input_dims", "input_types")
     )
-    names = rank.trace.events.name.values
+    names = events.name.values
     has_operator = used >= 0
     name, dims, types = (
         np.where(has_operator, codes, -1)
@@ -77,12 +77,3 @@ def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -
 
 def _text(texts: Sequence[str], code: int) -> str:
     return texts[code] if code >= 0 else ""
-
-
-def _texts_at(table: SideTable | None, name: str, rows: Places) -> tuple[Places, Sequence[str]]:
-    """Codes of a column of texts at some rows, -1 where there is none, and the texts."""
-    column = None if table is None else table.columns.get(name)
-    if table is None or not isinstance(column, TextColumn) or not table.rows.size:
-        return np.full(rows.size, -1, dtype=np.int64), ()
-    at = table.places_of(rows)
-    return np.where(at >= 0, column.codes[at], -1).astype(np.int64), column.values

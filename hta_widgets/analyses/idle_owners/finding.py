@@ -72,9 +72,9 @@ def _line(owners: pd.DataFrame, paths: pd.DataFrame, idle_ns: int) -> str:
 def _most_in(owners: pd.DataFrame, paths: pd.DataFrame) -> str:
     """The owner with most of the time."""
     by_path = idle_by_path(owners, paths)
-    by_owner = pd.Series(by_path).groupby(paths["name"]).sum()
     if not by_path.any():
         return ""
+    by_owner = pd.Series(by_path).groupby(paths["name"]).sum()
     most = short_name(str(by_owner.idxmax()), NAME_WIDTH)
     return f", most in {most} ({duration(int(by_owner.max()))})"
 

@@ -25,7 +25,7 @@ from hta_widgets.analyses.shared.json_text import one_line
 from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -183,10 +183,10 @@ class _Inputs:
     """Inputs of the operators in some rows, as codes of texts."""
 
     def __init__(self, rank: Rank, rows: Codes) -> None:
-        table = rank.trace.events.side.get("operators")
-        self.dims, self.dim_texts = _texts_at(table, "input_dims", rows)
-        self.types, self.type_texts = _texts_at(table, "input_types", rows)
-        self.values, self.value_texts = _texts_at(table, "concrete_inputs", rows)
+        events = rank.trace.events
+        self.dims, self.dim_texts = events.texts_at("operators", "input_dims", rows)
+        self.types, self.type_texts = events.texts_at("operators", "input_types", rows)
+        self.values, self.value_texts = events.texts_at("operators", "concrete_inputs", rows)
 
     def texts_at(self, place: int) -> tuple[str, str, str]:
         """Shapes, types and values of one operator; empty where they were not recorded."""
@@ -196,17 +196,6 @@ class _Inputs:
             self.type_texts[types] if types >= 0 else "",
             self.value_texts[values] if values >= 0 else "",
         )
-
-
-def _texts_at(
-    table: SideTable | None, name: str, rows: Codes
-) -> tuple[NDArray[np.int64], Sequence[str]]:
-    """Codes of a column of texts at some rows, -1 where there is none."""
-    column = None if table is None else table.columns.get(name)
-    if table is None or not isinstance(column, TextColumn) or not table.rows.size:
-        return np.full(rows.size, -1, dtype=np.int64), ()
-    at = table.places_of(rows)
-    return np.where(at >= 0, column.codes[at], -1).astype(np.int64), column.values
 
 
 def _costs(name: Codes, inputs: _Inputs, names: Sequence[str]) -> tuple[Codes, Codes, list[Cost]]:

@@ -166,6 +166,17 @@ class Events:
         """Rows of the events of the given kinds."""
         return np.flatnonzero(KindSet(kinds).among(self.kind))
 
+    def texts_at(
+        self, table: str, column: str, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Codes of a side table's column at some rows, -1 where it has no text, and the texts."""
+        side = self.side.get(table)
+        found = None if side is None else side.columns.get(column)
+        if side is None or not isinstance(found, TextColumn):
+            return np.full(rows.size, -1, dtype=np.int64), ()
+        codes = np.append(found.codes, np.int32(-1))[side.places_of(rows)]
+        return codes.astype(np.int64), found.values
+
     def names_at(self, rows: NDArray[np.int64]) -> list[str]:
         """Names of the events in the given rows."""
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]

@@ -59,8 +59,8 @@ def sums_of_parts(
     if len(inner) <= FEWEST:
         return [function(rank, excerpt, *arguments)]
     of_blocks = rank.remember(_sums_of_blocks, function, *arguments)
-    ends = (_part(rank, start, inner[0])._replace(continued=False), _part(rank, inner[-1], end))
-    first, last = (function(rank, part, *arguments) for part in ends)
+    first = function(rank, _part(rank, start, inner[0], continued=False), *arguments)
+    last = function(rank, _part(rank, inner[-1], end), *arguments)
     return [first, *(of_blocks[block] for block in inner[:-1]), last]
 
 
@@ -74,8 +74,8 @@ def _sums_of_blocks(
     return {block[0]: function(rank, _part(rank, *block), *arguments) for block in blocks}
 
 
-def _part(rank: Rank, start_ns: int, end_ns: int) -> Excerpt:
-    return Excerpt((), ((rank.trace.rank, (start_ns, end_ns)),), continued=True)
+def _part(rank: Rank, start_ns: int, end_ns: int, *, continued: bool = True) -> Excerpt:
+    return Excerpt((), ((rank.trace.rank, (start_ns, end_ns)),), continued)
 
 
 def _edges(rank: Rank) -> Times:

@@ -6,8 +6,9 @@ import { alignedLanes, areMany, clockLanes, GUTTER, type Lane, longestStep } fro
 import { inkOn, pixels } from "../src/timeline/raster";
 import { fromRuns, overviewBytes } from "../src/timeline/runs";
 import { isPointed, type Scene } from "../src/timeline/scene";
+import { pick as select } from "../src/timeline/select";
 import { tilesOf } from "../src/timeline/tiles";
-import type { ClassLook, LaneName, TimelineLayout } from "../src/timeline/types";
+import type { ClassLook, EventPick, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
 import { EMPTY_SELECTION, FakeModel, giveWidth, panelModel, settle } from "./fakes";
@@ -563,6 +564,14 @@ test("Enter selects the module or the operator that is followed, and lets go of 
   key("Enter");
   await settle();
   expect(selection.get("modules")).toEqual([]);
+});
+
+test("another operator lets go of the shapes of the one before", () => {
+  const pick: EventPick = { field: "operators", item: "aten::mm" };
+  const calls: unknown[] = [];
+  const stage = { scene: { selection: { operators: ["aten::add"], modules: [], window_ns: null } } };
+  select({ ...stage, calls: { select: async (values: unknown) => void calls.push(values) } } as never, pick);
+  expect(calls).toEqual([{ operators: ["aten::mm"], shapes: [] }]);
 });
 
 test("of the runs of one call, only the one that is followed is lit in its lane", () => {

@@ -32,7 +32,8 @@ export function pick({ scene: { selection }, calls }: Stage, chosen: EventPick |
   if (chosen) {
     const { field, item } = chosen;
     const [only, ...others] = selection[field];
-    void calls.select({ [field]: only === item && others.length === 0 ? [] : [item] });
+    const shapes = field === "operators" ? { shapes: [] } : {}; // they are of the operator that was selected
+    void calls.select({ [field]: only === item && others.length === 0 ? [] : [item], ...shapes });
   } else if (selection.window_ns) void calls.select({ window_ns: null });
 }
 

@@ -1,4 +1,4 @@
-"""Long windows are added up from blocks of time: to the same numbers as without any."""
+"""Long windows and many steps are added up from blocks: to the same numbers as without any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hta_widgets.analyses.flame import flame
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.modules import modules
 from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.shared.attribution import blocks
+from hta_widgets.analyses.shared.attribution import blocks, step_blocks
+from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -24,10 +25,10 @@ NO_BLOCKS = 10**9
 TRACES = ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"]
 
 
-def tables(job, window_ns):
+def tables(job, excerpt):
     """Every table that blocks are added up to."""
     rank = job.ranks[0]
-    one = {"ranks": [rank], "window_ns": window_ns}
+    one = {"ranks": [rank], **excerpt}
     for by in ("name", "shape", "stack"):
         found = operators(job, by=by, **one)
         yield f"operators by {by}", found.operators
@@ -37,21 +38,25 @@ def tables(job, window_ns):
         yield f"{source} by {merge}", result.modules
         yield f"outside of {source} by {merge}", result.outside
     for weight in ("gpu", "cpu", "idle", "bytes"):
-        yield f"flame of {weight}", flame(job, rank, weight=weight, window_ns=window_ns).nodes
+        yield f"flame of {weight}", flame(job, rank, weight=weight, **excerpt).nodes
     for by in ("name", "configuration"):
         yield f"launches by {by}", launch_facts(job, by=by, **one).kernels
 
 
-def check(job, same_job, windows, events):
+def check(job, same_job, excerpts, events):
     """Compare with a job that has no blocks, and so remembers none."""
-    for window_ns in windows:
+    for excerpt in excerpts:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(blocks, "EVENTS", events)
-            added_up = dict(tables(job, window_ns))
+            for kind in (blocks, step_blocks):
+                patch.setattr(kind, "EVENTS", events)
+            patch.setattr(step_blocks, "MOST", 1000)
+            patch.setattr(step_blocks, "FEWEST", 1)
+            added_up = dict(tables(job, excerpt))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(blocks, "FEWEST", NO_BLOCKS)
-            for name, expected in tables(same_job, window_ns):
-                pd.testing.assert_frame_equal(added_up[name], expected, obj=name)
+            for kind in (blocks, step_blocks):
+                patch.setattr(kind, "FEWEST", NO_BLOCKS)
+            for name, expected in tables(same_job, excerpt):
+                pd.testing.assert_frame_equal(added_up[name], expected, obj=f"{name} of {excerpt}")
 
 
 @settings(max_examples=40)
@@ -65,16 +70,42 @@ def test_generated_jobs(tmp_path_factory, events, windows, size, first_step):
     if first_step is not None:
         events = [*events, *(step(number, first_step + 10 * number, 10) for number in range(3))]
     job, same = (open_job(tmp_path_factory.mktemp("blocks"), [events]) for _ in range(2))
-    check(job, same, [(at * 1000, (at + length) * 1000) for at, length in windows], size)
+    times = [(at * 1000, (at + length) * 1000) for at, length in windows]
+    check(job, same, [{"window_ns": each} for each in times], size)
+
+
+@settings(max_examples=60)
+@given(
+    modules_and_work(),
+    st.lists(st.integers(1, 6), min_size=3, max_size=8),
+    st.integers(-3, 15),
+    st.lists(st.sets(st.integers(0, 7), min_size=1), min_size=1, max_size=4),
+    st.integers(1, 4),
+)
+def test_steps_of_generated_jobs(tmp_path_factory, events, lengths, begin, chosen, size):
+    for number, length in enumerate(lengths):
+        events = [*events, step(number, begin, length)]
+        begin += length
+    job, same = (open_job(tmp_path_factory.mktemp("steps"), [events]) for _ in range(2))
+    known = window_of(job.rank(0)).steps.tolist()
+    excerpts = [{"steps": sorted(each & {*known})} for each in chosen if each & {*known}]
+    check(job, same, excerpts, size)
 
 
 def thirds(job):
-    span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
-    return [(span_ns * k // 20, span_ns * k // 20 + span_ns // 3) for k in (1, 2, 9)]
+    """Windows of a third of the time; some of the steps, and all but one."""
+    rank = job.rank(job.ranks[0])
+    span_ns = int(rank.trace.events.end_ns.max())
+    for k in (1, 2, 9):
+        yield {"window_ns": (span_ns * k // 20, span_ns * k // 20 + span_ns // 3)}
+    steps = window_of(rank).steps.tolist()
+    if len(steps) > 1:
+        yield from ({"steps": each} for each in (steps, steps[1:], steps[::2], steps[:-1]))
+        yield {"steps": [*steps[:1], *steps[2:]]}
 
 
 def test_a_sample_job(tmp_path):
-    write_sample(tmp_path / "job", ranks=2, steps=4, progress=False)
+    write_sample(tmp_path / "job", ranks=2, steps=6, progress=False)
     job, same = (open_trace(tmp_path / "job", progress=False) for _ in range(2))
     check(job, same, thirds(job), 200)
 
@@ -147,6 +178,30 @@ def test_each_block_is_asked_once(tmp_path):
         for end in (300_000, 310_000):
             excerpt = blocks.Excerpt((), ((0, (15_000, end)),))
             parts = blocks.sums_of_parts(rank, function, excerpt)
-            assert parts == [False, *[True] * (len(parts) - 1)]
+            assert sorted(parts) == [False, *[True] * (len(parts) - 1)]
     whole = [each for each in asked if each[0] > 15_000 and each[1] < 300_000]
     assert len(whole) == len({*whole}) > 5
+
+
+def test_a_kernel_across_steps_is_one(tmp_path):
+    """It is counted in the first of the chosen steps in which it runs."""
+    events = [
+        host(0, 3, "aten::all_reduce"),
+        call(1, 1, 1),
+        kernel(2, 55, correlation=1, name="ncclDevKernel_AllReduce", stream=20),
+        *(step(number, 10 * number, 10) for number in range(9)),
+    ]
+    for number in range(9):
+        at = 10 * number
+        events += [host(at + 4, 3, "aten::mm"), call(at + 5, 1, number + 2)]
+        events.append(kernel(at + 6, 3, correlation=number + 2))
+    job = open_job(tmp_path, [events])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_blocks, "EVENTS", 1)
+        patch.setattr(step_blocks, "MOST", 1000)
+        patch.setattr(step_blocks, "FEWEST", 1)
+        for chosen, pieces in (((0, 1, 2), 1), ((1, 4, 5), 1), ((5, 6), 1), ((6, 7), 0)):
+            table = operators(job, steps=chosen).operators.set_index("operator")
+            found = table["gpu_work"].get("aten::all_reduce", 0)
+            assert found == pieces, chosen
+            assert table["gpu_work"]["aten::mm"] == len(chosen)

@@ -21,8 +21,8 @@ EVENTS: Final = 12_500
 MOST: Final = 128
 """Blocks of a rank, which keeps what it knows of them."""
 
-FEWEST: Final = 8
-"""Whole blocks; of fewer, nothing is gained."""
+FEWEST: Final = 50_000
+"""Events in whole blocks; with fewer, nothing is gained."""
 
 
 class _Crossing(NamedTuple):
@@ -56,7 +56,7 @@ def whole_blocks(rank: Rank, steps: tuple[int, ...]) -> list[Excerpt] | None:
     numbers, begin = window_of(rank).steps, rank.remember(_edges)
     chosen = np.isin(numbers, steps)
     is_whole = np.logical_and.reduceat(chosen, begin)
-    if np.count_nonzero(is_whole) < FEWEST:
+    if rank.remember(_events)[is_whole].sum() < FEWEST:
         return None
     before = np.append(0, np.cumsum(chosen))
     counted, begins = np.copy(is_whole), np.copy(is_whole)
@@ -79,10 +79,21 @@ def _block(rank: Rank, first: int, last: int, *, continued: bool) -> Excerpt:
 
 def _edges(rank: Rank) -> Positions:
     """Position of the first step of each block."""
-    starts = rank.trace.events.start_ns
-    at = np.maximum.accumulate(np.searchsorted(starts, window_of(rank).step_start_ns))
-    size = max(EVENTS, starts.size // MOST)
+    at = _first_events(rank)
+    size = max(EVENTS, len(rank.trace.events) // MOST)
     return np.flatnonzero(np.diff((at - at[0]) // size, prepend=-1))
+
+
+def _events(rank: Rank) -> Positions:
+    """Number of events that start in each block."""
+    at = _first_events(rank)[rank.remember(_edges)]
+    return np.diff(at, append=len(rank.trace.events))
+
+
+def _first_events(rank: Rank) -> Positions:
+    """Row of the first event of each step."""
+    starts, steps_ns = rank.trace.events.start_ns, window_of(rank).step_start_ns
+    return np.maximum.accumulate(np.searchsorted(starts, steps_ns))
 
 
 def _crossings(rank: Rank) -> list[_Crossing]:

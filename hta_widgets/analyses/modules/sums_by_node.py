@@ -24,6 +24,7 @@ from hta_widgets.analyses.shared.attribution.counted import host_time
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
 from hta_widgets.analyses.shared.collectives.exposure import exposed_times
 from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import distinct
@@ -45,35 +46,24 @@ SUMMED: Final = (
 
 
 class PartSums(NamedTuple):
-    """Sums of a part of the time, of which most nodes may have none.
+    """Sums of a part of the time.
 
     Attributes
     ----------
-    place : ndarray of int64
-        Of the sums in a table by node and phase.
-    values : ndarray of int64
-        A row for each of `SUMMED`.
+    sums : SparseSums
+        Those of `SUMMED`, of a table by node and phase.
     in_graphs_ns : int
     """
 
-    place: Rows
-    values: Rows
+    sums: SparseSums
     in_graphs_ns: int
-
-    @classmethod
-    def of(cls, sums: list[Rows], in_graphs_ns: int) -> PartSums:
-        """Keep what is not 0."""
-        every = np.stack([each.ravel() for each in sums])
-        place = np.flatnonzero(every.any(axis=0))
-        return cls(place, every[:, place], in_graphs_ns)
 
 
 def sums_by_node(parts: list[PartSums], nodes: ModuleNodes) -> Rows:
     """Sums of all parts, each of `SUMMED` a table by node and phase."""
-    found = np.zeros((len(SUMMED), (len(nodes.names) + 1) * len(ROW_PHASES)), dtype=np.int64)
-    for part in parts:
-        found[:, part.place] += part.values
-    return found.reshape(len(SUMMED), -1, len(ROW_PHASES))
+    found = SparseSums.together(part.sums for part in parts)
+    rows = len(nodes.names) + 1
+    return found.full(rows * len(ROW_PHASES)).reshape(-1, rows, len(ROW_PHASES))
 
 
 class NodeSums:
@@ -115,7 +105,8 @@ def part_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge)
         "flop": sums.over([owned_costs.flop(rank, excerpt)]),
         "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
     }
-    return PartSums.of([found[name] for name in SUMMED], sum(_in_graphs(rank, p) for p in work))
+    flat = [found[name].ravel() for name in SUMMED]
+    return PartSums(SparseSums.of(flat), sum(_in_graphs(rank, part) for part in work))
 
 
 def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,16 +14,20 @@ from hta_widgets.analyses.operators.operator_calls import (
     RankTotals,
     call_times,
     counted_calls,
+    may_be_listed,
     rank_totals,
 )
 from hta_widgets.analyses.operators.shapes import shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
 from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.module_paths import in_modules
 from hta_widgets.analyses.shared.attribution.modules import phases
+from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
 from hta_widgets.analyses.shared.excerpt import Excerpt, remember
 from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 RowsBy: TypeAlias = Literal["name", "shape", "stack"]
@@ -51,96 +55,82 @@ class CallGroups(NamedTuple):
         sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
         return CallGroups({name: self.keys[name][groups.first] for name in names}, sums)
 
-    @classmethod
-    def together(cls, parts: Sequence[CallGroups]) -> CallGroups:
-        """The groups of several times."""
-        if len(parts) == 1:
-            return parts[0]
-        keys = {name: np.concatenate([each.keys[name] for each in parts]) for name in parts[0].keys}
-        columns = zip(*(each.sums for each in parts), strict=True)
-        return cls(keys, CallTimes(*map(np.concatenate, columns))).by(*keys)
 
+class _Part(NamedTuple):
+    """Sums of a part of the time: `CallTimes` of each of the groups of a rank."""
 
-class CallSums(NamedTuple):
-    """What belongs to groups of calls, and the whole of a rank."""
-
-    groups: CallGroups
+    sums: SparseSums
     totals: RankTotals
 
-    @classmethod
-    def together(cls, parts: Sequence[CallSums]) -> CallSums:
-        """The sums of several times."""
-        totals = zip(*(each.totals for each in parts), strict=True)
-        groups = CallGroups.together([each.groups for each in parts])
-        return cls(groups, RankTotals(*map(sum, totals)))
+
+class _EveryGroup(NamedTuple):
+    """The groups that the calls of a rank form.
+
+    Attributes
+    ----------
+    keys : dict of str to ndarray
+        As of `CallGroups`.
+    group : ndarray of int32
+        Group of each call by place, -1 for calls that are not listed.
+    """
+
+    keys: dict[str, NDArray[Any]]
+    group: NDArray[np.int32]
 
 
 def grouped_calls(
     rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]
-) -> CallSums:
-    """Sums over calls of the same name, phase and shape or stack; of all modules if none is named.
+) -> tuple[CallGroups, RankTotals]:
+    """Sums over calls of the same name, phase and shape or stack, and the whole of a rank.
 
-    By name, they are told apart by their shape, too.
+    By name, they are told apart by their shape, too. Of all modules if none is named.
     """
     if modules:
-        make = _part_by_stack if by == "stack" else _part_by_shape
-        return make(rank, excerpt, modules)
+        return _together(rank, by, [_part(rank, excerpt, by, modules)])
     return remember(rank, _by_stack if by == "stack" else _by_shape, excerpt)
 
 
-def _by_shape(rank: Rank, excerpt: Excerpt | None) -> CallSums:
-    return CallSums.together(sums_of_parts(rank, _part_by_shape, excerpt))
+def _by_shape(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
+    return _together(rank, "shape", sums_of_parts(rank, _part, excerpt, "shape"))
 
 
-def _by_stack(rank: Rank, excerpt: Excerpt | None) -> CallSums:
-    return CallSums.together(sums_of_parts(rank, _part_by_stack, excerpt))
+def _by_stack(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
+    return _together(rank, "stack", sums_of_parts(rank, _part, excerpt, "stack"))
 
 
-def _part_by_shape(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> CallSums:
-    codes = {name: each.code for name, each in shapes_of(rank).items()}
-    return _of_calls(rank, excerpt, modules, codes)
+def _together(rank: Rank, by: RowsBy, parts: Sequence[_Part]) -> tuple[CallGroups, RankTotals]:
+    """The groups of which anything is counted in some of the parts."""
+    every = rank.remember(_every_group, by == "stack")
+    sums = SparseSums.together(part.sums for part in parts)
+    keys = {name: code[sums.row] for name, code in every.keys.items()}
+    totals = zip(*(part.totals for part in parts), strict=True)
+    return CallGroups(keys, CallTimes(*sums.values)), RankTotals(*map(sum, totals))
 
 
-def _part_by_stack(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...] = ()) -> CallSums:
-    return _of_calls(rank, excerpt, modules, {"path": stacks_of(rank).code})
-
-
-def _times_in(rank: Rank, excerpt: Excerpt | None, modules: tuple[str, ...]) -> CallTimes:
-    """Times of the counted calls, 0 for those of other modules."""
-    times = call_times(rank, excerpt)
-    if not modules:
-        return times
-    inside = in_modules(rank, modules)[counted_calls(rank, excerpt).place]
-    return CallTimes(*(np.where(inside, column, 0) for column in times))
-
-
-def _of_calls(
-    rank: Rank,
-    excerpt: Excerpt | None,
-    modules: tuple[str, ...],
-    others: Mapping[str, NDArray[Any]],
-) -> CallSums:
-    """Sums of the calls of which anything is counted, by codes that are given by place."""
-    times = _times_in(rank, excerpt, modules)
-    counted = _not_zero(times)
-    place = counted_calls(rank, excerpt).place[counted]
-    codes: dict[str, NDArray[Any]] = {"name": calls_of(rank).name, "phase": phases(rank), **others}
-    operations = rank.remember(recorded_operations)
+def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
+    calls, operations = calls_of(rank), rank.remember(recorded_operations)
+    codes: dict[str, NDArray[Any]] = {"name": calls.name, "phase": phases(rank)}
+    if by_stack:
+        codes["path"] = stacks_of(rank).code
+    else:
+        codes |= {name: each.code for name, each in shapes_of(rank).items()}
     if operations is not None:
         codes[OPERATION] = operations
-    keys = {name: code[place] for name, code in codes.items()}
-    groups = CallGroups(keys, CallTimes(*(column[counted] for column in times))).by(*keys)
-    holds = _not_zero(groups.sums)
-    of_some = CallGroups(
-        {name: code[holds] for name, code in groups.keys.items()},
-        CallTimes(*(column[holds] for column in groups.sums)),
-    )
-    return CallSums(of_some, rank_totals(rank, excerpt))
+    place = np.flatnonzero(may_be_listed(rank)[0])
+    groups = grouped(*(code[place] for code in codes.values()))
+    group = np.full(calls.kind.size, NO_PARENT, dtype=np.int32)
+    group[place] = groups.of_rows
+    first = place[groups.first]
+    return _EveryGroup({name: code[first] for name, code in codes.items()}, group)
 
 
-def _not_zero(times: CallTimes) -> NDArray[np.int64]:
-    """Positions where any of the numbers is not 0."""
-    found = times.calls != 0
-    for column in times:
-        found |= column != 0
-    return np.flatnonzero(found)
+def _part(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()) -> _Part:
+    """Sums of the calls of which anything is counted, 0 for those of other modules."""
+    every = rank.remember(_every_group, by == "stack")
+    place, times = counted_calls(rank, excerpt).place, call_times(rank, excerpt)
+    if modules:
+        inside = np.flatnonzero(in_modules(rank, modules)[place])
+        place, times = place[inside], CallTimes(*(column[inside] for column in times))
+    group, size = every.group[place], next(iter(every.keys.values())).size
+    sums = SparseSums.of([sums_at(group, column, size) for column in times])
+    return _Part(sums, rank_totals(rank, excerpt))

@@ -84,11 +84,17 @@ def listed_calls(rank: Rank, excerpt: Excerpt | None) -> Listed:
     return rank.remember(_listed, everything=excerpt is not None)
 
 
-def _listed(rank: Rank, *, everything: bool) -> Listed:
+def may_be_listed(rank: Rank) -> tuple[NDArray[np.bool_], bool]:
+    """Which calls are listed in any excerpt, and whether they are operators."""
     calls = calls_of(rank)
     is_operator = calls.kind == Kind.CPU_OP
     has_operators = bool(is_operator.any())
-    chosen = is_operator if has_operators else _launching(rank, calls)
+    return is_operator if has_operators else _launching(rank, calls), has_operators
+
+
+def _listed(rank: Rank, *, everything: bool) -> Listed:
+    calls = calls_of(rank)
+    chosen, has_operators = may_be_listed(rank)
     if not everything:
         chosen = chosen & is_counted(rank, calls, None)
     tree, linked = SubForest.of(calls, chosen), forward_places(rank)

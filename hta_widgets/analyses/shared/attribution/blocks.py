@@ -15,13 +15,13 @@ from hta_widgets.trace.ranks.rank import Rank
 
 Sums = TypeVar("Sums")
 
-EVENTS: Final = 50_000
+EVENTS: Final = 20_000
 """Of a block: what is left at the ends of a window takes a few ms."""
 
-MOST: Final = 40
+MOST: Final = 80
 """Blocks of a rank, which keeps what it knows of them."""
 
-FEWEST: Final = 2
+FEWEST: Final = 4
 """Whole blocks in a window; of fewer, nothing is gained."""
 
 

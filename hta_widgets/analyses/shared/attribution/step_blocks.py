@@ -86,7 +86,7 @@ def _edges(rank: Rank) -> Positions:
 
 def _events(rank: Rank) -> Positions:
     """Number of events that start in each block."""
-    at = _first_events(rank)[rank.remember(_edges)]
+    at: Positions = _first_events(rank)[rank.remember(_edges)]
     return np.diff(at, append=len(rank.trace.events))
 
 

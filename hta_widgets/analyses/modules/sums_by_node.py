@@ -59,11 +59,11 @@ class PartSums(NamedTuple):
     in_graphs_ns: int
 
 
-def sums_by_node(parts: list[PartSums], nodes: ModuleNodes) -> Rows:
+def sums_by_node(parts: list[PartSums], nodes: ModuleNodes) -> list[Rows]:
     """Sums of all parts, each of `SUMMED` a table by node and phase."""
     found = SparseSums.together(part.sums for part in parts)
-    rows = len(nodes.names) + 1
-    return found.full(rows * len(ROW_PHASES)).reshape(-1, rows, len(ROW_PHASES))
+    shape = (len(nodes.names) + 1, len(ROW_PHASES))
+    return [each.reshape(shape) for each in found.full(shape[0] * shape[1])]
 
 
 class NodeSums:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.operators.communication import collectives_in
@@ -33,10 +34,14 @@ def operators_finding(
     whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
     if not whole_ns:
         return ""
-    by_name = listed.groupby("operator")[[time, "calls"]].sum()
-    name, own_ns = str(by_name[time].idxmax()), int(by_name[time].max())
-    calls = counted(int(by_name["calls"][name]), "call")
-    which = collectives_in(listed[listed["operator"] == name])
+    code, names = pd.factorize(listed["operator"])
+    sums_ns = np.zeros(len(names), dtype=np.int64)
+    np.add.at(sums_ns, code, listed[time].to_numpy())
+    most_ns = int(sums_ns.argmax())
+    name, own_ns = str(names[most_ns]), int(sums_ns[most_ns])
+    of_name = listed[code == most_ns]
+    calls = counted(int(of_name["calls"].sum()), "call")
+    which = collectives_in(of_name)
     most = (
         f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
         f"{duration(own_ns)} "

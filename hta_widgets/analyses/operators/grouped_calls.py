@@ -104,7 +104,7 @@ def _together(rank: Rank, by: RowsBy, parts: Sequence[_Part]) -> tuple[CallGroup
     sums = SparseSums.together(part.sums for part in parts)
     keys = {name: code[sums.row] for name, code in every.keys.items()}
     totals = zip(*(part.totals for part in parts), strict=True)
-    return CallGroups(keys, CallTimes(*sums.values)), RankTotals(*map(sum, totals))
+    return CallGroups(keys, CallTimes(*sums.sums)), RankTotals(*map(sum, totals))
 
 
 def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001

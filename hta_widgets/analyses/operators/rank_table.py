@@ -18,12 +18,10 @@ from hta_widgets.analyses.operators.grouped_calls import (
 )
 from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
-from hta_widgets.analyses.operators.stacks import stacks_of
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.operators.stacks import has_frames, stacks_of
 from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
 from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
@@ -70,8 +68,7 @@ def operator_rows(
         are_operators=listed.are_operators,
         totals=totals,
         has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
-        has_frames=bool((calls_of(rank).kind == Kind.PYTHON).any())
-        or (by == "stack" and any(stacks_of(rank).texts)),
+        has_frames=rank.remember(has_frames) or (by == "stack" and any(stacks_of(rank).texts)),
     )
 
 

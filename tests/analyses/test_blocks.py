@@ -77,12 +77,12 @@ def test_generated_jobs(tmp_path_factory, events, windows, size, first_step):
 @settings(max_examples=60)
 @given(
     modules_and_work(),
-    st.lists(st.integers(1, 6), min_size=3, max_size=8),
-    st.integers(-3, 15),
+    st.tuples(st.integers(-3, 15), st.lists(st.integers(1, 6), min_size=3, max_size=8)),
     st.lists(st.sets(st.integers(0, 7), min_size=1), min_size=1, max_size=4),
     st.integers(1, 4),
 )
-def test_steps_of_generated_jobs(tmp_path_factory, events, lengths, begin, chosen, size):
+def test_steps_of_generated_jobs(tmp_path_factory, events, steps, chosen, size):
+    begin, lengths = steps
     for number, length in enumerate(lengths):
         events = [*events, step(number, begin, length)]
         begin += length

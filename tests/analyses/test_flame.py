@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.flame import collapsed_stacks, flame, fold
+from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_time
+from hta_widgets.analyses.flame.call_tree import NodeWeights, tree_of
+from hta_widgets.analyses.flame.fold import find, folded, times_by_name
+from hta_widgets.analyses.flame.runs import runs_of
+from hta_widgets.analyses.flame.trees import shown_in_time
+from hta_widgets.analyses.flame.weights import weights_of
 from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_attribution import frame
 from tests.analyses.test_modules import NET, modules_and_work
@@ -169,6 +179,81 @@ def test_neighbours_of_one_name_are_one(tmp_path_factory, roots):
         lay_out(*each)
     job = open_job(tmp_path_factory.mktemp("flame"), [events])
     assert in_order(flame(job, 0, weight="cpu", order="time").nodes) == runs(roots)
+
+
+def whole_and_part(rank, weight, excerpt, root):
+    """The shown nodes and all names: of the whole tree, and of what is found from the top down."""
+    runs, (place, work, ns, nobody) = runs_of(rank, weight), weights_of(rank, weight, excerpt)
+    kept = ns > 0
+    node = runs.node[place[kept]].astype(int)
+    tree = tree_of(calls_of(rank), runs.nodes, NodeWeights(node, work[kept], ns[kept]), nobody)
+    try:
+        find(tree, root)
+    except ParameterError as error:  # it is of a run that is not the longest of its name
+        with pytest.raises(ParameterError, match=re.escape(str(error))):
+            shown_in_time(rank, weight, excerpt, root)
+        return None
+    part = shown_in_time(rank, weight, excerpt, root)
+    assert part.total_ns == tree.own_ns.sum()
+    return (
+        (folded(tree, "time", root), times_by_name(tree, root)),
+        (folded(part.tree, "time", root), part.names),
+    )
+
+
+def check_part(job, weight, window_ns, smallest):
+    """Nodes below everything, and below some of what is shown."""
+    rank, excerpt = job.rank(job.ranks[0]), Excerpt.of(job, job.ranks[:1], window_ns=window_ns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold, "SMALLEST", smallest)
+        patch.setattr(part_in_time, "SMALLEST", smallest)
+        whole = whole_and_part(rank, weight, excerpt, ())[0][0]
+        paths = {0: ()}
+        for row in whole[whole["folded"] == 0].iloc[1:].to_dict("records"):
+            paths[row["node"]] = (*paths[row["parent"]], row["name"])
+        for root in [*paths.values()][:: max(len(paths) // 8, 1)]:
+            both = whole_and_part(rank, weight, excerpt, root) or ()
+            for expected, found in zip(*both, strict=True):
+                pd.testing.assert_frame_equal(found, expected, obj=f"{weight} below {root}")
+
+
+@settings(max_examples=60)
+@given(
+    st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
+    st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
+    st.tuples(st.integers(-5, 60), st.integers(1, 60)),
+    st.sampled_from([0.0, 0.05, 0.3]),
+)
+def test_what_is_shown_of_a_window(tmp_path_factory, events, weight, window, smallest):
+    job = open_job(tmp_path_factory.mktemp("flame"), [events])
+    begin, length = window
+    check_part(job, weight, (begin * 1000, (begin + length) * 1000), smallest)
+
+
+@pytest.mark.parametrize("name", ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"])
+def test_what_is_shown_of_real_windows(kineto_jobs, name):
+    job = open_trace(kineto_jobs[name], progress=False)
+    span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
+    for weight in ("gpu", "cpu", "idle", "bytes"):
+        check_part(job, weight, (span_ns // 3, span_ns // 2), 0.01)
+
+
+def test_what_lies_between_two_runs_keeps_them_apart(tmp_path):
+    """Also in a window in which it has no time: nodes do not come and go as one moves it."""
+    events = [host(0, 10, "a"), host(10, 5, "b"), host(20, 10, "a")]
+    events += [call(1, 1, 1), call(11, 1, 2), call(21, 1, 3)]
+    works = [kernel(40, 9, correlation=1), kernel(60, 9, correlation=2, stream=8)]
+    job = open_job(tmp_path, [[*events, *works, kernel(49, 9, correlation=3)]])
+    whole, part = flame(job, 0, order="time"), flame(job, 0, order="time", window_ns=(0, 60_000))
+    outermost = [each.nodes.query("depth == 1")["name"].tolist() for each in (whole, part)]
+    assert outermost == [["a", "b", "a"], ["a", "a"]]
+    assert part.names.set_index("name").loc["kernel"].tolist() == ["kernel", 18_000, 2]
+
+
+def test_there_is_no_such_root_in_a_window(tmp_path):
+    job = open_job(tmp_path, [[host(0, 10, "a"), host(2, 3, "b"), host(10, 5, "b")]])
+    with pytest.raises(ParameterError, match="there is no 'c' in b"):
+        flame(job, 0, weight="cpu", order="time", root=("b", "c"), window_ns=(0, 12_000))
 
 
 def test_below_a_root(tmp_path):

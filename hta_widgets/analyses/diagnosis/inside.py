@@ -69,7 +69,7 @@ def inside(rank: Rank, places: NDArray[np.int64], length_ns: Times) -> Inside:
     length_ns : ndarray of int64
     """
     no_work = np.full(places.size, -1)
-    tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""), "merged")
+    tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""))
     whole_ns, node = int(length_ns.sum()), -1
     chain: list[Telling] = []
     loader = ""

@@ -11,7 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.flame.call_tree import CallTree, Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
 from hta_widgets.analyses.flame.sandwich import sandwich_of
-from hta_widgets.analyses.flame.trees import weighted_tree
+from hta_widgets.analyses.flame.trees import merged_tree, shown_in_time, tree_in_time
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt
@@ -99,7 +99,8 @@ def flame(
         owner (see `idle_owners`), or bytes of GPU memory that it allocates, freed or not (of the
         CPU's memory, where no other was recorded).
     order : {"merged", "time"}
-        All calls with the same path of names are one node, or only neighbours are, in order.
+        All calls with the same path of names are one node, or only neighbours are, in order: those
+        with nothing between them that has some of the weight at any time.
     root : sequence of str, optional
         Names from an outermost call to the node to show; everything when not given or empty.
     sandwich : str
@@ -185,9 +186,13 @@ def _nodes(
     rank: Rank, asked: _Asked, sandwich: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
     weight, order, excerpt, root = asked
-    tree = weighted_tree(rank, weight, order, excerpt)
-    total = int(tree.own_ns.sum())
-    has_frames = bool((tree.kind == Kind.PYTHON).any())
+    if order == "time" and excerpt is not None:
+        part = shown_in_time(rank, weight, excerpt, root)
+        nodes, has_frames = folded(part.tree, order, root), _has_frames(part.tree)
+        return nodes, part.names, no_nodes(), part.total_ns, has_frames
+    in_time = order == "time"
+    tree = tree_in_time(rank, weight) if in_time else merged_tree(rank, weight, excerpt)
+    total, has_frames = int(tree.own_ns.sum()), _has_frames(tree)
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
     both = sandwich_of(tree, sandwich)
@@ -196,8 +201,12 @@ def _nodes(
     return nodes, names, callers, total, has_frames
 
 
+def _has_frames(tree: CallTree) -> bool:
+    return bool((tree.kind == Kind.PYTHON).any())
+
+
 def _collapsed(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> str:
-    tree: CallTree = weighted_tree(rank, weight, "merged", excerpt)
+    tree = merged_tree(rank, weight, excerpt)
     texts = [_in_one_line(name) for name in tree.names]
     paths: list[str] = []
     lines: list[str] = []

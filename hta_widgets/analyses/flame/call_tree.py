@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.paths import paths_around, with_calls_around
+from hta_widgets.analyses.idle_owners.paths import paths_around
 from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
@@ -108,20 +108,11 @@ class NodeWeights(NamedTuple):
     ns: Rows
 
 
-def call_tree(calls: Calls, weights: Weights, order: Order) -> CallTree:
-    """Put pieces of time into a tree of calls.
-
-    Parameters
-    ----------
-    calls : Calls
-    weights : Weights
-    order : {"merged", "time"}
-        Whether all calls with the same path of names are one node, or only neighbours are.
-    """
+def call_tree(calls: Calls, weights: Weights) -> CallTree:
+    """Put pieces of time into a tree in which all calls with the same path of names are one."""
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
-    owners = place[place != NO_PARENT]
-    nodes, places, node_at = (merged_nodes if order == "merged" else _runs)(calls, owners)
+    nodes, places, node_at = merged_nodes(calls, place[place != NO_PARENT])
     at = np.where(place == NO_PARENT, places.size, np.searchsorted(places, place))
     node = np.append(node_at, NO_PARENT)[at]
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
@@ -173,39 +164,6 @@ def merged_nodes(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
     np.minimum.at(first, node, places)
     kind = paths.kind.astype(np.int64)
     return Nodes(paths.parent, paths.name, kind, paths.depth, first), places, node
-
-
-def _runs(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
-    """Nodes of neighbours with one name, level by level from the outermost calls."""
-    forest = calls.forest
-    places = with_calls_around(calls, owners)
-    depth, above = forest.depth[places], forest.parent[places]
-    parent = np.where(above >= 0, np.searchsorted(places, above), NO_PARENT)
-    by_depth = np.argsort(depth, kind="stable")
-    edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
-    node = np.full(places.size + 1, NO_PARENT)
-    firsts: list[Rows] = [by_depth[:0]]
-    count = 0
-    for begin, end in pairwise(edges):
-        level = by_depth[begin:end]
-        around, name = node[parent[level]], calls.name[places[level]]
-        is_new = np.ones(level.size, dtype=np.bool_)
-        is_new[1:] = (np.diff(around) != 0) | (np.diff(name) != 0)
-        if begin == 0:
-            is_new[1:] |= np.diff(calls.thread_of(places[level])) != 0
-        node[level] = count + np.cumsum(is_new) - 1
-        firsts.append(level[is_new])
-        count += int(is_new.sum())
-    at = np.concatenate(firsts)
-    first = places[at]
-    nodes = Nodes(
-        node[parent[at]],
-        calls.name[first].astype(np.int64),
-        calls.kind[first].astype(np.int64),
-        forest.depth[first].astype(np.int64),
-        first,
-    )
-    return nodes, places, node[:-1]
 
 
 def _totals(nodes: Nodes, own_ns: Rows) -> Rows:

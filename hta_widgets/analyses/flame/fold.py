@@ -33,7 +33,7 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
     ParameterError
         If the tree has no such root.
     """
-    top = _find(tree, root)
+    top = find(tree, root)
     whole_ns = int(tree.total_ns[tree.parent < 0].sum()) if top < 0 else int(tree.total_ns[top])
     shown = _shown(tree, top, whole_ns)
     children = _children(tree, order, shown)
@@ -105,7 +105,7 @@ def no_nodes() -> pd.DataFrame:
 
 def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
     """The names of `Flame`, of all nodes below the root, however small."""
-    top = _find(tree, root)
+    top = find(tree, root)
     below = np.ones(tree.parent.size, dtype=np.bool_)
     if top >= 0:
         below[:] = False
@@ -116,18 +116,35 @@ def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
     own = np.flatnonzero(below & (tree.own_ns > 0))
     groups = grouped(tree.name[own], tree.kind[own])
     first = own[groups.first]
+    name, kind = tree.name[first], tree.kind[first]
+    return names_table(
+        tree.names, name, kind, groups.reduce(np.add, tree.own_ns[own]), groups.sizes
+    )
+
+
+def names_table(
+    names: Sequence[str], name: Rows, kind: Rows, own_ns: Rows, nodes: Rows
+) -> pd.DataFrame:
+    """The names of `Flame`, given codes of names and kinds, ascending."""
     table = pd.DataFrame(
         {
-            "name": pd.Series([tree.names[code] for code in tree.name[first]], dtype=object),
-            "kind": pd.Series([KINDS[code] for code in tree.kind[first].tolist()], dtype=object),
-            "own_ns": groups.reduce(np.add, tree.own_ns[own]),
-            "nodes": groups.sizes,
+            "name": pd.Series([names[code] for code in name.tolist()], dtype=object),
+            "kind": pd.Series([KINDS[code] for code in kind.tolist()], dtype=object),
+            "own_ns": own_ns,
+            "nodes": nodes,
         }
     )
     return table.sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _find(tree: CallTree, root: Sequence[str]) -> int:
+def find(tree: CallTree, root: Sequence[str]) -> int:
+    """The node at the end of a path of names, -1 for everything.
+
+    Raises
+    ------
+    ParameterError
+        If there is none.
+    """
     place = -1
     for depth, name in enumerate(root):
         children = tree.inside(place).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,12 @@ from hta_widgets.analyses.flame.call_tree import (
     CallTree,
     Nodes,
     NodeWeights,
-    Order,
     Rows,
-    call_tree,
     merged_nodes,
     tree_of,
 )
+from hta_widgets.analyses.flame.part_in_time import PartInTime, part_in_time
+from hta_widgets.analyses.flame.runs import runs_of
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
 from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
 from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
@@ -41,14 +42,27 @@ class _Paths(NamedTuple):
     node: NDArray[np.int32]
 
 
-def weighted_tree(rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None) -> CallTree:
-    """The call paths of a rank with their time."""
-    make = _merged if order == "merged" else _in_time
-    return rank.remember(make, weight) if excerpt is None else make(rank, weight, excerpt)
+def merged_tree(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> CallTree:
+    """The paths of names of a rank with their time."""
+    return rank.remember(_merged, weight) if excerpt is None else _merged(rank, weight, excerpt)
 
 
-def _in_time(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:
-    return call_tree(calls_of(rank), weights_of(rank, weight, excerpt), "time")
+def tree_in_time(rank: Rank, weight: Weight) -> CallTree:
+    """All runs of a rank with their time."""
+    return rank.remember(_in_time, weight)
+
+
+def _in_time(rank: Rank, weight: Weight) -> CallTree:
+    place, work, ns, nobody = weights_of(rank, weight, None)
+    runs = runs_of(rank, weight)
+    weights = NodeWeights(runs.node[place].astype(np.int64), work, ns)
+    return tree_of(calls_of(rank), runs.nodes, weights, nobody)
+
+
+def shown_in_time(rank: Rank, weight: Weight, excerpt: Excerpt, root: Sequence[str]) -> PartInTime:
+    """What is shown of the runs in an excerpt."""
+    weights = weights_of(rank, weight, excerpt)
+    return part_in_time(calls_of(rank), runs_of(rank, weight), weights, root)
 
 
 def _merged(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:

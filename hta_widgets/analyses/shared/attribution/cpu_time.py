@@ -39,13 +39,15 @@ def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
         place = np.arange(calls.name.size)
         total = forest.cut_end_ns - calls.start_ns
         total = np.where(rank.analysed[forest.rows], total, 0)
-        around = forest.parent
+        around = forest.parent.astype(np.int64)
     else:
         place = _open_in(calls, counted)
         end_ns, start_ns = forest.cut_end_ns[place], calls.start_ns[place]
         total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
-        around = forest.parent[place]
-        around = np.where(around >= 0, np.searchsorted(place, around), NO_PARENT)
+        position = np.empty(calls.kind.size + 1, dtype=np.int64)
+        position[NO_PARENT] = NO_PARENT
+        position[place] = np.arange(place.size)
+        around = position[forest.parent[place]]
     own = np.append(total, 0)
     np.subtract.at(own, around, total)
     return OwnCpuTime(place, own[:-1])

@@ -1,0 +1,132 @@
+"""Calls in order of time: neighbours with one name are one node, a run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.flame.call_tree import Nodes, Rows
+from hta_widgets.analyses.flame.weights import Weight, owners_in_any
+from hta_widgets.analyses.idle_owners.paths import with_calls_around
+from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class Titles(NamedTuple):
+    """Distinct names of runs, with their kinds.
+
+    Attributes
+    ----------
+    of_run : ndarray of int64
+        Number of the title of each run.
+    first : ndarray of int64
+        Some run with each.
+    """
+
+    of_run: Rows
+    first: Rows
+
+
+class Runs(NamedTuple):
+    """The runs of all calls that may have some of a weight.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        Level by level from the outermost ones, in order of time on each.
+    node : ndarray of int32
+        Node of each call by place, -1 for others; the last value is -1 as well, for place -1.
+    places : ndarray of int64
+        The calls of each node; those of a node are ``places[edges[node]:edges[node + 1]]``.
+    edges : ndarray of int64
+    inner : ndarray of int64
+        From ``inner[node + 1]`` up to ``inner[node + 2]`` are the nodes inside one, or inside none
+        for -1.
+    titles : Titles
+    """
+
+    nodes: Nodes
+    node: NDArray[np.int32]
+    places: Rows
+    edges: Rows
+    inner: Rows
+    titles: Titles
+
+    def inside(self, nodes: Rows) -> Rows:
+        """The nodes inside some; -1 stands for the outermost."""
+        return counted_up(self.inner[nodes + 1], self.inner[nodes + 2])
+
+    def calls(self, nodes: Rows) -> tuple[Rows, Rows]:
+        """Places of the calls of some nodes, node by node, and where those of each begin."""
+        first, last = self.edges[nodes], self.edges[nodes + 1]
+        count = last - first
+        return self.places[counted_up(first, last)], np.cumsum(count) - count
+
+
+def runs_of(rank: Rank, weight: Weight) -> Runs:
+    """The runs of a rank, the same in all of its time."""
+    return rank.remember(_runs_of, weight)
+
+
+def _runs_of(rank: Rank, weight: Weight) -> Runs:
+    return runs_among(calls_of(rank), owners_in_any(rank, weight))
+
+
+def runs_among(calls: Calls, owners: Rows) -> Runs:
+    """The runs of some calls and those around them."""
+    forest = calls.forest
+    places = with_calls_around(calls, owners)
+    depth, above = forest.depth[places], forest.parent[places]
+    parent = np.where(above >= 0, np.searchsorted(places, above), NO_PARENT)
+    by_depth = np.argsort(depth, kind="stable")
+    levels = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
+    node = np.full(places.size + 1, NO_PARENT)
+    opens = np.zeros(places.size, dtype=np.bool_)
+    count = 0
+    for begin, end in pairwise(levels):
+        level = by_depth[begin:end]
+        around, name = node[parent[level]], calls.name[places[level]]
+        is_new = np.ones(level.size, dtype=np.bool_)
+        is_new[1:] = (np.diff(around) != 0) | (np.diff(name) != 0)
+        if begin == 0:
+            is_new[1:] |= np.diff(calls.thread_of(places[level])) != 0
+        node[level] = count + np.cumsum(is_new) - 1
+        opens[begin:end] = is_new
+        count += int(is_new.sum())
+    first = by_depth[opens]
+    nodes = Nodes(
+        parent=node[parent[first]],
+        name=calls.name[places[first]].astype(np.int64),
+        kind=calls.kind[places[first]].astype(np.int64),
+        depth=depth[first].astype(np.int64),
+        first=places[first],
+    )
+    node_of_place = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
+    node_of_place[places] = node[:-1]
+    alike = grouped(nodes.name, nodes.kind)
+    return Runs(
+        nodes,
+        node_of_place,
+        places[by_depth],
+        np.append(np.flatnonzero(opens), places.size),
+        np.searchsorted(nodes.parent, np.arange(NO_PARENT, count + 1)),
+        Titles(alike.of_rows, alike.first),
+    )
+
+
+def counted_up(first: Rows, last: Rows) -> Rows:
+    """All numbers from each of some to before another.
+
+    Examples
+    --------
+    >>> counted_up(np.array([3, 9]), np.array([6, 10])).tolist()
+    [3, 4, 5, 9]
+    """
+    count = last - first
+    before = np.cumsum(count) - count
+    return np.repeat(first - before, count) + np.arange(count.sum())

@@ -59,15 +59,16 @@ def part_in_time(calls: Calls, runs: Runs, weights: Weights, root: Sequence[str]
     ParameterError
         If there is no such root.
     """
-    kept = np.flatnonzero(weights.ns > 0)
-    place, work, ns = (column[kept] for column in weights[:3])
-    weights = Weights(place, work, ns, weights.nobody)
+    some = weights.ns > 0
+    if not some.all():
+        place, work, ns = (column[some] for column in weights[:3])
+        weights = Weights(place, work, ns, weights.nobody)
     search = _Search(calls, runs, weights)
     visited = search.visit(root)
     tree = search.tree(visited)
-    below = _Below(calls, runs, weights, tree, visited)
+    below = _Below(calls, runs, weights, search.run, tree, visited)
     names = below.names(below.pieces(find(tree, root)))
-    return PartInTime(tree, names, int(ns.sum()))
+    return PartInTime(tree, names, int(weights.ns.sum()))
 
 
 class _Search:
@@ -79,10 +80,16 @@ class _Search:
     runs : Runs
     weights : Weights
         All more than 0.
+
+    Attributes
+    ----------
+    run : ndarray of int32
+        Of each piece of time, -1 for none.
     """
 
     def __init__(self, calls: Calls, runs: Runs, weights: Weights) -> None:
         self._calls, self._runs, self._weights = calls, runs, weights
+        self.run = runs.node[weights.place]
         self._opened = np.zeros(runs.nodes.parent.size + 1, dtype=np.bool_)
         own_ns = np.zeros(calls.kind.size + 1, dtype=np.int64)
         np.add.at(own_ns, weights.place, weights.ns)
@@ -126,14 +133,13 @@ class _Search:
         number = np.full(self._opened.size, NO_PARENT)
         number[visited.run] = np.arange(visited.run.size)
         nodes = Nodes(*(column[visited.run] for column in self._runs.nodes))
-        of_piece = self._runs.node[self._weights.place]
-        inside = np.flatnonzero(self._opened[of_piece])
+        inside = np.flatnonzero(self._opened[self.run])
         closed = np.flatnonzero(~self._opened[visited.run])
         return tree_of(
             self._calls,
             nodes._replace(parent=number[nodes.parent]),
             NodeWeights(
-                np.append(number[of_piece[inside]], closed),
+                np.append(number[self.run[inside]], closed),
                 np.append(self._weights.work[inside], np.full(closed.size, NO_PARENT)),
                 np.append(self._weights.ns[inside], visited.total_ns[closed]),
             ),
@@ -147,14 +153,15 @@ class _Below(NamedTuple):
     calls: Calls
     runs: Runs
     weights: Weights
+    run: NDArray[np.int32]
     tree: CallTree
     visited: _Visited
 
-    def pieces(self, node: int) -> Rows:
+    def pieces(self, node: int) -> Rows | slice:
         """Pieces of time that belong to a node or to what is inside; to any for -1."""
         place, work = self.weights[:2]
         if node == NO_PARENT:
-            return np.arange(place.size)
+            return slice(None)
         if node < self.visited.run.size:
             starts, _ = self.runs.calls(self.visited.run[node : node + 1])
             around = np.searchsorted(starts, place, side="right") - 1
@@ -164,39 +171,33 @@ class _Below(NamedTuple):
         if owner == NO_PARENT:
             return np.flatnonzero(place == NO_PARENT)
         run = np.append(self.visited.run, NO_PARENT)[owner]
-        return np.flatnonzero((self.runs.node[place] == run) & (work == self.tree.name[node]))
+        return np.flatnonzero((self.run == run) & (work == self.tree.name[node]))
 
-    def names(self, pieces: Rows) -> pd.DataFrame:
-        """Time of some pieces by name."""
-        place, work, ns = (column[pieces] for column in self.weights[:3])
-        is_work = work >= 0
-        columns = zip(
-            self._of_calls(place[~is_work], ns[~is_work]),
-            self._of_work(place[is_work], work[is_work], ns[is_work]),
-            strict=True,
-        )
-        name, kind, own_ns, nodes = map(np.concatenate, columns)
-        order = np.lexsort((kind, name))
-        return names_table(self.tree.names, *(each[order] for each in (name, kind, own_ns, nodes)))
+    def names(self, pieces: Rows | slice) -> pd.DataFrame:
+        """Time of some pieces by name: all are of calls, or all of GPU work."""
+        work, ns, run = self.weights.work[pieces], self.weights.ns[pieces], self.run[pieces]
+        in_kernels = work.size and int(work[0]) >= 0
+        columns = self._of_work(work, ns, run) if in_kernels else self._of_calls(ns, run)
+        return names_table(self.tree.names, *columns)
 
-    def _of_calls(self, place: Rows, ns: Rows) -> tuple[Rows, Rows, Rows, Rows]:
+    def _of_calls(self, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
         """Name, kind, time and number of runs of calls; the last row is of what is in no call."""
         nodes, titles = self.runs.nodes, self.runs.titles
-        run = self.runs.node[place]
-        of_title = np.append(titles.of_run, titles.first.size)
+        of_runs = np.zeros(titles.of_run.size + 1, dtype=np.int64)
+        np.add.at(of_runs, run, ns)
+        used = np.flatnonzero(of_runs)
+        title = np.append(titles.of_run, titles.first.size)[used]
         own_ns = np.zeros(titles.first.size + 1, dtype=np.int64)
-        np.add.at(own_ns, of_title[run], ns)
-        is_used = np.zeros(of_title.size, dtype=np.bool_)
-        is_used[run] = True
-        count = np.bincount(of_title[is_used], minlength=own_ns.size)
-        some = np.flatnonzero(count)
+        np.add.at(own_ns, title, of_runs[used])
+        some = np.flatnonzero(own_ns)
         name = np.append(nodes.name[titles.first], len(self.tree.names) - 1)
         kind = np.append(nodes.kind[titles.first], NO_KIND)
-        return name[some], kind[some], own_ns[some], count[some]
+        return name[some], kind[some], own_ns[some], np.bincount(title)[some]
 
-    def _of_work(self, place: Rows, work: Rows, ns: Rows) -> tuple[Rows, Rows, Rows, Rows]:
+    @staticmethod
+    def _of_work(work: Rows, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
         """The same of GPU work, of which each run has one node for each name."""
-        pairs = grouped(work, self.runs.node[place])
+        pairs = grouped(work, run)
         name = work[pairs.first]
         of_name = grouped(name)
         own_ns = of_name.reduce(np.add, pairs.reduce(np.add, ns))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,8 @@ from hta_widgets.analyses.shared.attribution.causes import CODE
 from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL, LaunchSplit
 from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window, window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.grouping import distinct
-from hta_widgets.intervals import Intervals, Reach
+from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks
@@ -65,66 +63,6 @@ def owned_time(rank: Rank) -> OwnedTime:
     columns = dict(rank.derive(_owned_time))
     others = {name: columns.pop(name) for name in ("step", "cause", "thread", "drain")}
     return OwnedTime(Pieces(**columns), **others)
-
-
-class CountedTime(NamedTuple):
-    """Pieces of idle time that are counted, cut at the edges of what is counted.
-
-    Attributes
-    ----------
-    pieces : Pieces
-    length_ns : ndarray of int64
-    at : slice or ndarray of int64
-        Position of each among all pieces of the rank, ascending.
-    """
-
-    pieces: Pieces
-    length_ns: Rows
-    at: slice | Rows
-
-
-def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
-    """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
-    owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
-    if window_ns is not None:
-        near = rank.remember(_reach).inside(*window_ns)
-    else:
-        near = _around(owned.step, excerpt.steps) if excerpt.steps else slice(None)
-    pieces = Pieces(*(column[near] for column in owned.pieces))
-    if window_ns is not None:
-        pieces = pieces._replace(
-            start_ns=np.maximum(pieces.start_ns, window_ns[0]),
-            end_ns=np.minimum(pieces.end_ns, window_ns[1]),
-        )
-    length_ns = pieces.length_ns()
-    kept = length_ns > 0
-    if excerpt.steps:
-        kept &= np.isin(owned.step[near], excerpt.steps)
-    chosen = _as_slice(np.flatnonzero(kept))
-    pieces = Pieces(*(column[chosen] for column in pieces))
-    return CountedTime(pieces, length_ns[chosen], _moved(chosen, near.start or 0))
-
-
-def _as_slice(ascending: Rows) -> slice | Rows:
-    """The same positions without a copy of what is there, if none is left out."""
-    if not ascending.size or ascending[-1] - ascending[0] != ascending.size - 1:
-        return ascending
-    return slice(int(ascending[0]), int(ascending[-1]) + 1)
-
-
-def _moved(at: slice | Rows, by: int) -> slice | Rows:
-    return slice(at.start + by, at.stop + by) if isinstance(at, slice) else at + by
-
-
-def _around(step: Rows, steps: tuple[int, ...]) -> slice:
-    """Between which pieces all those of some steps are."""
-    found = np.flatnonzero(np.isin(step, steps))
-    return slice(found[0], found[-1] + 1) if found.size else slice(0)
-
-
-def _reach(rank: Rank) -> Reach:
-    pieces = rank.remember(owned_time).pieces
-    return Reach.of(pieces.start_ns, pieces.end_ns)
 
 
 def _owned_time(rank: Rank) -> Columns:

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.idle_owners.counted_time import CountedTime, counted_time
 from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
-from hta_widgets.analyses.idle_owners.owned_time import CountedTime, counted_time, owned_time
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, PathTable, paths_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, CODE

@@ -229,8 +229,8 @@ def _analysed_and_not(rank: Rank, device: int) -> list[GpuWork]:
 
 
 def _joined(parts: list[GpuWork]) -> GpuWork:
-    work, *others = parts
-    return work.followed_by(*others) if others else work
+    some = [part for part in parts if len(part)] or parts[:1]
+    return some[0].followed_by(*some[1:]) if len(some) > 1 else some[0]
 
 
 def _cut(work: GpuWork, counted: Intervals) -> GpuWork:
@@ -238,9 +238,13 @@ def _cut(work: GpuWork, counted: Intervals) -> GpuWork:
     first = np.searchsorted(counted.ends, work.start_ns, side="right")
     reached_ns = np.maximum(work.end_ns, work.start_ns + 1)
     parts = np.maximum(np.searchsorted(counted.starts, reached_ns, side="left") - first, 0)
-    piece = np.repeat(np.arange(len(work)), parts)
-    part = np.arange(piece.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    interval = first[piece] + part
+    if parts.max(initial=0) > 1:
+        piece = np.repeat(np.arange(len(work)), parts)
+        part = np.arange(piece.size) - np.repeat(np.cumsum(parts) - parts, parts)
+        interval = first[piece] + part
+    else:
+        piece = np.flatnonzero(parts)
+        interval = first[piece]
     cut = work.take(piece)
     start_ns = np.maximum(cut.start_ns, counted.starts[interval])
     return cut.timed(start_ns, np.minimum(cut.end_ns, counted.ends[interval]) - start_ns)

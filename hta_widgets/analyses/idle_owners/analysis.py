@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_advice
-from hta_widgets.analyses.idle_owners.paths import merge_tables
+from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
@@ -96,8 +96,8 @@ def idle_owners(
     chosen = job.select_ranks(ranks)
     excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
     each = job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()
-    devices, causes, owners, drains, paths = _joined(list(each))
-    finding = idle_owner_finding(devices, causes, owners, paths)
+    devices, causes, owners, drains, merged = _joined(list(each))
+    paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
     return IdleOwners(
         devices=devices,
@@ -114,23 +114,28 @@ def idle_owners(
     )
 
 
-def _joined(each: list[RankTables]) -> tuple[pd.DataFrame, ...]:
+def _joined(
+    each: list[RankTables],
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, MergedPaths]:
     """Tables of all ranks, with the paths of all ranks in one."""
-    paths, path_of = merge_tables([tables.paths for tables in each])
+    merged = merge_tables([tables.paths for tables in each])
+    if len(each) == 1:
+        (of_one,) = each
+        return of_one.devices, of_one.causes, of_one.owners, of_one.drains, merged
     owners = [
         tables.owners.assign(path=of_rank[tables.owners["path"].to_numpy()])
-        for tables, of_rank in zip(each, path_of, strict=True)
+        for tables, of_rank in zip(each, merged.of_rank, strict=True)
     ]
     drains = [
         tables.drains.assign(owner_path=of_rank[tables.drains["owner_path"].to_numpy()])
-        for tables, of_rank in zip(each, path_of, strict=True)
+        for tables, of_rank in zip(each, merged.of_rank, strict=True)
     ]
     return (
         _stacked([tables.devices for tables in each]),
         _stacked([tables.causes for tables in each]),
-        owners[0] if len(owners) == 1 else _longest_first(_stacked(owners)),
+        _longest_first(_stacked(owners)),
         _stacked(drains),
-        paths,
+        merged,
     )
 
 

@@ -6,8 +6,9 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.idle_owners.lines import idle_by_line, idle_by_path
+from hta_widgets.analyses.idle_owners.paths import MergedPaths, Nodes
 from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
+from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -30,7 +31,7 @@ _STACKS_ADVICE = (
 
 
 def idle_owner_finding(
-    devices: pd.DataFrame, causes: pd.DataFrame, owners: pd.DataFrame, paths: pd.DataFrame
+    devices: pd.DataFrame, causes: pd.DataFrame, owners: pd.DataFrame, paths: MergedPaths
 ) -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
@@ -61,22 +62,27 @@ def idle_owner_finding(
     return f"{of}, {said}{_line(owners, paths, idle_ns)}."
 
 
-def _line(owners: pd.DataFrame, paths: pd.DataFrame, idle_ns: int) -> str:
-    by_line = idle_by_line(owners, paths)
-    if by_line.empty or by_line.max() < LINE_WORTH_SAYING * idle_ns:
+def _line(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int) -> str:
+    most, most_ns = _most(owners, paths, paths.line)
+    if not most_ns or most_ns < LINE_WORTH_SAYING * idle_ns:
         return ""
-    most = short_name(str(by_line.idxmax()), NAME_WIDTH)
-    return f"; the line of Python with the most is {most} ({duration(int(by_line.max()))})"
+    return f"; the line of Python with the most is {most} ({duration(most_ns)})"
 
 
-def _most_in(owners: pd.DataFrame, paths: pd.DataFrame) -> str:
+def _most_in(owners: pd.DataFrame, paths: MergedPaths) -> str:
     """The owner with most of the time."""
-    by_path = idle_by_path(owners, paths)
-    if not by_path.any():
-        return ""
-    by_owner = pd.Series(by_path).groupby(paths["name"]).sum()
-    most = short_name(str(by_owner.idxmax()), NAME_WIDTH)
-    return f", most in {most} ({duration(int(by_owner.max()))})"
+    most, most_ns = _most(owners, paths, paths.name)
+    return f", most in {most} ({duration(most_ns)})" if most_ns else ""
+
+
+def _most(owners: pd.DataFrame, paths: MergedPaths, name: Nodes) -> tuple[str, int]:
+    """Which of the names of paths has most of the idle time, and how much (ns)."""
+    of_path = sums_at(owners["path"].to_numpy(), owners["idle_ns"].to_numpy(), name.size)
+    of_name = sums_at(name, of_path, len(paths.names))
+    if not of_name.any():
+        return "", 0
+    most = int(of_name.argmax())
+    return short_name(paths.names[most], NAME_WIDTH), int(of_name[most])
 
 
 def stacks_advice(causes: pd.DataFrame, paths: pd.DataFrame) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.counted import sums_at
+from hta_widgets.analyses.idle_owners.paths import NO_PATH, Nodes, Paths
 
 _FRAME: Final = re.compile(r"\.py\(\d+\): ")
 
@@ -45,19 +45,16 @@ def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
 
 
-def idle_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.Series[int]:
-    """Idle time (ns) of each line, of all devices; what is in none is left out."""
-    lines, of_path = _lines(paths)[:-1], idle_by_path(owners, paths)
-    spent = (of_path > 0) & (lines != "")
-    by_line: Counter[str] = Counter()
-    for line, idle_ns in zip(lines[spent].tolist(), of_path[spent].tolist(), strict=True):
-        by_line[line] += idle_ns
-    return pd.Series(dict(sorted(by_line.items())), dtype=np.int64)
-
-
-def idle_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> NDArray[np.int64]:
-    """Idle time (ns) of each path, of all devices; what is of none is left out."""
-    return sums_at(owners["path"].to_numpy(), owners["idle_ns"].to_numpy(), len(paths))
+def lines_of_paths(paths: Paths, names: Sequence[str]) -> Nodes:
+    """Code of the name of the line that each path is in, -1 for none."""
+    is_line = [_is_line(names[code]) for code in paths.name.tolist()]
+    lines: list[int] = []
+    for parent, name, known in zip(
+        paths.parent.tolist(), paths.name.tolist(), is_line, strict=True
+    ):
+        around = lines[parent] if parent != NO_PATH else NO_PATH
+        lines.append(name if known else around)
+    return np.array(lines, dtype=np.int64)
 
 
 def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:

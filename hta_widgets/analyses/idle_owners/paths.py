@@ -137,33 +137,55 @@ class PathTable(NamedTuple):
     ----------
     paths : Paths
         With codes of `names`.
+    line : ndarray of int64
+        Code of the line of Python that each is in, -1 for none.
     names : list of str
     """
 
     paths: Paths
+    line: Nodes
     names: list[str]
 
     @classmethod
-    def of(cls, paths: Paths, nodes: Nodes, names: Sequence[str]) -> tuple[PathTable, Nodes]:
+    def of(
+        cls, paths: Paths, line: Nodes, nodes: Nodes, names: Sequence[str]
+    ) -> tuple[PathTable, Nodes]:
         """Keep some nodes with those above them; also the new number of each old node."""
         kept = np.flatnonzero(paths.with_ancestors(nodes))
         number = np.full(paths.parent.size + 1, NO_PATH)
         number[kept] = np.arange(kept.size)
         codes, code = np.unique(paths.name[kept], return_inverse=True)
         kept_paths = Paths(number[paths.parent[kept]], code, paths.kind[kept], paths.depth[kept])
-        return cls(kept_paths, [names[each] for each in codes.tolist()]), number
+        line = line[kept]
+        known = np.where(line != NO_PATH, np.searchsorted(codes, line), NO_PATH)
+        return cls(kept_paths, known, [names[each] for each in codes.tolist()]), number
 
 
-def merge_tables(tables: Sequence[PathTable]) -> tuple[pd.DataFrame, list[Nodes]]:
-    """Put the paths of several ranks into one table.
+class MergedPaths(NamedTuple):
+    """The paths of several ranks.
 
-    Returns
-    -------
-    DataFrame
+    Attributes
+    ----------
+    table : DataFrame
         ``path``, ``parent``, ``name``, ``kind``, ``depth``.
-    list of ndarray of int64
+    of_rank : list of ndarray of int64
         For each rank, the path of each of its nodes; the last is `NO_PATH`.
+    name, line : ndarray of int64
+        Positions in `names` of the last name of each path and of the line of Python that it is in,
+        -1 for none.
+    names : list of str
+        In order.
     """
+
+    table: pd.DataFrame
+    of_rank: list[Nodes]
+    name: Nodes
+    line: Nodes
+    names: list[str]
+
+
+def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
+    """Put the paths of several ranks into one table."""
     sizes = [table.paths.parent.size for table in tables]
     offsets = [0, *accumulate(sizes)]
     names = sorted({name for table in tables for name in table.names})
@@ -177,10 +199,11 @@ def merge_tables(tables: Sequence[PathTable]) -> tuple[pd.DataFrame, list[Nodes]
             codes[table.paths.name],
             table.paths.depth,
             table.paths.kind,
+            np.append(codes, NO_PATH)[table.line],
         )
         for table, codes, offset in zip(tables, code_of, offsets, strict=False)
     ]
-    parent, name, depth, kind = (np.concatenate(each) for each in zip(*parts, strict=True))
+    parent, name, depth, kind, line = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(tables) == 1:
         number = first = np.arange(parent.size)
     else:
@@ -197,4 +220,4 @@ def merge_tables(tables: Sequence[PathTable]) -> tuple[pd.DataFrame, list[Nodes]
         }
     )
     of_rank = [np.append(each, NO_PATH) for each in np.split(number, offsets[1:-1])]
-    return table, of_rank
+    return MergedPaths(table, of_rank, name[first], line[first], names)

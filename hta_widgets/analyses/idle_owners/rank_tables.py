@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.counted_time import CountedTime, counted_time
 from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
+from hta_widgets.analyses.idle_owners.lines import lines_of_paths
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, PathTable, paths_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
@@ -61,7 +62,10 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     drains, drain_nodes = _drains(rank, counted)
     names = rank.trace.events.name.values
     paths, number = PathTable.of(
-        _all_paths(rank), distinct(np.concatenate((nodes, drain_nodes))), names
+        _all_paths(rank),
+        rank.remember(_lines),
+        distinct(np.concatenate((nodes, drain_nodes))),
+        names,
     )
     owners["path"] = number[nodes]
     drains["owner_path"] = number[drain_nodes]
@@ -93,6 +97,10 @@ def _alike(rank: Rank, *names: str) -> _Alike:
 
 def _all_paths(rank: Rank) -> Paths:
     return Paths(**{name: column for name, column in _path_columns(rank).items() if name != "node"})
+
+
+def _lines(rank: Rank) -> Nodes:
+    return lines_of_paths(_all_paths(rank), rank.trace.events.name.values)
 
 
 def _node_of_place(rank: Rank) -> Nodes:

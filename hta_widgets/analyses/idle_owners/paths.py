@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
 from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.trace.model.events import Kind
 
 NO_PATH = -1
@@ -214,8 +215,8 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
         {
             "path": np.arange(first.size),
             "parent": above,
-            "name": [names[code] for code in name[first].tolist()],
-            "kind": [kinds[code] for code in kind[first].tolist()],
+            "name": texts_at([*names, ""], name[first]),
+            "kind": texts_at(kinds, kind[first]),
             "depth": depth[first],
         }
     )

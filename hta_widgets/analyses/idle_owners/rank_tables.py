@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, CODE
 from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL
 from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
@@ -157,8 +157,8 @@ def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
             "rank": rank.trace.rank,
             "device": keys["device"],
             "step": keys["step"],
-            "part": _texts_at(PARTS, keys["part"]),
-            "cause": _texts_at(CAUSE_NAMES, keys["cause"]),
+            "part": texts_at(PARTS, keys["part"]),
+            "cause": texts_at(CAUSE_NAMES, keys["cause"]),
             "idle_ns": groups.reduce(np.add, counted.length_ns),
             "gaps": _distinct_in_groups(groups, counted.pieces.gap),
         }
@@ -187,12 +187,12 @@ def _owners(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
         {
             "rank": rank.trace.rank,
             "device": keys["device"],
-            "cause": _texts_at(CAUSE_NAMES, keys["cause"]),
-            "part": _texts_at(PARTS, keys["part"]),
+            "cause": texts_at(CAUSE_NAMES, keys["cause"]),
+            "part": texts_at(PARTS, keys["part"]),
             "step": keys["step"],
             **_thread_columns(rank, keys["thread"]),
             "owner": rank.remember(_names).take(np.append(paths.name, NOBODY)[node]),
-            "kind": _texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[node]),
+            "kind": texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[node]),
             "path": node,
             "idle_ns": idle_ns[there],
             "pieces": np.bincount(row, minlength=size)[there],
@@ -203,11 +203,6 @@ def _owners(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
 def _names(rank: Rank) -> Texts:
     """Names of events, and last one for none."""
     return pd.Series([*rank.trace.events.name.values, ""]).array
-
-
-def _texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
-    """A column of texts; -1 stands for the last."""
-    return pd.Series([*values]).array.take(codes)
 
 
 _KINDS = [each.name.lower() for each in Kind]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray as Texts
 
 Row = dict[str, Any]
 
@@ -22,6 +26,17 @@ def stacked(tables: Sequence[pd.DataFrame], types: Mapping[str, type]) -> pd.Dat
     """All rows of some tables; those without rows do not decide the types of columns."""
     filled = [table for table in tables if len(table)]
     return pd.concat(filled, ignore_index=True) if filled else table_of([], types)
+
+
+def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
+    """A column of texts; -1 stands for the last.
+
+    Examples
+    --------
+    >>> list(texts_at(["a", "b", ""], np.array([1, -1, 0])))
+    ['b', '', 'a']
+    """
+    return pd.Series([*values]).array.take(codes)
 
 
 def records(table: pd.DataFrame) -> list[Row]:

@@ -58,8 +58,8 @@ class _Alike(NamedTuple):
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     """Idle time of a rank by cause and owner, in some of its time."""
     counted = counted_time(rank, excerpt)
-    owners, nodes = _owners(rank, counted)
-    drains, drain_nodes = _drains(rank, counted)
+    owners, drains = _Owners.of(rank, counted), _drains(rank, counted)
+    nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
     names = rank.trace.events.name.values
     paths, number = PathTable.of(
         _all_paths(rank),
@@ -67,12 +67,11 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
         distinct(np.concatenate((nodes, drain_nodes))),
         names,
     )
-    owners["path"] = number[nodes]
     drains["owner_path"] = number[drain_nodes]
     return RankTables(
         devices=_devices(rank, excerpt, counted),
         causes=_causes(rank, counted),
-        owners=owners,
+        owners=_owner_table(rank, owners, number[nodes]),
         drains=drains,
         paths=paths,
     )
@@ -174,30 +173,41 @@ def _distinct_in_groups(groups: Groups, values: Rows) -> Rows:
     return np.diff(before[groups.edges])
 
 
-def _owners(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
-    """Idle time by owner, and the node of each row."""
-    alike = rank.remember(_alike, "device", "cause", "part", "step", "thread", "node")
-    row, size = alike.row[counted.at], alike.keys["node"].size
-    idle_ns = sums_at(row, counted.length_ns, size)
-    there = np.flatnonzero(idle_ns)
-    there = there[np.argsort(-idle_ns[there], kind="stable")]
-    keys = {name: column[there] for name, column in alike.keys.items()}
-    node, paths = keys["node"], _all_paths(rank)
-    return pd.DataFrame(
-        {
-            "rank": rank.trace.rank,
-            "device": keys["device"],
-            "cause": texts_at(CAUSE_NAMES, keys["cause"]),
-            "part": texts_at(PARTS, keys["part"]),
-            "step": keys["step"],
-            **_thread_columns(rank, keys["thread"]),
-            "owner": rank.remember(_names).take(np.append(paths.name, NOBODY)[node]),
-            "kind": texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[node]),
-            "path": node,
-            "idle_ns": idle_ns[there],
-            "pieces": np.bincount(row, minlength=size)[there],
-        }
-    ), node
+class _Owners(NamedTuple):
+    """Idle time by what `_alike` tells apart, longest first."""
+
+    keys: dict[str, NDArray[Any]]
+    idle_ns: Rows
+    pieces: Rows
+
+    @classmethod
+    def of(cls, rank: Rank, counted: CountedTime) -> _Owners:
+        """Sum up pieces of idle time."""
+        alike = rank.remember(_alike, "device", "cause", "part", "step", "thread", "node")
+        row, size = alike.row[counted.at], alike.keys["node"].size
+        idle_ns = sums_at(row, counted.length_ns, size)
+        there = np.flatnonzero(idle_ns)
+        there = there[np.argsort(-idle_ns[there], kind="stable")]
+        keys = {name: column[there] for name, column in alike.keys.items()}
+        return cls(keys, idle_ns[there], np.bincount(row, minlength=size)[there])
+
+
+def _owner_table(rank: Rank, owners: _Owners, path: Nodes) -> pd.DataFrame:
+    keys, paths = owners.keys, _all_paths(rank)
+    columns = {
+        "rank": np.full(path.size, rank.trace.rank, dtype=np.int64),
+        "device": keys["device"],
+        "cause": texts_at(CAUSE_NAMES, keys["cause"]),
+        "part": texts_at(PARTS, keys["part"]),
+        "step": keys["step"],
+        **_thread_columns(rank, keys["thread"]),
+        "owner": rank.remember(_names).take(np.append(paths.name, NOBODY)[keys["node"]]),
+        "kind": texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[keys["node"]]),
+        "path": path,
+        "idle_ns": owners.idle_ns,
+        "pieces": owners.pieces,
+    }
+    return pd.DataFrame(columns, copy=False)  # all are new
 
 
 def _names(rank: Rank) -> Texts:
@@ -216,8 +226,8 @@ def _thread_columns(rank: Rank, thread: NDArray[np.int32]) -> dict[str, NDArray[
     return {"pid": in_source(pid)[thread], "tid": in_source(tid)[thread]}
 
 
-def _drains(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
-    """Blocking calls by path with the time that passes after them, and the node of each row."""
+def _drains(rank: Rank, counted: CountedTime) -> pd.DataFrame:
+    """Blocking calls by path with the time that passes after them."""
     calls, owned = calls_of(rank), rank.remember(owned_time)
     drain = owned.drain[counted.pieces.gap]
     waits = owned.cause[counted.at] == CODE["synchronising"]
@@ -241,4 +251,4 @@ def _drains(rank: Rank, counted: CountedTime) -> tuple[pd.DataFrame, Nodes]:
             "call_ns": call_ns[by_time],
             "idle_behind_ns": idle_behind_ns[by_time],
         }
-    ), nodes
+    )

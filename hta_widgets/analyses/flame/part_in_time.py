@@ -59,10 +59,6 @@ def part_in_time(calls: Calls, runs: Runs, weights: Weights, root: Sequence[str]
     ParameterError
         If there is no such root.
     """
-    some = weights.ns > 0
-    if not some.all():
-        place, work, ns = (column[some] for column in weights[:3])
-        weights = Weights(place, work, ns, weights.nobody)
     search = _Search(calls, runs, weights)
     visited = search.visit(root)
     tree = search.tree(visited)
@@ -79,7 +75,6 @@ class _Search:
     calls : Calls
     runs : Runs
     weights : Weights
-        All more than 0.
 
     Attributes
     ----------
@@ -130,7 +125,8 @@ class _Search:
 
     def tree(self, visited: _Visited) -> CallTree:
         """The visited runs; of those that are not open, the time inside counts as their own."""
-        number = np.full(self._opened.size, NO_PARENT)
+        number = np.empty(self._opened.size, dtype=np.int64)
+        number[NO_PARENT] = NO_PARENT
         number[visited.run] = np.arange(visited.run.size)
         nodes = Nodes(*(column[visited.run] for column in self._runs.nodes))
         inside = np.flatnonzero(self._opened[self.run])
@@ -197,9 +193,10 @@ class _Below(NamedTuple):
     @staticmethod
     def _of_work(work: Rows, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
         """The same of GPU work, of which each run has one node for each name."""
-        pairs = grouped(work, run)
-        name = work[pairs.first]
+        some = np.flatnonzero(ns)
+        pairs = grouped(work[some], run[some])
+        name = work[some[pairs.first]]
         of_name = grouped(name)
-        own_ns = of_name.reduce(np.add, pairs.reduce(np.add, ns))
+        own_ns = of_name.reduce(np.add, pairs.reduce(np.add, ns[some]))
         kind = np.full(own_ns.size, Kind.KERNEL.value)
         return name[of_name.first], kind, own_ns, of_name.sizes

@@ -124,23 +124,23 @@ def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> Ca
     names = (*calls.events.name.values, nobody)
     nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
     node = np.where(node == NO_PARENT, nodes.parent.size - 1, node)
-    pairs = grouped(node, work)
-    first = pairs.first
-    is_work = work[first] >= 0
-    inner = nodes.parent.size + np.cumsum(is_work) - 1
-    of_pair = np.where(is_work, inner, node[first])
-    work_first = first[is_work]
-    nodes = _with(
+    is_work = work >= 0
+    of_work = np.flatnonzero(is_work)
+    pairs = grouped(node[of_work], work[of_work])
+    first = of_work[pairs.first]
+    launched_in = node[first]
+    every = _with(
         nodes,
-        node[work_first],
-        work[work_first],
-        np.full(work_first.size, Kind.KERNEL.value),
-        nodes.depth[node[work_first]] + 1,
-        nodes.first[node[work_first]],
+        launched_in,
+        work[first],
+        np.full(first.size, Kind.KERNEL.value),
+        nodes.depth[launched_in] + 1,
+        nodes.first[launched_in],
     )
-    own_ns = np.zeros(nodes.parent.size, dtype=np.int64)
-    np.add.at(own_ns, of_pair, pairs.reduce(np.add, ns))
-    return nodes_as_tree(nodes, own_ns, names)
+    own_ns = np.zeros(every.parent.size, dtype=np.int64)
+    np.add.at(own_ns, node, np.where(is_work, 0, ns))
+    own_ns[nodes.parent.size :] = pairs.reduce(np.add, ns[of_work])
+    return nodes_as_tree(every, own_ns, names)
 
 
 def nodes_as_tree(nodes: Nodes, own_ns: Rows, names: tuple[str, ...]) -> CallTree:

@@ -179,16 +179,15 @@ class _Below(NamedTuple):
     def _of_calls(self, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
         """Name, kind, time and number of runs of calls; the last row is of what is in no call."""
         nodes, titles = self.runs.nodes, self.runs.titles
-        of_runs = np.zeros(titles.of_run.size + 1, dtype=np.int64)
-        np.add.at(of_runs, run, ns)
-        used = np.flatnonzero(of_runs)
-        title = np.append(titles.of_run, titles.first.size)[used]
         own_ns = np.zeros(titles.first.size + 1, dtype=np.int64)
-        np.add.at(own_ns, title, of_runs[used])
+        np.add.at(own_ns, titles.of_run[run], ns)
+        is_used = np.zeros(titles.of_run.size, dtype=np.bool_)
+        is_used[run[np.flatnonzero(ns)]] = True
+        runs = np.bincount(titles.of_run[is_used], minlength=own_ns.size)
         some = np.flatnonzero(own_ns)
         name = np.append(nodes.name[titles.first], len(self.tree.names) - 1)
         kind = np.append(nodes.kind[titles.first], NO_KIND)
-        return name[some], kind[some], own_ns[some], np.bincount(title)[some]
+        return name[some], kind[some], own_ns[some], runs[some]
 
     @staticmethod
     def _of_work(work: Rows, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:

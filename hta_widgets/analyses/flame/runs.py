@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,14 @@ class Titles(NamedTuple):
 
     Attributes
     ----------
-    of_run : ndarray of int64
-        Number of the title of each run.
+    of_run : ndarray of uint
+        Number of the title of each run; the last value is of what is in none, one more than there
+        are.
     first : ndarray of int64
         Some run with each.
     """
 
-    of_run: Rows
+    of_run: NDArray[np.unsignedinteger[Any]]
     first: Rows
 
 
@@ -109,13 +110,14 @@ def runs_among(calls: Calls, owners: Rows) -> Runs:
     node_of_place = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
     node_of_place[places] = node[:-1]
     alike = grouped(nodes.name, nodes.kind)
+    of_run = np.append(alike.of_rows, alike.sizes.size)
     return Runs(
         nodes,
         node_of_place,
         places[by_depth],
         np.append(np.flatnonzero(opens), places.size),
         np.searchsorted(nodes.parent, np.arange(NO_PARENT, count + 1)),
-        Titles(alike.of_rows, alike.first),
+        Titles(of_run.astype(np.min_scalar_type(alike.sizes.size)), alike.first),
     )
 
 

@@ -23,6 +23,9 @@ Answer = TypeVar("Answer")
 
 WindowNs = tuple[int, int]
 
+_MOST_NS: Final = 2**62
+_ANY_TIME: Final = Intervals.union([-_MOST_NS], [_MOST_NS])
+
 
 class Excerpt(NamedTuple):
     """The time of each rank that is counted.
@@ -135,15 +138,16 @@ class Excerpt(NamedTuple):
         asked_ns : ndarray of int64
             Starts of calls, on the rank's own clock; on the host a step is the time of its mark.
         """
-        inside = np.ones(asked_ns.size, dtype=np.bool_)
-        if self.steps:
-            whole = window_of(rank)
-            step = np.searchsorted(whole.step_start_ns, asked_ns, side="right") - 1
-            inside &= np.isin(whole.steps[np.maximum(step, 0)], self.steps)
+        asked = _ANY_TIME if not self.steps else self._asked_in_steps(rank)
         window = self.window_of(rank)
-        if window is not None:
-            inside &= (window[0] <= asked_ns) & (asked_ns < window[1])
-        return inside
+        return (asked if window is None else asked.clip(*window)).covers(asked_ns)
+
+    def _asked_in_steps(self, rank: Rank) -> Intervals:
+        """When the host asks for what is of the steps; the first and the last one reach on."""
+        whole = window_of(rank)
+        edges = np.concatenate((_ANY_TIME.starts, whole.step_start_ns[1:], _ANY_TIME.ends))
+        chosen = np.isin(whole.steps, self.steps)
+        return Intervals.union(edges[:-1][chosen], edges[1:][chosen])
 
 
 EVERYTHING: Final = Excerpt((), ())

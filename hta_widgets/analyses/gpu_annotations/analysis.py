@@ -11,6 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.gpu_annotations.rank_table import annotation_rows
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt, place_of
+from hta_widgets.analyses.shared.rows import of_largest_sum
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
@@ -123,11 +124,12 @@ def _finding(table: pd.DataFrame, totals: pd.DataFrame, on: On, place: str) -> s
     """Sentence on the annotation with most time."""
     if table.empty:
         return f"No user annotations were recorded {place}."
-    by_name = table.groupby("annotation")[[TIMES[on], "calls"]].sum()
-    name, most_ns = str(by_name[TIMES[on]].idxmax()), int(by_name[TIMES[on]].max())
+    of_name = table[of_largest_sum(table["annotation"], table[TIMES[on]])]
+    most_ns = int(of_name[TIMES[on]].sum())
     if not most_ns:
         return ""
-    called = f"{short_name(name, _NAME_WIDTH)} ({counted(int(by_name['calls'][name]), 'call')})"
+    name = short_name(str(of_name["annotation"].iloc[0]), _NAME_WIDTH)
+    called = f"{name} ({counted(int(of_name['calls'].sum()), 'call')})"
     if on == "cpu":
         return f"The longest user annotation is {called}: {duration(most_ns)} on the CPU."
     whole_ns = int(totals["gpu_ns"].sum())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.operators.communication import collectives_in
+from hta_widgets.analyses.shared.rows import of_largest_sum
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 
@@ -34,12 +34,8 @@ def operators_finding(
     whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
     if not whole_ns:
         return ""
-    code, names = pd.factorize(listed["operator"])
-    sums_ns = np.zeros(len(names), dtype=np.int64)
-    np.add.at(sums_ns, code, listed[time].to_numpy())
-    most_ns = int(sums_ns.argmax())
-    name, own_ns = str(names[most_ns]), int(sums_ns[most_ns])
-    of_name = listed[code == most_ns]
+    of_name = listed[of_largest_sum(listed["operator"], listed[time])]
+    name, own_ns = str(of_name["operator"].iloc[0]), int(of_name[time].sum())
     calls = counted(int(of_name["calls"].sum()), "call")
     which = collectives_in(of_name)
     most = (

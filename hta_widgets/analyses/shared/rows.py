@@ -39,6 +39,20 @@ def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
     return pd.Series([*values]).array.take(codes)
 
 
+def of_largest_sum(texts: pd.Series[str], values: pd.Series[int]) -> NDArray[np.bool_]:
+    """Rows with the text whose values add up to most; the first of several.
+
+    Examples
+    --------
+    >>> of_largest_sum(pd.Series(["a", "b", "a"]), pd.Series([2, 3, 2])).tolist()
+    [True, False, True]
+    """
+    code, distinct = pd.factorize(texts)
+    sums = np.zeros(max(len(distinct), 1), dtype=np.int64)
+    np.add.at(sums, code, values.to_numpy())
+    return np.asarray(code == sums.argmax())
+
+
 def records(table: pd.DataFrame) -> list[Row]:
     """Rows of a table as dicts by column name, made column by column.
 

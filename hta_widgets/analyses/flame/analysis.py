@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, get_args
 
 import pandas as pd
 
-from hta_widgets.analyses.flame.call_tree import CallTree, Order
+from hta_widgets.analyses.flame.call_tree import Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
 from hta_widgets.analyses.flame.sandwich import sandwich_of
 from hta_widgets.analyses.flame.trees import merged_tree, shown_in_time, tree_in_time
@@ -188,21 +188,17 @@ def _nodes(
     weight, order, excerpt, root = asked
     if order == "time" and excerpt is not None:
         part = shown_in_time(rank, weight, excerpt, root)
-        nodes, has_frames = folded(part.tree, order, root), _has_frames(part.tree)
-        return nodes, part.names, no_nodes(), part.total_ns, has_frames
+        nodes = folded(part.tree, order, root)
+        return nodes, part.names, no_nodes(), part.total_ns, part.has_frames
     in_time = order == "time"
     tree = tree_in_time(rank, weight) if in_time else merged_tree(rank, weight, excerpt)
-    total, has_frames = int(tree.own_ns.sum()), _has_frames(tree)
+    total, has_frames = int(tree.own_ns.sum()), bool((tree.kind == Kind.PYTHON).any())
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
     both = sandwich_of(tree, sandwich)
     callers = folded(both.callers, order, (sandwich,)) if len(root) == 1 else no_nodes()
     nodes, names = folded(both.callees, order, root), times_by_name(both.callees, root)
     return nodes, names, callers, total, has_frames
-
-
-def _has_frames(tree: CallTree) -> bool:
-    return bool((tree.kind == Kind.PYTHON).any())
 
 
 def _collapsed(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> str:

@@ -42,6 +42,34 @@ class Weights(NamedTuple):
     nobody: str
 
 
+class LeftOut(NamedTuple):
+    """Nodes that are not in a tree, by that which they are in; the last values are of none.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64
+        How many.
+    ns : ndarray of int64
+        Time of these, with what is inside them.
+    """
+
+    nodes: Rows
+    ns: Rows
+
+    @classmethod
+    def nothing(cls, size: int) -> LeftOut:
+        """Of a whole tree of so many nodes."""
+        return cls(np.zeros(size + 1, dtype=np.int64), np.zeros(size + 1, dtype=np.int64))
+
+    def of_more(self, size: int) -> LeftOut:
+        """The same of a tree to which nodes were added."""
+        every = self.nothing(size)
+        for ours, column in zip(every, self, strict=True):
+            ours[: column.size - 1] = column[:-1]
+            ours[-1] = column[-1]
+        return every
+
+
 class CallTree(NamedTuple):
     """Nodes with some time, in no particular order but parents before what is inside.
 
@@ -64,6 +92,7 @@ class CallTree(NamedTuple):
         The nodes with some time, by their parent.
     edges : ndarray of int64
         ``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost.
+    left_out : LeftOut
     """
 
     parent: Rows
@@ -76,6 +105,7 @@ class CallTree(NamedTuple):
     names: tuple[str, ...]
     by_parent: Rows
     edges: Rows
+    left_out: LeftOut
 
     def inside(self, node: int) -> Rows:
         """The nodes inside one, -1 for the outermost."""
@@ -118,7 +148,13 @@ def call_tree(calls: Calls, weights: Weights) -> CallTree:
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
 
 
-def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> CallTree:
+def tree_of(
+    calls: Calls,
+    nodes: Nodes,
+    weights: NodeWeights,
+    nobody: str,
+    left_out: LeftOut | None = None,
+) -> CallTree:
     """Give nodes their time, and the GPU work nodes inside those that launch it."""
     node, work, ns = weights
     names = (*calls.events.name.values, nobody)
@@ -140,16 +176,20 @@ def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> Ca
     own_ns = np.zeros(every.parent.size, dtype=np.int64)
     np.add.at(own_ns, node, np.where(is_work, 0, ns))
     own_ns[nodes.parent.size :] = pairs.reduce(np.add, ns[of_work])
-    return nodes_as_tree(every, own_ns, names)
+    return nodes_as_tree(every, own_ns, names, left_out)
 
 
-def nodes_as_tree(nodes: Nodes, own_ns: Rows, names: tuple[str, ...]) -> CallTree:
+def nodes_as_tree(
+    nodes: Nodes, own_ns: Rows, names: tuple[str, ...], left_out: LeftOut | None = None
+) -> CallTree:
     """Sum up what is inside nodes."""
-    total_ns = _totals(nodes, own_ns)
+    left_out = (left_out or LeftOut.nothing(0)).of_more(own_ns.size)
+    total_ns = _totals(nodes, own_ns + left_out.ns[:-1])
     filled = np.flatnonzero(total_ns > 0)
     by_parent = filled[np.argsort(nodes.parent[filled], kind="stable")]
     edges = np.searchsorted(nodes.parent[by_parent], np.arange(-1, nodes.parent.size + 1))
-    return CallTree(*nodes[:4], own_ns, total_ns, nodes.first, names, by_parent, edges)
+    columns = (*nodes[:4], own_ns, total_ns, nodes.first)
+    return CallTree(*columns, names, by_parent, edges, left_out)
 
 
 def _with(nodes: Nodes, *columns: Rows | list[int]) -> Nodes:

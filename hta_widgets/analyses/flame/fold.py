@@ -34,7 +34,7 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
         If the tree has no such root.
     """
     top = find(tree, root)
-    whole_ns = int(tree.total_ns[tree.parent < 0].sum()) if top < 0 else int(tree.total_ns[top])
+    whole_ns = int(tree.total_ns[top]) if top >= 0 else _of_all(tree)
     shown = _shown(tree, top, whole_ns)
     children = _children(tree, order, shown)
     small = _small(tree, np.append(top, shown), shown)
@@ -48,6 +48,10 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
         if place in small:
             rows.append((_SMALL, node, depth + 1, *small[place]))
     return _table(tree, np.array(rows, dtype=np.int64), whole_ns)
+
+
+def _of_all(tree: CallTree) -> int:
+    return int(tree.total_ns[tree.parent < 0].sum() + tree.left_out.ns[-1])
 
 
 def _children(tree: CallTree, order: Order, shown: Rows) -> dict[int, list[int]]:
@@ -64,7 +68,8 @@ def _small(tree: CallTree, parents: Rows, shown: Rows) -> dict[int, tuple[int, i
     """Number of the nodes inside each of some that are not shown, and their time."""
     first, last = tree.edges[parents + 1], tree.edges[parents + 2]
     before_ns = np.append(0, np.cumsum(tree.total_ns[tree.by_parent]))
-    count, ns = last - first, before_ns[last] - before_ns[first]
+    count = last - first + tree.left_out.nodes[parents]
+    ns = before_ns[last] - before_ns[first] + tree.left_out.ns[parents]
     number = np.empty(tree.parent.size + 1, dtype=np.int64)
     number[parents] = np.arange(parents.size)
     around = number[tree.parent[shown]]

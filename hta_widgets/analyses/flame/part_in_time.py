@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.flame.call_tree import (
     NO_KIND,
     CallTree,
+    LeftOut,
     Nodes,
     NodeWeights,
     Rows,
@@ -32,21 +34,37 @@ class PartInTime(NamedTuple):
     Attributes
     ----------
     tree : CallTree
-        What leads to the root, and all that is inside nodes below it that are shown.
+        What leads to the root, and all below it that is shown.
     names : DataFrame
         As of `Flame`.
     total_ns : int
         Of everything.
+    has_frames : bool
+        Whether Python frames were recorded.
     """
 
     tree: CallTree
     names: pd.DataFrame
     total_ns: int
+    has_frames: bool
 
 
-class _Visited(NamedTuple):
-    """Numbers of runs, ascending, and the time of each with what is inside."""
+class _Level(NamedTuple):
+    """What is inside some runs, all of which are at one depth.
 
+    Attributes
+    ----------
+    opened : ndarray of int64
+        These runs, -1 for what is around the outermost.
+    nodes, ns : ndarray of int64
+        Number and time of the runs with any time inside each.
+    run, total_ns : ndarray of int64
+        Number of each run inside them, ascending, and its time.
+    """
+
+    opened: Rows
+    nodes: Rows
+    ns: Rows
     run: Rows
     total_ns: Rows
 
@@ -60,11 +78,12 @@ def part_in_time(calls: Calls, runs: Runs, weights: Weights, root: Sequence[str]
         If there is no such root.
     """
     search = _Search(calls, runs, weights)
-    visited = search.visit(root)
-    tree = search.tree(visited)
-    below = _Below(calls, runs, weights, search.run, tree, visited)
+    levels = search.levels(root)
+    opened = np.concatenate([level.opened for level in levels])[1:]
+    tree = search.tree(levels, opened)
+    below = _Below(calls, runs, weights, search.run, tree, opened)
     names = below.names(below.pieces(find(tree, root)))
-    return PartInTime(tree, names, int(weights.ns.sum()))
+    return PartInTime(tree, names, int(weights.ns.sum()), runs.has_frames)
 
 
 class _Search:
@@ -92,55 +111,64 @@ class _Search:
         self._first, last = (int(some.min()), int(some.max()) + 1) if some.size else (0, 0)
         self._before_ns = np.append(0, np.cumsum(own_ns[self._first : last]))
 
-    def visit(self, root: Sequence[str]) -> _Visited:
-        """Everything inside what leads to the root, and inside all below it that is shown."""
+    def levels(self, root: Sequence[str]) -> list[_Level]:
+        """What is inside all that leads to the root, and inside all below it that is shown."""
         names, name = self._calls.events.name.values, self._runs.nodes.name
         level, whole_ns = self._inside(np.array([NO_PARENT])), int(self._weights.ns.sum())
         found = [level]
         for wanted in root:
-            named = [names[code] == wanted for code in name[level.run].tolist()]
-            fits = np.flatnonzero(named)
+            some = np.flatnonzero(level.total_ns)
+            named = [names[code] == wanted for code in name[level.run[some]].tolist()]
+            fits = some[np.array(named, dtype=np.bool_)]
             most = fits[np.argsort(-level.total_ns[fits], kind="stable")[:1]]
             whole_ns = int(level.total_ns[most].sum())
             found.append(level := self._inside(level.run[most]))
         while level.run.size:
-            large = level.total_ns >= SMALLEST * whole_ns
+            large = level.total_ns >= max(SMALLEST * whole_ns, 1)
             found.append(level := self._inside(level.run[large]))
-        return _Visited(*map(np.concatenate, zip(*found, strict=True)))
+        return found
 
-    def _inside(self, runs: Rows) -> _Visited:
-        """Runs with any time inside some; -1 stands for the outermost."""
-        self._opened[runs] = True
-        inner = self._runs.inside(runs)
-        places, first = self._runs.calls(inner)
+    def _inside(self, opened: Rows) -> _Level:
+        self._opened[opened] = True
+        run = self._runs.inside(opened)
+        places, first = self._runs.calls(run)
         of_calls = self._before(self._calls.forest.ends[places]) - self._before(places)
         total_ns = np.add.reduceat(of_calls, first) if first.size else of_calls
-        some = np.flatnonzero(total_ns)
-        return _Visited(inner[some], total_ns[some])
+        count = self._runs.inner[opened + 2] - self._runs.inner[opened + 1]
+        last = np.cumsum(count)
+        nodes, ns = (
+            before[last] - before[last - count]
+            for before in (np.append(0, np.cumsum(each)) for each in (total_ns > 0, total_ns))
+        )
+        return _Level(opened, nodes, ns, run, total_ns)
 
     def _before(self, places: NDArray[np.integer]) -> Rows:
         """Time of all calls before some places."""
         at = np.clip(places - self._first, 0, self._before_ns.size - 1)
         return np.asarray(self._before_ns[at])
 
-    def tree(self, visited: _Visited) -> CallTree:
-        """The visited runs; of those that are not open, the time inside counts as their own."""
+    def tree(self, levels: list[_Level], opened: Rows) -> CallTree:
+        """The runs that were opened; what is inside them and was not is left out."""
         number = np.empty(self._opened.size, dtype=np.int64)
         number[NO_PARENT] = NO_PARENT
-        number[visited.run] = np.arange(visited.run.size)
-        nodes = Nodes(*(column[visited.run] for column in self._runs.nodes))
-        inside = np.flatnonzero(self._opened[self.run])
-        closed = np.flatnonzero(~self._opened[visited.run])
-        return tree_of(
-            self._calls,
-            nodes._replace(parent=number[nodes.parent]),
-            NodeWeights(
-                np.append(number[self.run[inside]], closed),
-                np.append(self._weights.work[inside], np.full(closed.size, NO_PARENT)),
-                np.append(self._weights.ns[inside], visited.total_ns[closed]),
-            ),
-            self._weights.nobody,
+        number[opened] = np.arange(opened.size)
+        nodes = Nodes(*(column[opened] for column in self._runs.nodes))
+        nodes = nodes._replace(parent=number[nodes.parent])
+        first, *others = levels
+        left_out = LeftOut(
+            np.concatenate([*(level.nodes for level in others), first.nodes]),
+            np.concatenate([*(level.ns for level in others), first.ns]),
         )
+        np.subtract.at(left_out.nodes, nodes.parent, 1)
+        for outer, level in pairwise(levels):
+            inner = np.searchsorted(outer.run, level.opened)
+            around = nodes.parent[number[level.opened]]
+            np.subtract.at(left_out.ns, around, outer.total_ns[inner])
+        inside = np.flatnonzero(self._opened[self.run])
+        weights = NodeWeights(
+            number[self.run[inside]], self._weights.work[inside], self._weights.ns[inside]
+        )
+        return tree_of(self._calls, nodes, weights, self._weights.nobody, left_out)
 
 
 class _Below(NamedTuple):
@@ -151,22 +179,22 @@ class _Below(NamedTuple):
     weights: Weights
     run: NDArray[np.int32]
     tree: CallTree
-    visited: _Visited
+    opened: Rows
 
     def pieces(self, node: int) -> Rows | slice:
         """Pieces of time that belong to a node or to what is inside; to any for -1."""
         place, work = self.weights[:2]
         if node == NO_PARENT:
             return slice(None)
-        if node < self.visited.run.size:
-            starts, _ = self.runs.calls(self.visited.run[node : node + 1])
+        if node < self.opened.size:
+            starts, _ = self.runs.calls(self.opened[node : node + 1])
             around = np.searchsorted(starts, place, side="right") - 1
             ends = self.calls.forest.ends[starts]
             return np.flatnonzero((around >= 0) & (place < ends[around]))
         owner = int(self.tree.parent[node])
         if owner == NO_PARENT:
             return np.flatnonzero(place == NO_PARENT)
-        run = np.append(self.visited.run, NO_PARENT)[owner]
+        run = np.append(self.opened, NO_PARENT)[owner]
         return np.flatnonzero((self.run == run) & (work == self.tree.name[node]))
 
     def names(self, pieces: Rows | slice) -> pd.DataFrame:

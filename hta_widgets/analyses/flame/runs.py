@@ -13,6 +13,7 @@ from hta_widgets.analyses.flame.weights import Weight, owners_in_any
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
 from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -57,6 +58,11 @@ class Runs(NamedTuple):
     edges: Rows
     inner: Rows
     titles: Titles
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether any is of a Python function."""
+        return bool((self.nodes.kind[self.titles.first] == Kind.PYTHON).any())
 
     def inside(self, nodes: Rows) -> Rows:
         """The nodes inside some; -1 stands for the outermost."""

@@ -97,18 +97,20 @@ class _Search:
 
     Attributes
     ----------
-    run : ndarray of int32
+    run : ndarray of int64
         Of each piece of time, -1 for none.
     """
 
     def __init__(self, calls: Calls, runs: Runs, weights: Weights) -> None:
         self._calls, self._runs, self._weights = calls, runs, weights
-        self.run = runs.node[weights.place]
+        self.run = runs.node[weights.place].astype(np.int64)
         self._opened = np.zeros(runs.nodes.parent.size + 1, dtype=np.bool_)
         own_ns = np.zeros(calls.kind.size + 1, dtype=np.int64)
         np.add.at(own_ns, weights.place, weights.ns)
-        some = weights.place[weights.place != NO_PARENT]
-        self._first, last = (int(some.min()), int(some.max()) + 1) if some.size else (0, 0)
+        last = int(weights.place.max(initial=NO_PARENT)) + 1
+        self._first = int(weights.place.min(initial=last))
+        if self._first == NO_PARENT:
+            self._first = int(weights.place[weights.place != NO_PARENT].min(initial=last))
         self._before_ns = np.append(0, np.cumsum(own_ns[self._first : last]))
 
     def levels(self, root: Sequence[str]) -> list[_Level]:
@@ -177,7 +179,7 @@ class _Below(NamedTuple):
     calls: Calls
     runs: Runs
     weights: Weights
-    run: NDArray[np.int32]
+    run: Rows
     tree: CallTree
     opened: Rows
 
@@ -204,7 +206,7 @@ class _Below(NamedTuple):
         columns = self._of_work(work, ns, run) if in_kernels else self._of_calls(ns, run)
         return names_table(self.tree.names, *columns)
 
-    def _of_calls(self, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
+    def _of_calls(self, ns: Rows, run: Rows) -> tuple[Rows, Rows, Rows, Rows]:
         """Name, kind, time and number of runs of calls; the last row is of what is in no call."""
         nodes, titles = self.runs.nodes, self.runs.titles
         own_ns = np.zeros(titles.first.size + 1, dtype=np.int64)
@@ -218,7 +220,7 @@ class _Below(NamedTuple):
         return name[some], kind[some], own_ns[some], runs[some]
 
     @staticmethod
-    def _of_work(work: Rows, ns: Rows, run: NDArray[np.int32]) -> tuple[Rows, Rows, Rows, Rows]:
+    def _of_work(work: Rows, ns: Rows, run: Rows) -> tuple[Rows, Rows, Rows, Rows]:
         """The same of GPU work, of which each run has one node for each name."""
         some = np.flatnonzero(ns)
         pairs = grouped(work[some], run[some])

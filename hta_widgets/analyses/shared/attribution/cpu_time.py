@@ -11,6 +11,7 @@ from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
 from hta_widgets.analyses.shared.attribution.counted import host_time
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.intervals import Intervals
+from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -36,34 +37,46 @@ def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
     calls, counted = calls_of(rank), host_time(rank, excerpt)
     forest = calls.forest
     if counted is None:
-        place = np.arange(calls.name.size)
         total = forest.cut_end_ns - calls.start_ns
         total = np.where(rank.analysed[forest.rows], total, 0)
         around = forest.parent.astype(np.int64)
-    else:
-        place = _open_in(calls, counted)
-        end_ns, start_ns = forest.cut_end_ns[place], calls.start_ns[place]
-        total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
-        position = np.empty(calls.kind.size + 1, dtype=np.int64)
-        position[NO_PARENT] = NO_PARENT
-        position[place] = np.arange(place.size)
-        around = position[forest.parent[place]]
+        return OwnCpuTime(np.arange(total.size), _without_inner(total, around))
+    found = [OwnCpuTime(*np.zeros((2, 0), dtype=np.int64))]
+    if len(counted):
+        found += [_of_thread(calls, counted, thread) for thread in calls.threads]
+    return OwnCpuTime(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _without_inner(total: Rows, around: NDArray[np.integer]) -> Rows:
+    """What is left of each call without those inside; -1 is around the outermost."""
     own = np.append(total, 0)
     np.subtract.at(own, around, total)
-    return OwnCpuTime(place, own[:-1])
+    return own[:-1]
 
 
-def _open_in(calls: Calls, counted: Intervals) -> Rows:
-    """Places of the calls that may be open in some time, with all that are around them."""
-    found = [np.zeros(0, dtype=np.int64)]
-    edges = (int(counted.starts[0]), int(counted.ends[-1])) if len(counted) else (0, 0)
-    for thread in calls.threads if len(counted) else ():
-        starts = calls.start_ns[thread.first : thread.last]
-        begin, end = (np.searchsorted(starts, edges) + thread.first).tolist()
-        open_before = []
-        around = begin - 1 if begin > thread.first else NO_PARENT
-        while around != NO_PARENT:
-            open_before.append(around)
-            around = int(calls.forest.parent[around])
-        found += [np.array(open_before[::-1], dtype=np.int64), np.arange(begin, end)]
-    return np.concatenate(found)
+def _of_thread(calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
+    """The calls of a thread that may be open in some time, with all that are around them."""
+    forest, starts = calls.forest, calls.start_ns[thread.first : thread.last]
+    edges = np.searchsorted(starts, (int(counted.starts[0]), int(counted.ends[-1])))
+    begin, end = (edges + thread.first).tolist()
+    open_before = []
+    around = begin - 1 if begin > thread.first else NO_PARENT
+    while around != NO_PARENT:
+        open_before.append(around)
+        around = int(forest.parent[around])
+    before = np.array(open_before[::-1], dtype=np.int64)
+    place = np.append(before, np.arange(begin, end))
+    if not place.size:
+        return OwnCpuTime(place, place)
+    start_ns, end_ns = (
+        np.append(column[before], column[begin:end])
+        for column in (calls.start_ns, forest.cut_end_ns)
+    )
+    total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
+    parents = np.append(forest.parent[before], forest.parent[begin:end])
+    position = parents - (begin - before.size)  # all between these two are here
+    early = np.flatnonzero(parents < begin)
+    outermost = parents[early] == NO_PARENT
+    known = np.searchsorted(before, parents[early])
+    position[early] = np.where(outermost, NO_PARENT, known)
+    return OwnCpuTime(place, _without_inner(total, position))

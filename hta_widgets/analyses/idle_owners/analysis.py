@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_advice
+from hta_widgets.analyses.idle_owners.owner_table import owner_table
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
 from hta_widgets.analyses.result import Result
@@ -119,13 +119,6 @@ def _joined(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, MergedPaths]:
     """Tables of all ranks, with the paths of all ranks in one."""
     merged = merge_tables([tables.paths for tables in each])
-    if len(each) == 1:
-        (of_one,) = each
-        return of_one.devices, of_one.causes, of_one.owners, of_one.drains, merged
-    owners = [
-        tables.owners.assign(path=of_rank[tables.owners["path"].to_numpy()])
-        for tables, of_rank in zip(each, merged.of_rank, strict=True)
-    ]
     drains = [
         tables.drains.assign(owner_path=of_rank[tables.drains["owner_path"].to_numpy()])
         for tables, of_rank in zip(each, merged.of_rank, strict=True)
@@ -133,17 +126,14 @@ def _joined(
     return (
         _stacked([tables.devices for tables in each]),
         _stacked([tables.causes for tables in each]),
-        _longest_first(_stacked(owners)),
+        owner_table([tables.owners for tables in each], merged),
         _stacked(drains),
         merged,
     )
 
 
-def _longest_first(owners: pd.DataFrame) -> pd.DataFrame:
-    order = np.argsort(-owners["idle_ns"].to_numpy(), kind="stable")
-    return owners.take(order).reset_index(drop=True)
-
-
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """All rows; tables without rows do not decide the types of columns."""
+    if len(tables) == 1:
+        return tables[0].copy()
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)

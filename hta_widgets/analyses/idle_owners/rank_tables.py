@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
 from hta_widgets.analyses.idle_owners.lines import lines_of_paths
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.owner_table import OwnerRows
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, PathTable, paths_of
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, CODE
@@ -22,11 +23,7 @@ from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
-
-if TYPE_CHECKING:
-    from pandas.api.extensions import ExtensionArray as Texts
 
 Rows = NDArray[np.int64]
 
@@ -36,7 +33,7 @@ class RankTables(NamedTuple):
 
     devices: pd.DataFrame
     causes: pd.DataFrame
-    owners: pd.DataFrame
+    owners: OwnerRows
     drains: pd.DataFrame
     paths: PathTable
 
@@ -71,7 +68,7 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     return RankTables(
         devices=_devices(rank, excerpt, counted),
         causes=_causes(rank, counted),
-        owners=_owner_table(rank, owners, number[nodes]),
+        owners=owners.rows(rank, number[nodes]),
         drains=drains,
         paths=paths,
     )
@@ -191,39 +188,25 @@ class _Owners(NamedTuple):
         keys = {name: column[there] for name, column in alike.keys.items()}
         return cls(keys, idle_ns[there], np.bincount(row, minlength=size)[there])
 
-
-def _owner_table(rank: Rank, owners: _Owners, path: Nodes) -> pd.DataFrame:
-    keys, paths = owners.keys, _all_paths(rank)
-    columns = {
-        "rank": np.full(path.size, rank.trace.rank, dtype=np.int64),
-        "device": keys["device"],
-        "cause": texts_at(CAUSE_NAMES, keys["cause"]),
-        "part": texts_at(PARTS, keys["part"]),
-        "step": keys["step"],
-        **_thread_columns(rank, keys["thread"]),
-        "owner": rank.remember(_names).take(np.append(paths.name, NOBODY)[keys["node"]]),
-        "kind": texts_at([*_KINDS, ""], np.append(paths.kind, NOBODY)[keys["node"]]),
-        "path": path,
-        "idle_ns": owners.idle_ns,
-        "pieces": owners.pieces,
-    }
-    return pd.DataFrame(columns, copy=False)  # all are new
-
-
-def _names(rank: Rank) -> Texts:
-    """Names of events, and last one for none."""
-    return pd.Series([*rank.trace.events.name.values, ""]).array
-
-
-_KINDS = [each.name.lower() for each in Kind]
-
-
-def _thread_columns(rank: Rank, thread: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-    calls = calls_of(rank)
-    ids = [(each.pid, each.tid) for each in calls.threads] + [(NOBODY, NOBODY)]
-    pid, tid = np.array(ids, dtype=np.int64).T
-    in_source = calls.events.ids_in_source
-    return {"pid": in_source(pid)[thread], "tid": in_source(tid)[thread]}
+    def rows(self, rank: Rank, path: Nodes) -> OwnerRows:
+        """The same with the paths of a table."""
+        calls, keys = calls_of(rank), self.keys
+        ids = [(each.pid, each.tid) for each in calls.threads] + [(NOBODY, NOBODY)]
+        pid, tid = map(calls.events.ids_in_source, np.array(ids, dtype=np.int64).T)
+        return OwnerRows(
+            rank=rank.trace.rank,
+            device=keys["device"],
+            step=keys["step"],
+            cause=keys["cause"].astype(np.int8),
+            part=keys["part"].astype(np.int8),
+            kind=np.append(_all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
+            thread=keys["thread"].astype(np.int32),
+            path=path.astype(np.int32),
+            idle_ns=self.idle_ns,
+            pieces=self.pieces.astype(np.int32),
+            pid=pid,
+            tid=tid,
+        )
 
 
 def _drains(rank: Rank, counted: CountedTime) -> pd.DataFrame:

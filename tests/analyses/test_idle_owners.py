@@ -11,14 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.counted_time import counted_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.shared.attribution import patterns
 from hta_widgets.analyses.shared.attribution.causes import (
     CAUSE_NAMES,
+    CODE,
     IDLE_BUDGET,
     IDLE_CAUSES,
     Share,
     idle_cause,
 )
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -492,6 +497,40 @@ def test_windows_add_up(tmp_path_factory, events, start, length):
         check_sums(result)
         parts += by_owner(result)
     assert parts == whole
+
+
+def intervals_of_causes(rank, excerpt):
+    """Number of idle intervals with some time of each row of `causes`, counted one by one."""
+    counted, owned, gaps = counted_time(rank, excerpt), owned_time(rank), gaps_of(rank)
+    rows = set()
+    for at, gap in zip(np.arange(owned.step.size)[counted.at], counted.pieces.gap, strict=True):
+        part, cause = PARTS[gaps.part[gap]], CAUSE_NAMES[owned.cause[at]]
+        rows.add((gaps.device[gap], owned.step[at], part, cause, gap))
+    return Counter(row[:-1] for row in rows)
+
+
+@settings(max_examples=60)
+@given(
+    calls_and_work(),
+    st.booleans(),
+    st.tuples(st.integers(0, 100), st.integers(1, 100)),
+    st.sets(st.integers(0, 2), max_size=2),
+)
+def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window, steps):
+    if marked:
+        events = [*events, *(step(number, 20 * number, 20) for number in range(4))]
+    job = open_job(tmp_path_factory.mktemp("job"), [events])
+    rank, (start, length) = job.rank(0), window
+    asked = {"window_ns": (start * 1000, (start + length) * 1000)}
+    if marked and steps:
+        asked = {"steps": steps}
+    excerpt, found = Excerpt.of(job, [0], **asked), idle_owners(job, **asked)
+    columns = ["device", "step", "part", "cause"]
+    assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
+    counted, owned = counted_time(rank, excerpt), owned_time(rank)
+    waits = owned.cause[counted.at] == CODE["synchronising"]
+    behind = waits & (owned.drain[counted.pieces.gap] >= 0)
+    assert found.drains["idle_behind_ns"].sum() == counted.length_ns[behind].sum()
 
 
 def test_windows_count_on_the_clock_of_the_job(tmp_path):

@@ -33,6 +33,27 @@ class CountedTime(NamedTuple):
     length_ns: Rows
     at: slice | Rows
 
+    def cut_gaps(self, rank: Rank) -> Rows:
+        """Intervals of which an earlier piece is not counted."""
+        gap, whole = self.pieces.gap, rank.remember(owned_time).pieces.gap
+        if isinstance(self.at, slice):
+            before, first = np.array([self.at.start - 1]), gap[:1]
+        else:
+            begins = np.flatnonzero(np.diff(self.at, prepend=-2) > 1)
+            before, first = self.at[begins] - 1, gap[begins]
+        before = before[: first.size]
+        return np.asarray(first[(before >= 0) & (whole[before] == first)])
+
+    def among(self, pieces: Rows) -> Rows:
+        """Where some pieces of the rank, ascending, are among these."""
+        if isinstance(self.at, slice):
+            first, last = np.searchsorted(pieces, (self.at.start, self.at.stop))
+            return np.asarray(pieces[first:last] - self.at.start)
+        at = np.searchsorted(self.at, pieces)
+        known = at < self.at.size
+        found: Rows = at[known][self.at[at[known]] == pieces[known]]
+        return found
+
 
 def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,19 @@ from hta_widgets.analyses.idle_owners.lines import lines_of_paths
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.owner_table import OwnerRows
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, PathTable, paths_of
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.calls import Mask, calls_of
 from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, CODE
 from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.analyses.shared.rows import texts_at
-from hta_widgets.grouping import Groups, distinct, grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.rank import Rank
 
 Rows = NDArray[np.int64]
+
+_OF_CAUSES: Final = ("device", "step", "part", "cause")
 
 
 class RankTables(NamedTuple):
@@ -144,10 +146,11 @@ def _devices(rank: Rank, excerpt: Excerpt, counted: CountedTime) -> pd.DataFrame
 
 
 def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
-    alike = rank.remember(_alike, "device", "step", "part", "cause")
-    row = alike.row[counted.at]
-    groups = grouped(row)
-    keys = {name: column[row[groups.first]] for name, column in alike.keys.items()}
+    alike = rank.remember(_alike, *_OF_CAUSES)
+    row, size = alike.row[counted.at], alike.keys["cause"].size
+    idle_ns = sums_at(row, counted.length_ns, size)
+    there = np.flatnonzero(idle_ns)
+    keys = {name: column[there] for name, column in alike.keys.items()}
     return pd.DataFrame(
         {
             "rank": rank.trace.rank,
@@ -155,19 +158,32 @@ def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
             "step": keys["step"],
             "part": texts_at(PARTS, keys["part"]),
             "cause": texts_at(CAUSE_NAMES, keys["cause"]),
-            "idle_ns": groups.reduce(np.add, counted.length_ns),
-            "gaps": _distinct_in_groups(groups, counted.pieces.gap),
+            "idle_ns": idle_ns[there],
+            "gaps": np.bincount(row[_opens(rank, row, counted)], minlength=size)[there],
         }
     )
 
 
-def _distinct_in_groups(groups: Groups, values: Rows) -> Rows:
-    """Number of different values in each group; equal ones of a group stand side by side."""
-    in_order = values[groups.order]
-    is_new = np.diff(in_order, prepend=-1) != 0
-    is_new[groups.edges[:-1]] = True
-    before = np.concatenate(([0], np.cumsum(is_new)))
-    return np.diff(before[groups.edges])
+def _opens(rank: Rank, row: NDArray[np.unsignedinteger[Any]], counted: CountedTime) -> Mask:
+    """Which pieces are the first of their row in an interval."""
+    opens: Mask = rank.remember(_opens_in_whole)[counted.at]
+    cut = np.isin(counted.pieces.gap, counted.cut_gaps(rank))
+    if not cut.any():
+        return opens
+    found, here = opens.copy(), np.flatnonzero(cut)
+    found[here] = _first_of_pairs(counted.pieces.gap[here], row[here])
+    return found
+
+
+def _opens_in_whole(rank: Rank) -> Mask:
+    gap = rank.remember(owned_time).pieces.gap
+    return _first_of_pairs(gap, rank.remember(_alike, *_OF_CAUSES).row)
+
+
+def _first_of_pairs(one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]) -> Mask:
+    found = np.zeros(one.size, dtype=np.bool_)
+    found[grouped(one, other).first] = True
+    return found
 
 
 class _Owners(NamedTuple):
@@ -211,11 +227,9 @@ class _Owners(NamedTuple):
 
 def _drains(rank: Rank, counted: CountedTime) -> pd.DataFrame:
     """Blocking calls by path with the time that passes after them."""
-    calls, owned = calls_of(rank), rank.remember(owned_time)
-    drain = owned.drain[counted.pieces.gap]
-    waits = owned.cause[counted.at] == CODE["synchronising"]
-    behind = np.flatnonzero((drain != NO_CALL) & waits)
-    place = drain[behind].astype(np.int64)
+    calls, drain = calls_of(rank), rank.remember(owned_time).drain
+    behind = counted.among(rank.remember(_behind_drains))
+    place = drain[counted.pieces.gap[behind]].astype(np.int64)
     calls_of_node = grouped(_node_of_place(rank)[place], place)
     each = place[calls_of_node.first]
     behind_ns = calls_of_node.reduce(np.add, counted.length_ns[behind])
@@ -235,3 +249,10 @@ def _drains(rank: Rank, counted: CountedTime) -> pd.DataFrame:
             "idle_behind_ns": idle_behind_ns[by_time],
         }
     )
+
+
+def _behind_drains(rank: Rank) -> Rows:
+    """Pieces of idle time that pass after a blocking call, because of it."""
+    owned = rank.remember(owned_time)
+    drained = owned.drain[owned.pieces.gap] != NO_CALL
+    return np.flatnonzero(drained & (owned.cause == CODE["synchronising"]))

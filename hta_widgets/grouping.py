@@ -89,6 +89,19 @@ def distinct(codes: NDArray[np.integer[Any]]) -> Rows:
     return np.flatnonzero(np.bincount(codes - lowest)) + lowest
 
 
+def counted_up(first: Rows, last: Rows) -> Rows:
+    """All numbers from each of some to before another.
+
+    Examples
+    --------
+    >>> counted_up(np.array([3, 9]), np.array([6, 10])).tolist()
+    [3, 4, 5, 9]
+    """
+    count = last - first
+    before = np.cumsum(count) - count
+    return np.repeat(first - before, count) + np.arange(count.sum())
+
+
 def _in_few_bits(column: NDArray[Any]) -> NDArray[Any]:
     """Numbers in the same order, in 8 or 16 bits if their range is small.
 

@@ -503,7 +503,7 @@ def intervals_of_causes(rank, excerpt):
     """Number of idle intervals with some time of each row of `causes`, counted one by one."""
     counted, owned, gaps = counted_time(rank, excerpt), owned_time(rank), gaps_of(rank)
     rows = set()
-    for at, gap in zip(np.arange(owned.step.size)[counted.at], counted.pieces.gap, strict=True):
+    for at, gap in zip(np.arange(owned.step.size)[counted.at], counted.gap, strict=True):
         part, cause = PARTS[gaps.part[gap]], CAUSE_NAMES[owned.cause[at]]
         rows.add((gaps.device[gap], owned.step[at], part, cause, gap))
     return Counter(row[:-1] for row in rows)
@@ -529,7 +529,7 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
     counted, owned = counted_time(rank, excerpt), owned_time(rank)
     waits = owned.cause[counted.at] == CODE["synchronising"]
-    behind = waits & (owned.drain[counted.pieces.gap] >= 0)
+    behind = waits & (owned.drain[counted.gap] >= 0)
     assert found.drains["idle_behind_ns"].sum() == counted.length_ns[behind].sum()
 
 

@@ -12,7 +12,7 @@ from hta_widgets.analyses.flame.call_tree import Nodes, Rows
 from hta_widgets.analyses.flame.weights import Weight, owners_in_any
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -125,16 +125,3 @@ def runs_among(calls: Calls, owners: Rows) -> Runs:
         np.searchsorted(nodes.parent, np.arange(NO_PARENT, count + 1)),
         Titles(of_run.astype(np.min_scalar_type(alike.sizes.size)), alike.first),
     )
-
-
-def counted_up(first: Rows, last: Rows) -> Rows:
-    """All numbers from each of some to before another.
-
-    Examples
-    --------
-    >>> counted_up(np.array([3, 9]), np.array([6, 10])).tolist()
-    [3, 4, 5, 9]
-    """
-    count = last - first
-    before = np.cumsum(count) - count
-    return np.repeat(first - before, count) + np.arange(count.sum())

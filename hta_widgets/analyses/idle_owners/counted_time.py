@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.innermost import Pieces
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.shared.attribution.calls import Mask
 from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.intervals import Reach
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -23,26 +22,33 @@ class CountedTime(NamedTuple):
 
     Attributes
     ----------
-    pieces : Pieces
+    gap : ndarray of int64
+        Position of the idle interval that each is part of, ascending.
+    owner : ndarray of int64
+        Place of the call that each belongs to, `NOBODY` for none.
     length_ns : ndarray of int64
     at : slice or ndarray of int64
         Position of each among all pieces of the rank, ascending.
     """
 
-    pieces: Pieces
+    gap: Rows
+    owner: Rows
     length_ns: Rows
     at: slice | Rows
 
-    def cut_gaps(self, rank: Rank) -> Rows:
-        """Intervals of which an earlier piece is not counted."""
-        gap, whole = self.pieces.gap, rank.remember(owned_time).pieces.gap
+    def in_cut_gaps(self, rank: Rank) -> Rows:
+        """Those in intervals of which an earlier piece is not counted."""
+        whole = rank.remember(owned_time).pieces.gap
         if isinstance(self.at, slice):
-            before, first = np.array([self.at.start - 1]), gap[:1]
+            begins = np.arange(min(self.gap.size, 1))
+            before = begins + self.at.start - 1
         else:
             begins = np.flatnonzero(np.diff(self.at, prepend=-2) > 1)
-            before, first = self.at[begins] - 1, gap[begins]
-        before = before[: first.size]
-        return np.asarray(first[(before >= 0) & (whole[before] == first)])
+            before = self.at[begins] - 1
+        begins, before = begins[before >= 0], before[before >= 0]
+        cut = self.gap[begins[whole[before] == self.gap[begins]]]
+        first, last = (np.searchsorted(self.gap, cut, side=side) for side in ("left", "right"))
+        return counted_up(first, last)
 
     def among(self, pieces: Rows) -> Rows:
         """Where some pieces of the rank, ascending, are among these."""
@@ -62,26 +68,40 @@ def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
         near = rank.remember(_reach).inside(*window_ns)
     else:
         near = rank.remember(_pieces_of_steps).around(excerpt.steps)
-    pieces = Pieces(*(column[near] for column in owned.pieces))
+    length_ns = rank.remember(_lengths_ns)[near]
     if window_ns is not None:
-        pieces = pieces._replace(
-            start_ns=np.maximum(pieces.start_ns, window_ns[0]),
-            end_ns=np.minimum(pieces.end_ns, window_ns[1]),
-        )
-    length_ns = pieces.length_ns()
+        length_ns = _cut(owned.pieces.start_ns[near], owned.pieces.end_ns[near], *window_ns)
     kept = length_ns > 0
     if excerpt.steps:
         kept &= rank.remember(_pieces_of_steps).are_of(excerpt.steps, near)
-    chosen = _as_slice(np.flatnonzero(kept))
-    pieces = Pieces(*(column[chosen] for column in pieces))
-    return CountedTime(pieces, length_ns[chosen], _moved(chosen, near.start or 0))
+    chosen = _positions(kept)
+    return CountedTime(
+        gap=owned.pieces.gap[near][chosen],
+        owner=owned.pieces.owner[near][chosen],
+        length_ns=length_ns[chosen],
+        at=_moved(chosen, near.start or 0),
+    )
 
 
-def _as_slice(ascending: Rows) -> slice | Rows:
-    """The same positions without a copy of what is there, if none is left out."""
-    if not ascending.size or ascending[-1] - ascending[0] != ascending.size - 1:
-        return ascending
-    return slice(int(ascending[0]), int(ascending[-1]) + 1)
+def _lengths_ns(rank: Rank) -> Rows:
+    return rank.remember(owned_time).pieces.length_ns()
+
+
+def _cut(start_ns: Rows, end_ns: Rows, first_ns: int, last_ns: int) -> Rows:
+    """Length of pieces inside a window, of which few reach over its edges."""
+    length_ns: Rows = end_ns - start_ns
+    over = np.flatnonzero((start_ns < first_ns) | (end_ns > last_ns))
+    inside_ns = np.minimum(end_ns[over], last_ns) - np.maximum(start_ns[over], first_ns)
+    length_ns[over] = np.maximum(inside_ns, 0)
+    return length_ns
+
+
+def _positions(kept: Mask) -> slice | Rows:
+    """Where something is kept: a slice, which copies nothing, if none between is left out."""
+    if not kept.any():
+        return slice(0, 0)
+    first, last = int(kept.argmax()), kept.size - int(kept[::-1].argmax())
+    return slice(first, last) if kept[first:last].all() else np.flatnonzero(kept)
 
 
 def _moved(at: slice | Rows, by: int) -> slice | Rows:

@@ -34,4 +34,4 @@ def idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
 
 def _idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
     counted = counted_time(rank, excerpt or EVERYTHING)
-    return IdleByCall(counted.pieces.owner, counted.length_ns)
+    return IdleByCall(counted.owner, counted.length_ns)

@@ -124,8 +124,8 @@ def _paths(rank: Rank) -> Columns:
 
 def _devices(rank: Rank, excerpt: Excerpt, counted: CountedTime) -> pd.DataFrame:
     rows = []
-    gap = counted.pieces.gap
-    each_gap = gap[np.diff(gap, prepend=-1) != 0]
+    gap = counted.gap
+    each_gap = np.append(gap[:1], gap[1:][gap[1:] != gap[:-1]])
     device_of_gap = rank.remember(gaps_of).device[each_gap]
     for device in rank.gpu_work.devices:
         time, busy = excerpt.time(rank, device), busy_time(rank, device)
@@ -167,11 +167,11 @@ def _causes(rank: Rank, counted: CountedTime) -> pd.DataFrame:
 def _opens(rank: Rank, row: NDArray[np.unsignedinteger[Any]], counted: CountedTime) -> Mask:
     """Which pieces are the first of their row in an interval."""
     opens: Mask = rank.remember(_opens_in_whole)[counted.at]
-    cut = np.isin(counted.pieces.gap, counted.cut_gaps(rank))
-    if not cut.any():
+    cut = counted.in_cut_gaps(rank)
+    if not cut.size:
         return opens
-    found, here = opens.copy(), np.flatnonzero(cut)
-    found[here] = _first_of_pairs(counted.pieces.gap[here], row[here])
+    found = opens.copy()
+    found[cut] = _first_of_pairs(counted.gap[cut], row[cut])
     return found
 
 
@@ -229,7 +229,7 @@ def _drains(rank: Rank, counted: CountedTime) -> pd.DataFrame:
     """Blocking calls by path with the time that passes after them."""
     calls, drain = calls_of(rank), rank.remember(owned_time).drain
     behind = counted.among(rank.remember(_behind_drains))
-    place = drain[counted.pieces.gap[behind]].astype(np.int64)
+    place = drain[counted.gap[behind]].astype(np.int64)
     calls_of_node = grouped(_node_of_place(rank)[place], place)
     each = place[calls_of_node.first]
     behind_ns = calls_of_node.reduce(np.add, counted.length_ns[behind])

@@ -70,8 +70,10 @@ def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals | None:
 def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Times:
     """Sum of the values at each position; those at -1 are left out."""
     sums = np.zeros(size + 1, dtype=np.int64)
-    counted = np.flatnonzero(values)  # few in a short window
-    np.add.at(sums, positions[counted], values[counted])
+    if 2 * np.count_nonzero(values) < values.size:  # few in a short window
+        counted = np.flatnonzero(values)
+        positions, values = positions[counted], values[counted]
+    np.add.at(sums, positions, values)
     return sums[:-1]
 
 

@@ -115,7 +115,9 @@ class Intervals:
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
         if len(self) == 1:  # a window of many calls: 1 ms of 400 k instead of 8
-            return np.asarray(np.clip(times, self.starts[0], self.ends[0]) - self.starts[0])
+            inside: Times = np.asarray(np.clip(times, self.starts[0], self.ends[0]))
+            inside -= self.starts[0]
+            return inside
         # All intervals opened so far, minus the part of the last one after the time:
         #   |----|   |------|    |---|
         #                t···             unfinished: the end of the second minus t

@@ -111,7 +111,8 @@ class _Search:
         self._first = int(weights.place.min(initial=last))
         if self._first == NO_PARENT:
             self._first = int(weights.place[weights.place != NO_PARENT].min(initial=last))
-        self._before_ns = np.append(0, np.cumsum(own_ns[self._first : last]))
+        self._before_ns = np.zeros(last - self._first + 1, dtype=np.int64)
+        np.cumsum(own_ns[self._first : last], out=self._before_ns[1:])
 
     def levels(self, root: Sequence[str]) -> list[_Level]:
         """What is inside all that leads to the root, and inside all below it that is shown."""
@@ -212,7 +213,7 @@ class _Below(NamedTuple):
         own_ns = np.zeros(titles.first.size + 1, dtype=np.int64)
         np.add.at(own_ns, titles.of_run[run], ns)
         is_used = np.zeros(titles.of_run.size, dtype=np.bool_)
-        is_used[run[np.flatnonzero(ns)]] = True
+        is_used[run[ns > 0]] = True
         runs = np.bincount(titles.of_run[is_used], minlength=own_ns.size)
         some = np.flatnonzero(own_ns)
         name = np.append(nodes.name[titles.first], len(self.tree.names) - 1)

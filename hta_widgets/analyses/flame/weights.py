@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "bytes"]
+
+_NO_WORK: Final = np.int64(-1)
 
 NOBODY = {
     "gpu": "(launch not recorded)",
@@ -58,12 +60,12 @@ def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
 
 def _cpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
     own = own_cpu_time(rank, excerpt)
-    return own.place, np.full(own.place.size, -1), own.ns
+    return own.place, _no_work(own.place), own.ns
 
 
 def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
     place, ns = idle_by_call(rank, excerpt)
-    return place, np.full(place.size, -1), ns
+    return place, _no_work(place), ns
 
 
 def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
@@ -78,4 +80,9 @@ def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
         positions = np.flatnonzero(opened)
         parts.append((owners_of(rank, memory, positions).call, memory.bytes[positions]))
     place, size = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return place, np.full(place.size, -1), size
+    return place, _no_work(place), size
+
+
+def _no_work(place: Rows) -> Rows:
+    """Codes of the work of time of the calls themselves, which take no memory."""
+    return np.broadcast_to(_NO_WORK, place.shape)

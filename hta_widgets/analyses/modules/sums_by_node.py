@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.modules import owned_costs
@@ -20,7 +19,7 @@ from hta_widgets.analyses.modules.nodes import (
     region_nodes,
 )
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_time
+from hta_widgets.analyses.shared.attribution.counted import host_time, sums_at
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
@@ -70,10 +69,13 @@ class NodeSums:
     """Sums by node (the last row is for what is outside of all) and phase."""
 
     def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
-        self._node = np.append(nodes.node, -1)
-        phase = phases(rank) if nodes.phase is None else nodes.phase
-        self._phase = np.append(phase, np.int8(_UNKNOWN))
         self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
+        phase = phases(rank) if nodes.phase is None else nodes.phase
+        row = np.where(nodes.node < 0, len(nodes.names), nodes.node) * len(ROW_PHASES) + phase
+        nobody = self._shape[0] * self._shape[1] - len(ROW_PHASES) + _UNKNOWN
+        self._row = np.append(row, nobody)
+        self._frames = nodes.frames
+        self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
 
     def of(self, places: Rows, values: Rows) -> Rows:
         """Sum values of calls, given by place, -1 for none."""
@@ -83,23 +85,29 @@ class NodeSums:
         """Sum such values of several devices."""
         found = np.zeros(self._shape, dtype=np.int64)
         for places, values in parts:
-            counted = np.flatnonzero(values)  # few in a short window
-            place = places[counted]
-            np.add.at(found, (self._node[place], self._phase[place]), values[counted])
+            found += sums_at(self._row[places], values, found.size).reshape(self._shape)
         return found
+
+    def entered(self, rank: Rank, excerpt: Excerpt | None) -> Rows:
+        """Number of frames that begin in some time."""
+        counted = host_time(rank, excerpt)
+        if counted is None:
+            chosen = rank.analysed[calls_of(rank).forest.rows[self._frames]]
+        else:
+            chosen = counted.covers(self._frame_start_ns)
+        frames = self._frames[chosen]
+        return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
 
 def part_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> PartSums:
     """Sums of a rank in some of its time."""
-    nodes, _ = chosen_nodes(rank, source, merge)
     sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
     work = [*counted_work(rank, excerpt).values()]
     launches = [calls.places_of(part.launch) for part in work]
-    entered = _is_counted(rank, nodes.frames, excerpt).astype(np.int64)
     found = {
         "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
         "cpu_ns": sums.of(*own_cpu_time(rank, excerpt)),
-        "calls": sums.of(nodes.frames, entered),
+        "calls": sums.entered(rank, excerpt),
         "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
         "idle_ns": sums.of(*idle_by_call(rank, excerpt)),
         "flop": sums.over([owned_costs.flop(rank, excerpt)]),
@@ -134,13 +142,6 @@ def _exposed(work: GpuWork) -> Rows:
     hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
     exposed_ns[talking] = exposed_times(work.start_ns[talking], work.end_ns[talking], hidden)
     return exposed_ns
-
-
-def _is_counted(rank: Rank, places: Rows, excerpt: Excerpt | None) -> NDArray[np.bool_]:
-    calls, counted = calls_of(rank), host_time(rank, excerpt)
-    if counted is None:
-        return rank.analysed[calls.forest.rows[places]]
-    return counted.covers(calls.start_ns[places])
 
 
 def _in_graphs(rank: Rank, work: GpuWork) -> int:

@@ -183,7 +183,8 @@ def test_each_block_is_asked_once(tmp_path):
     assert len(whole) == len({*whole}) > 5
 
 
-def test_a_kernel_across_steps_is_one(tmp_path):
+@pytest.mark.parametrize("size", [1, 8, 12])
+def test_a_kernel_across_steps_is_one(tmp_path, size):
     """It is counted in the first of the chosen steps in which it runs."""
     events = [
         host(0, 3, "aten::all_reduce"),
@@ -197,7 +198,7 @@ def test_a_kernel_across_steps_is_one(tmp_path):
         events.append(kernel(at + 6, 3, correlation=number + 2))
     job = open_job(tmp_path, [events])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step_blocks, "EVENTS", 1)
+        patch.setattr(step_blocks, "EVENTS", size)
         patch.setattr(step_blocks, "MOST", 1000)
         patch.setattr(step_blocks, "FEWEST", 1)
         for chosen, pieces in (((0, 1, 2), 1), ((1, 4, 5), 1), ((5, 6), 1), ((6, 7), 0)):

@@ -94,7 +94,7 @@ def _parts(rank: Rank, excerpt: Excerpt) -> Parts | None:
 
 def _parts_of_steps(rank: Rank, steps: tuple[int, ...]) -> Parts | None:
     blocks = whole_blocks(rank, steps)
-    if blocks is None:
+    if not blocks:
         return None
     inside = {step for block in blocks for step in block.steps}
     others = tuple(step for step in steps if step not in inside)

@@ -47,8 +47,8 @@ def blocks_of_steps(rank: Rank) -> list[Excerpt]:
     return [_block(rank, *block, continued=True) for block in pairwise(edges)]
 
 
-def whole_blocks(rank: Rank, steps: tuple[int, ...]) -> list[Excerpt] | None:
-    """Blocks of which all steps are chosen; None where direct sums are as fast.
+def whole_blocks(rank: Rank, steps: tuple[int, ...]) -> list[Excerpt]:
+    """Blocks of which all steps are chosen; none where direct sums are as fast.
 
     What runs where a block begins counts before it if a step in which it runs is chosen, too.
     Blocks where that differs from one piece of work to the next are left out.
@@ -57,7 +57,7 @@ def whole_blocks(rank: Rank, steps: tuple[int, ...]) -> list[Excerpt] | None:
     chosen = np.isin(numbers, steps)
     is_whole = np.logical_and.reduceat(chosen, begin)
     if rank.remember(_events)[is_whole].sum() < FEWEST:
-        return None
+        return []
     before = np.append(0, np.cumsum(chosen))
     counted, begins = np.copy(is_whole), np.copy(is_whole)
     for crossing in rank.remember(_crossings):

@@ -16,7 +16,7 @@ from hta_widgets.trace.ranks.rank import Rank
 Positions = NDArray[np.int64]
 
 EVENTS: Final = 12_500
-"""Of a block at least; a step has as many or more."""
+"""Of a block, about; a longer step is a block of its own."""
 
 MOST: Final = 128
 """Blocks of a rank, which keeps what it knows of them."""

@@ -64,9 +64,10 @@ class CountedTime(NamedTuple):
 def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
     owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
+    near = slice(0, owned.step.size)
     if window_ns is not None:
         near = rank.remember(_reach).inside(*window_ns)
-    else:
+    elif excerpt.steps:
         near = rank.remember(_pieces_of_steps).around(excerpt.steps)
     length_ns = rank.remember(_lengths_ns)[near]
     if window_ns is not None:
@@ -79,7 +80,7 @@ def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
         gap=owned.pieces.gap[near][chosen],
         owner=owned.pieces.owner[near][chosen],
         length_ns=length_ns[chosen],
-        at=_moved(chosen, near.start or 0),
+        at=_moved(chosen, near.start),
     )
 
 
@@ -127,9 +128,7 @@ class _PiecesOfSteps(NamedTuple):
     last: Rows
 
     def around(self, steps: tuple[int, ...]) -> slice:
-        """Between which pieces all those of some steps are; of all if there are none."""
-        if not steps:
-            return slice(None)
+        """Between which pieces all those of some steps are."""
         chosen = np.isin(self.numbers, steps)
         if not chosen.any():
             return slice(0, 0)

@@ -180,9 +180,20 @@ def _opens_in_whole(rank: Rank) -> Mask:
     return _first_of_pairs(gap, rank.remember(_alike, *_OF_CAUSES).row)
 
 
-def _first_of_pairs(one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]) -> Mask:
-    found = np.zeros(one.size, dtype=np.bool_)
-    found[grouped(one, other).first] = True
+def _first_of_pairs(gap: Rows, row: NDArray[np.unsignedinteger[Any]]) -> Mask:
+    """Which pieces are the first of their row in their interval; the intervals ascend.
+
+    Neighbours of a row are told by a look; only intervals in which a row may come again after
+    another one are sorted.
+    """
+    found = np.ones(gap.size, dtype=np.bool_)
+    found[1:] = (gap[1:] != gap[:-1]) | (row[1:] != row[:-1])
+    begins = np.flatnonzero(found)
+    of_gap = gap[begins]
+    mixed = distinct(of_gap[2:][of_gap[2:] == of_gap[:-2]])
+    again = begins[np.isin(of_gap, mixed)]
+    found[again] = False
+    found[again[grouped(gap[again], row[again]).first]] = True
     return found
 
 

@@ -133,7 +133,7 @@ def _selections(job: Job) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
 
 def _without(steps: list[int], number: int) -> list[int]:
     """All steps but every third one, and one more."""
-    left_out = {*steps[number % 3 :: 3], steps[number]}
+    left_out = {*steps[number % 3 :: 3], steps[number + 1]}
     return [step for step in steps if step not in left_out]
 
 

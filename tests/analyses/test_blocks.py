@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.flame import flame
+from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.modules import modules
 from hta_widgets.analyses.operators import operators
@@ -39,6 +40,9 @@ def tables(job, excerpt):
         yield f"outside of {source} by {merge}", result.outside
     for weight in ("gpu", "cpu", "idle", "bytes"):
         yield f"flame of {weight}", flame(job, rank, weight=weight, **excerpt).nodes
+    idle = idle_owners(job, **one)
+    for table in ("devices", "causes", "owners", "paths", "drains"):
+        yield f"{table} of idle time", getattr(idle, table)
     for by in ("name", "configuration"):
         yield f"launches by {by}", launch_facts(job, by=by, **one).kernels
 
@@ -51,10 +55,13 @@ def check(job, same_job, excerpts, events):
                 patch.setattr(kind, "EVENTS", events)
             patch.setattr(step_blocks, "MOST", 1000)
             patch.setattr(step_blocks, "FEWEST", 1)
+            patch.setattr(idle_blocks, "MOST_PIECES", events)
+            patch.setattr(idle_blocks, "FEWEST_PIECES", 1)
             added_up = dict(tables(job, excerpt))
         with pytest.MonkeyPatch.context() as patch:
             for kind in (blocks, step_blocks):
                 patch.setattr(kind, "FEWEST", NO_BLOCKS)
+            patch.setattr(idle_blocks, "FEWEST_PIECES", NO_BLOCKS)
             for name, expected in tables(same_job, excerpt):
                 pd.testing.assert_frame_equal(added_up[name], expected, obj=f"{name} of {excerpt}")
 
@@ -102,6 +109,7 @@ def thirds(job):
     if len(steps) > 1:
         yield from ({"steps": each} for each in (steps, steps[1:], steps[::2], steps[:-1]))
         yield {"steps": [*steps[:1], *steps[2:]]}
+        yield {"steps": steps[::2], "window_ns": (span_ns // 5, span_ns)}
 
 
 def test_a_sample_job(tmp_path):

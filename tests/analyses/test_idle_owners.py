@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
 from hta_widgets.analyses.idle_owners.counted_time import counted_time
 from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
@@ -513,24 +513,32 @@ def intervals_of_causes(rank, excerpt):
 @given(
     calls_and_work(),
     st.booleans(),
-    st.tuples(st.integers(0, 100), st.integers(1, 100)),
+    st.tuples(st.integers(0, 100), st.integers(1, 100), st.integers(0, 4)),
     st.sets(st.integers(0, 2), max_size=2),
 )
 def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window, steps):
     if marked:
         events = [*events, *(step(number, 20 * number, 20) for number in range(4))]
     job = open_job(tmp_path_factory.mktemp("job"), [events])
-    rank, (start, length) = job.rank(0), window
+    rank, (start, length, size) = job.rank(0), window
     asked = {"window_ns": (start * 1000, (start + length) * 1000)}
     if marked and steps:
-        asked = {"steps": steps}
-    excerpt, found = Excerpt.of(job, [0], **asked), idle_owners(job, **asked)
+        asked = {**(asked if start % 2 else {}), "steps": steps}
+    excerpt = Excerpt.of(job, [0], **asked)
+    with pytest.MonkeyPatch.context() as patch:
+        if size:
+            patch.setattr(idle_blocks, "MOST_PIECES", size)
+            patch.setattr(idle_blocks, "FEWEST_PIECES", 1)
+        found = idle_owners(job, **asked)
     columns = ["device", "step", "part", "cause"]
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
     counted, owned = counted_time(rank, excerpt), owned_time(rank)
     waits = owned.cause[counted.at] == CODE["synchronising"]
     behind = waits & (owned.drain[counted.gap] >= 0)
     assert found.drains["idle_behind_ns"].sum() == counted.length_ns[behind].sum()
+    assert found.devices["gaps"].sum() == np.unique(counted.gap).size
+    assert found.owners["idle_ns"].sum() == counted.length_ns.sum()
+    assert found.owners["pieces"].sum() == counted.length_ns.size
 
 
 def test_windows_count_on_the_clock_of_the_job(tmp_path):

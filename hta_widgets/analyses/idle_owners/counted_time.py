@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.shared.attribution.calls import Mask
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.shared.excerpt import Excerpt, WindowNs
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.intervals import Reach
 from hta_widgets.trace.ranks.rank import Rank
@@ -82,6 +82,17 @@ def counted_time(rank: Rank, excerpt: Excerpt) -> CountedTime:
         length_ns=length_ns[chosen],
         at=_moved(chosen, near.start),
     )
+
+
+def counted_among(rank: Rank, at: Rows, window_ns: WindowNs | None) -> CountedTime:
+    """Some pieces of the idle time of a rank, as far as they are in a window."""
+    pieces = rank.remember(owned_time).pieces
+    if window_ns is None:
+        length_ns = rank.remember(_lengths_ns)[at]
+    else:
+        length_ns = _cut(pieces.start_ns[at], pieces.end_ns[at], *window_ns)
+        at, length_ns = at[length_ns > 0], length_ns[length_ns > 0]
+    return CountedTime(pieces.gap[at], pieces.owner[at], length_ns, at)
 
 
 def _lengths_ns(rank: Rank) -> Rows:

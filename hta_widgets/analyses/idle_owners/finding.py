@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, Nodes
+from hta_widgets.analyses.shared.attribution.calls import Mask
 from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
 from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
 
@@ -56,28 +59,29 @@ def idle_owner_finding(
     cause = idle_cause(str(known.idxmax()))
     said = cause.phrase.format(percent(100 * int(known.max()) / idle_ns))
     if cause.share is not Share.GPU:
-        said += _most_in(owners.loc[owners["cause"] == cause.name, ["path", "idle_ns"]], paths)
+        said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
         said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
     return f"{of}, {said}{_line(owners, paths, idle_ns)}."
 
 
 def _line(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int) -> str:
-    most, most_ns = _most(owners, paths, paths.line)
+    most, most_ns = _most(owners["idle_ns"].to_numpy(), owners, paths, paths.line)
     if not most_ns or most_ns < LINE_WORTH_SAYING * idle_ns:
         return ""
     return f"; the line of Python with the most is {most} ({duration(most_ns)})"
 
 
-def _most_in(owners: pd.DataFrame, paths: MergedPaths) -> str:
-    """The owner with most of the time."""
-    most, most_ns = _most(owners, paths, paths.name)
+def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
+    """The owner with most of the time of some rows."""
+    idle_ns = np.where(chosen, owners["idle_ns"].to_numpy(), 0)
+    most, most_ns = _most(idle_ns, owners, paths, paths.name)
     return f", most in {most} ({duration(most_ns)})" if most_ns else ""
 
 
-def _most(owners: pd.DataFrame, paths: MergedPaths, name: Nodes) -> tuple[str, int]:
-    """Which of the names of paths has most of the idle time, and how much (ns)."""
-    of_path = sums_at(owners["path"].to_numpy(), owners["idle_ns"].to_numpy(), name.size)
+def _most(idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Nodes) -> tuple[str, int]:
+    """Which of the names of paths has most of the idle time of the rows, and how much (ns)."""
+    of_path = sums_at(owners["path"].to_numpy(), idle_ns, name.size)
     of_name = sums_at(name, of_path, len(paths.names))
     if not of_name.any():
         return "", 0

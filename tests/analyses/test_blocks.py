@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.flame import flame
+from hta_widgets.analyses.gpu_annotations import gpu_annotations
 from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.modules import modules
@@ -19,6 +20,7 @@ from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
+from tests.analyses.test_gpu_annotations import annotated
 from tests.analyses.test_modules import modules_and_work
 from tests.kineto_text import call, host, kernel, step
 
@@ -40,6 +42,9 @@ def tables(job, excerpt):
         yield f"outside of {source} by {merge}", result.outside
     for weight in ("gpu", "cpu", "idle", "bytes"):
         yield f"flame of {weight}", flame(job, rank, weight=weight, **excerpt).nodes
+    annotated = gpu_annotations(job, **one)
+    yield "annotations", annotated.annotations
+    yield "ranks of annotations", annotated.ranks
     idle = idle_owners(job, **one)
     for table in ("devices", "causes", "owners", "paths", "drains"):
         yield f"{table} of idle time", getattr(idle, table)
@@ -68,7 +73,7 @@ def check(job, same_job, excerpts, events):
 
 @settings(max_examples=40)
 @given(
-    modules_and_work(),
+    modules_and_work() | annotated(),
     st.lists(st.tuples(st.integers(-5, 40), st.integers(1, 60)), min_size=1, max_size=3),
     st.integers(1, 4),
     st.none() | st.integers(0, 30),
@@ -83,7 +88,7 @@ def test_generated_jobs(tmp_path_factory, events, windows, size, first_step):
 
 @settings(max_examples=60)
 @given(
-    modules_and_work(),
+    modules_and_work() | annotated(),
     st.tuples(st.integers(-3, 15), st.lists(st.integers(1, 6), min_size=3, max_size=8)),
     st.lists(st.sets(st.integers(0, 7), min_size=1), min_size=1, max_size=4),
     st.integers(1, 4),

@@ -186,6 +186,19 @@ def test_steps_and_windows_add_up(tmp_path):
     assert "forward" not in set(of_step.annotations.query("calls > 0")["annotation"])
 
 
+def test_work_that_runs_on_between_chosen_steps_is_one_piece(tmp_path):
+    events = [annotation(1, 40, "forward"), call(10, 5, 9)]
+    events.append(kernel(20, 160, name="ncclDevKernel_AllReduce", correlation=9, stream=20))
+    for number in range(5):
+        at = number * 50
+        events += [step(number, at, 50), call(at + 42, 2, number)]
+        events.append(kernel(at + 45, 4, correlation=number))
+    found = gpu_annotations(open_job(tmp_path, [events]), steps=[1, 3]).annotations
+    assert found[["annotation", "gpu_work", "gpu_ns"]].to_numpy().tolist() == [
+        ["forward", 1, 81_000]
+    ]
+
+
 def test_none_are_recorded(tmp_path):
     job = open_job(tmp_path, [[host(0, 5, "aten::mm")]])
     result = gpu_annotations(job)

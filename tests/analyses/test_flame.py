@@ -14,7 +14,6 @@ from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_ti
 from hta_widgets.analyses.flame.call_tree import NodeWeights, tree_of
 from hta_widgets.analyses.flame.fold import find, folded, times_by_name
 from hta_widgets.analyses.flame.runs import runs_of
-from hta_widgets.analyses.flame.trees import shown_in_time
 from hta_widgets.analyses.flame.weights import weights_of
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.shared.attribution.calls import calls_of
@@ -191,9 +190,9 @@ def whole_and_part(rank, weight, excerpt, root):
         find(tree, root)
     except ParameterError as error:  # it is of a run that is not the longest of its name
         with pytest.raises(ParameterError, match=re.escape(str(error))):
-            shown_in_time(rank, weight, excerpt, root)
+            part_in_time.part_in_time(rank, weight, excerpt, root)
         return None
-    part = shown_in_time(rank, weight, excerpt, root)
+    part = part_in_time.part_in_time(rank, weight, excerpt, root)
     assert part.total_ns == tree.own_ns.sum()
     return (
         (folded(tree, "time", root), times_by_name(tree, root)),

@@ -10,8 +10,9 @@ import pandas as pd
 
 from hta_widgets.analyses.flame.call_tree import Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
+from hta_widgets.analyses.flame.part_in_time import part_in_time
 from hta_widgets.analyses.flame.sandwich import sandwich_of
-from hta_widgets.analyses.flame.trees import merged_tree, shown_in_time, tree_in_time
+from hta_widgets.analyses.flame.trees import merged_tree, tree_in_time
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt
@@ -187,7 +188,7 @@ def _nodes(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
     weight, order, excerpt, root = asked
     if order == "time" and excerpt is not None:
-        part = shown_in_time(rank, weight, excerpt, root)
+        part = part_in_time(rank, weight, excerpt, root)
         nodes = folded(part.tree, order, root)
         return nodes, part.names, no_nodes(), part.total_ns, part.has_frames
     in_time = order == "time"

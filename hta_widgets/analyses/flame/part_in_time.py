@@ -8,24 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import (
     NO_KIND,
     CallTree,
     LeftOut,
     Nodes,
-    NodeWeights,
     Rows,
-    Weights,
     tree_of,
 )
-from hta_widgets.analyses.flame.fold import SMALLEST, find, names_table
-from hta_widgets.analyses.flame.runs import Runs
-from hta_widgets.analyses.shared.attribution.calls import Calls
-from hta_widgets.grouping import grouped
+from hta_widgets.analyses.flame.counted_runs import CountedRuns
+from hta_widgets.analyses.flame.fold import SMALLEST, find, names_table, times_by_name
+from hta_widgets.analyses.flame.runs import Runs, runs_of
+from hta_widgets.analyses.flame.weights import NOBODY, Weight
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
 
 
 class PartInTime(NamedTuple):
@@ -69,7 +69,7 @@ class _Level(NamedTuple):
     total_ns: Rows
 
 
-def part_in_time(calls: Calls, runs: Runs, weights: Weights, root: Sequence[str]) -> PartInTime:
+def part_in_time(rank: Rank, weight: Weight, excerpt: Excerpt, root: Sequence[str]) -> PartInTime:
     """Find what is shown below a root, which takes far less time than to make the whole tree.
 
     Raises
@@ -77,47 +77,33 @@ def part_in_time(calls: Calls, runs: Runs, weights: Weights, root: Sequence[str]
     ParameterError
         If there is no such root.
     """
-    search = _Search(calls, runs, weights)
-    levels = search.levels(root)
+    runs, counted = runs_of(rank, weight), CountedRuns(rank, weight, excerpt)
+    levels = _Search(rank, runs, counted).levels(root)
     opened = np.concatenate([level.opened for level in levels])[1:]
-    tree = search.tree(levels, opened)
-    below = _Below(calls, runs, weights, search.run, tree, opened)
-    names = below.names(below.pieces(find(tree, root)))
-    return PartInTime(tree, names, int(weights.ns.sum()), runs.has_frames)
+    weights = counted.weights(runs.position[opened])
+    nodes, left_out = _opened_nodes(runs, levels, opened)
+    tree = tree_of(calls_of(rank), nodes, weights, NOBODY[weight], left_out)
+    top = find(tree, root)
+    if top >= opened.size:  # all that is inside GPU work, and what no call owns, is in the tree
+        names = times_by_name(tree, root)
+    else:
+        title, *sums = counted.by_title(*_around(runs, NO_PARENT if top < 0 else int(opened[top])))
+        name, kind = _named(runs, tree, title, weight)
+        names = names_table(tree.names, name, kind, *sums)
+    return PartInTime(tree, names, counted.total, runs.has_frames)
 
 
-class _Search:
-    """Opens runs from the outermost inwards.
+class _Search(NamedTuple):
+    """Opens runs from the outermost inwards."""
 
-    Parameters
-    ----------
-    calls : Calls
-    runs : Runs
-    weights : Weights
-
-    Attributes
-    ----------
-    run : ndarray of int64
-        Of each piece of time, -1 for none.
-    """
-
-    def __init__(self, calls: Calls, runs: Runs, weights: Weights) -> None:
-        self._calls, self._runs, self._weights = calls, runs, weights
-        self.run = runs.node[weights.place].astype(np.int64)
-        self._opened = np.zeros(runs.nodes.parent.size + 1, dtype=np.bool_)
-        own_ns = np.zeros(calls.kind.size + 1, dtype=np.int64)
-        np.add.at(own_ns, weights.place, weights.ns)
-        last = int(weights.place.max(initial=NO_PARENT)) + 1
-        self._first = int(weights.place.min(initial=last))
-        if self._first == NO_PARENT:
-            self._first = int(weights.place[weights.place != NO_PARENT].min(initial=last))
-        self._before_ns = np.zeros(last - self._first + 1, dtype=np.int64)
-        np.cumsum(own_ns[self._first : last], out=self._before_ns[1:])
+    rank: Rank
+    runs: Runs
+    counted: CountedRuns
 
     def levels(self, root: Sequence[str]) -> list[_Level]:
         """What is inside all that leads to the root, and inside all below it that is shown."""
-        names, name = self._calls.events.name.values, self._runs.nodes.name
-        level, whole_ns = self._inside(np.array([NO_PARENT])), int(self._weights.ns.sum())
+        names, name = self.rank.trace.events.name.values, self.runs.nodes.name
+        level, whole_ns = self._inside(np.array([NO_PARENT])), self.counted.total
         found = [level]
         for wanted in root:
             some = np.flatnonzero(level.total_ns)
@@ -132,101 +118,57 @@ class _Search:
         return found
 
     def _inside(self, opened: Rows) -> _Level:
-        self._opened[opened] = True
-        run = self._runs.inside(opened)
-        places, first = self._runs.calls(run)
-        of_calls = self._before(self._calls.forest.ends[places]) - self._before(places)
-        total_ns = np.add.reduceat(of_calls, first) if first.size else of_calls
-        count = self._runs.inner[opened + 2] - self._runs.inner[opened + 1]
-        last = np.cumsum(count)
+        run = self.runs.inside(opened)
+        total_ns = self._totals(opened, run)
+        last = np.cumsum(self.runs.count_inside(opened))
         nodes, ns = (
-            before[last] - before[last - count]
-            for before in (np.append(0, np.cumsum(each)) for each in (total_ns > 0, total_ns))
+            np.diff(np.append(0, np.cumsum(each))[last], prepend=0)
+            for each in (total_ns > 0, total_ns)
         )
         return _Level(opened, nodes, ns, run, total_ns)
 
-    def _before(self, places: NDArray[np.integer]) -> Rows:
-        """Time of all calls before some places."""
-        at = np.clip(places - self._first, 0, self._before_ns.size - 1)
-        return np.asarray(self._before_ns[at])
-
-    def tree(self, levels: list[_Level], opened: Rows) -> CallTree:
-        """The runs that were opened; what is inside them and was not is left out."""
-        number = np.empty(self._opened.size, dtype=np.int64)
-        number[NO_PARENT] = NO_PARENT
-        number[opened] = np.arange(opened.size)
-        nodes = Nodes(*(column[opened] for column in self._runs.nodes))
-        nodes = nodes._replace(parent=number[nodes.parent])
-        first, *others = levels
-        left_out = LeftOut(
-            np.concatenate([*(level.nodes for level in others), first.nodes]),
-            np.concatenate([*(level.ns for level in others), first.ns]),
-        )
-        np.subtract.at(left_out.nodes, nodes.parent, 1)
-        for outer, level in pairwise(levels):
-            inner = np.searchsorted(outer.run, level.opened)
-            around = nodes.parent[number[level.opened]]
-            np.subtract.at(left_out.ns, around, outer.total_ns[inner])
-        inside = np.flatnonzero(self._opened[self.run])
-        weights = NodeWeights(
-            number[self.run[inside]], self._weights.work[inside], self._weights.ns[inside]
-        )
-        return tree_of(self._calls, nodes, weights, self._weights.nobody, left_out)
+    def _totals(self, opened: Rows, run: Rows) -> Rows:
+        """Time of the runs inside some; where one ends, the next one inside the same begins."""
+        if not run.size:
+            return run
+        begins = self.counted.before(self.runs.position[run])
+        ends = np.append(begins[1:], 0)
+        count = self.runs.count_inside(opened)
+        outermost = np.cumsum(count)[count > 0] - 1
+        ends[outermost] = self.counted.before(self.runs.last[run[outermost]])
+        return ends - begins
 
 
-class _Below(NamedTuple):
-    """What is below a node of a tree, also what is too small to be in it."""
+def _opened_nodes(runs: Runs, levels: list[_Level], opened: Rows) -> tuple[Nodes, LeftOut]:
+    """The runs that were opened; what is inside them and was not is left out."""
+    number = np.full(runs.position.size + 1, NO_PARENT)
+    number[opened] = np.arange(opened.size)
+    nodes = Nodes(*(column[opened] for column in runs.nodes))
+    nodes = nodes._replace(parent=number[nodes.parent])
+    first, *others = levels
+    left_out = LeftOut(
+        np.concatenate([*(level.nodes for level in others), first.nodes]),
+        np.concatenate([*(level.ns for level in others), first.ns]),
+    )
+    np.subtract.at(left_out.nodes, nodes.parent, 1)
+    for outer, level in pairwise(levels):
+        inner = np.searchsorted(outer.run, level.opened)
+        around = nodes.parent[number[level.opened]]
+        np.subtract.at(left_out.ns, around, outer.total_ns[inner])
+    return nodes, left_out
 
-    calls: Calls
-    runs: Runs
-    weights: Weights
-    run: Rows
-    tree: CallTree
-    opened: Rows
 
-    def pieces(self, node: int) -> Rows | slice:
-        """Pieces of time that belong to a node or to what is inside; to any for -1."""
-        place, work = self.weights[:2]
-        if node == NO_PARENT:
-            return slice(None)
-        if node < self.opened.size:
-            starts, _ = self.runs.calls(self.opened[node : node + 1])
-            around = np.searchsorted(starts, place, side="right") - 1
-            ends = self.calls.forest.ends[starts]
-            return np.flatnonzero((around >= 0) & (place < ends[around]))
-        owner = int(self.tree.parent[node])
-        if owner == NO_PARENT:
-            return np.flatnonzero(place == NO_PARENT)
-        run = np.append(self.opened, NO_PARENT)[owner]
-        return np.flatnonzero((self.run == run) & (work == self.tree.name[node]))
+def _around(runs: Runs, top: int) -> tuple[int, int]:
+    """Positions from a run to behind what is inside it; of everything for -1."""
+    if top == NO_PARENT:
+        return 0, runs.position.size + 1
+    return int(runs.position[top]), int(runs.last[top])
 
-    def names(self, pieces: Rows | slice) -> pd.DataFrame:
-        """Time of some pieces by name: all are of calls, or all of GPU work."""
-        work, ns, run = self.weights.work[pieces], self.weights.ns[pieces], self.run[pieces]
-        in_kernels = work.size and int(work[0]) >= 0
-        columns = self._of_work(work, ns, run) if in_kernels else self._of_calls(ns, run)
-        return names_table(self.tree.names, *columns)
 
-    def _of_calls(self, ns: Rows, run: Rows) -> tuple[Rows, Rows, Rows, Rows]:
-        """Name, kind, time and number of runs of calls; the last row is of what is in no call."""
-        nodes, titles = self.runs.nodes, self.runs.titles
-        own_ns = np.zeros(titles.first.size + 1, dtype=np.int64)
-        np.add.at(own_ns, titles.of_run[run], ns)
-        is_used = np.zeros(titles.of_run.size, dtype=np.bool_)
-        is_used[run[ns > 0]] = True
-        runs = np.bincount(titles.of_run[is_used], minlength=own_ns.size)
-        some = np.flatnonzero(own_ns)
-        name = np.append(nodes.name[titles.first], len(self.tree.names) - 1)
-        kind = np.append(nodes.kind[titles.first], NO_KIND)
-        return name[some], kind[some], own_ns[some], runs[some]
-
-    @staticmethod
-    def _of_work(work: Rows, ns: Rows, run: Rows) -> tuple[Rows, Rows, Rows, Rows]:
-        """The same of GPU work, of which each run has one node for each name."""
-        some = np.flatnonzero(ns)
-        pairs = grouped(work[some], run[some])
-        name = work[some[pairs.first]]
-        of_name = grouped(name)
-        own_ns = of_name.reduce(np.add, pairs.reduce(np.add, ns[some]))
-        kind = np.full(own_ns.size, Kind.KERNEL.value)
-        return name[of_name.first], kind, own_ns, of_name.sizes
+def _named(runs: Runs, tree: CallTree, title: Rows, weight: Weight) -> tuple[Rows, Rows]:
+    """Codes of the name and of the kind of titles."""
+    if weight == "gpu":
+        return title, np.full(title.size, Kind.KERNEL.value)
+    first = runs.titles.first
+    name = np.append(runs.nodes.name[first], len(tree.names) - 1)
+    return name[title], np.append(runs.nodes.kind[first], NO_KIND)[title]

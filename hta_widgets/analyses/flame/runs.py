@@ -43,9 +43,8 @@ class Runs(NamedTuple):
         Level by level from the outermost ones, in order of time on each.
     node : ndarray of int32
         Node of each call by place, -1 for others; the last value is -1 as well, for place -1.
-    places : ndarray of int64
-        The calls of each node; those of a node are ``places[edges[node]:edges[node + 1]]``.
-    edges : ndarray of int64
+    position, last : ndarray of int64
+        Of each node among all in order of their first calls: those inside it follow, up to `last`.
     inner : ndarray of int64
         From ``inner[node + 1]`` up to ``inner[node + 2]`` are the nodes inside one, or inside none
         for -1.
@@ -54,8 +53,8 @@ class Runs(NamedTuple):
 
     nodes: Nodes
     node: NDArray[np.int32]
-    places: Rows
-    edges: Rows
+    position: Rows
+    last: Rows
     inner: Rows
     titles: Titles
 
@@ -68,11 +67,9 @@ class Runs(NamedTuple):
         """The nodes inside some; -1 stands for the outermost."""
         return counted_up(self.inner[nodes + 1], self.inner[nodes + 2])
 
-    def calls(self, nodes: Rows) -> tuple[Rows, Rows]:
-        """Places of the calls of some nodes, node by node, and where those of each begin."""
-        first, last = self.edges[nodes], self.edges[nodes + 1]
-        count = last - first
-        return self.places[counted_up(first, last)], np.cumsum(count) - count
+    def count_inside(self, nodes: Rows) -> Rows:
+        """Number of the nodes inside each of some."""
+        return np.asarray(self.inner[nodes + 2] - self.inner[nodes + 1])
 
 
 def runs_of(rank: Rank, weight: Weight) -> Runs:
@@ -117,11 +114,16 @@ def runs_among(calls: Calls, owners: Rows) -> Runs:
     node_of_place[places] = node[:-1]
     alike = grouped(nodes.name, nodes.kind)
     of_run = np.append(alike.of_rows, alike.sizes.size)
+    position = np.empty(count, dtype=np.int64)
+    in_order = np.argsort(nodes.first)
+    position[in_order] = np.arange(count)
+    closes = np.append(opens[1:], True)[: opens.size]
+    last_call = by_depth[closes]
     return Runs(
         nodes,
         node_of_place,
-        places[by_depth],
-        np.append(np.flatnonzero(opens), places.size),
+        position,
+        np.searchsorted(nodes.first[in_order], forest.ends[places[last_call]]),
         np.searchsorted(nodes.parent, np.arange(NO_PARENT, count + 1)),
         Titles(of_run.astype(np.min_scalar_type(alike.sizes.size)), alike.first),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from hta_widgets.analyses.flame.call_tree import (
     merged_nodes,
     tree_of,
 )
-from hta_widgets.analyses.flame.part_in_time import PartInTime, part_in_time
 from hta_widgets.analyses.flame.runs import runs_of
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
 from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
@@ -57,12 +55,6 @@ def _in_time(rank: Rank, weight: Weight) -> CallTree:
     runs = runs_of(rank, weight)
     weights = NodeWeights(runs.node[place].astype(np.int64), work, ns)
     return tree_of(calls_of(rank), runs.nodes, weights, nobody)
-
-
-def shown_in_time(rank: Rank, weight: Weight, excerpt: Excerpt, root: Sequence[str]) -> PartInTime:
-    """What is shown of the runs in an excerpt."""
-    weights = weights_of(rank, weight, excerpt)
-    return part_in_time(calls_of(rank), runs_of(rank, weight), weights, root)
 
 
 def _merged(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:

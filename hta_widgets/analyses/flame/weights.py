@@ -13,12 +13,14 @@ from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.excerpt import Excerpt, all_work, counted_work
+from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "bytes"]
 
-_NO_WORK: Final = np.int64(-1)
+NO_WORK: Final = np.int64(-1)
+"""Code of the work of time of a call itself."""
 
 NOBODY = {
     "gpu": "(launch not recorded)",
@@ -69,20 +71,34 @@ def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
 
 
 def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
-    """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is."""
+    place, _, size = allocations(rank, excerpt)
+    return place, _no_work(place), size
+
+
+def allocations(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Times, Rows]:
+    """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is.
+
+    Returns
+    -------
+    place : ndarray of int64
+        Of the call, -1 for none.
+    time_ns : ndarray of int64
+    bytes : ndarray of int64
+    """
     devices = recorded_memory(rank)
     chosen = [each for each in devices if each.device != CPU] or devices
-    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    parts = [np.zeros((3, 0), dtype=np.int64)]
     for memory in chosen:
         opened = memory.bytes > 0
         if excerpt is not None:
-            opened &= excerpt.holds(rank, memory.time_ns)
-        positions = np.flatnonzero(opened)
-        parts.append((owners_of(rank, memory, positions).call, memory.bytes[positions]))
-    place, size = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return place, _no_work(place), size
+            opened &= excerpt.asked_time(rank).covers(memory.time_ns)
+        at = np.flatnonzero(opened)
+        owner = owners_of(rank, memory, at).call
+        parts.append(np.stack((owner, memory.time_ns[at], memory.bytes[at])))
+    place, time_ns, size = np.concatenate(parts, axis=1)
+    return place, time_ns, size
 
 
 def _no_work(place: Rows) -> Rows:
     """Codes of the work of time of the calls themselves, which take no memory."""
-    return np.broadcast_to(_NO_WORK, place.shape)
+    return np.broadcast_to(NO_WORK, place.shape)

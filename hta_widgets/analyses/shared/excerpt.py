@@ -136,11 +136,15 @@ class Excerpt(NamedTuple):
         ----------
         rank : Rank
         asked_ns : ndarray of int64
-            Starts of calls, on the rank's own clock; on the host a step is the time of its mark.
+            Starts of calls, on the rank's own clock.
         """
+        return self.asked_time(rank).covers(asked_ns)
+
+    def asked_time(self, rank: Rank) -> Intervals:
+        """When the host asks for what is counted; on the host a step is the time of its mark."""
         asked = _ANY_TIME if not self.steps else self._asked_in_steps(rank)
         window = self.window_of(rank)
-        return (asked if window is None else asked.clip(*window)).covers(asked_ns)
+        return asked if window is None else asked.clip(*window)
 
     def _asked_in_steps(self, rank: Rank) -> Intervals:
         """When the host asks for what is of the steps; the first and the last one reach on."""

@@ -52,19 +52,28 @@ def is_counted(rank: Rank, calls: Calls, excerpt: Excerpt | None) -> NDArray[np.
 
 
 def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals | None:
-    """The time in which calls are counted; None for all of it.
+    """The time in which calls are counted; None for all of it."""
+    return None if excerpt is None else host_time_of(rank, excerpt)
+
+
+def host_time_of(rank: Rank, excerpt: Excerpt) -> Intervals:
+    """The time in which calls are counted in an excerpt.
 
     On the CPU, a step lasts from the start of its mark to the start of the next one.
     """
-    if excerpt is None:
-        return None
     whole = window_of(rank)
-    starts = whole.step_start_ns
-    ends = np.append(starts[1:], starts[-1:] + whole.step_length_ns[-1:])
+    edges = host_step_edges(rank)
     chosen = np.isin(whole.steps, excerpt.steps or whole.steps)
-    counted = Intervals.union(starts[chosen], ends[chosen])
+    counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
     window = excerpt.window_of(rank)
     return counted if window is None else counted.clip(*window)
+
+
+def host_step_edges(rank: Rank) -> Times:
+    """Where the steps begin on the CPU, and where the last one ends."""
+    whole = window_of(rank)
+    starts = whole.step_start_ns
+    return np.append(starts, starts[-1:] + whole.step_length_ns[-1:])
 
 
 def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Times:

@@ -1,0 +1,144 @@
+"""When calls have some of a weight: pieces of all of the recorded time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.flame.call_tree import Rows
+from hta_widgets.analyses.flame.weights import Weight, allocations
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.innermost import NOBODY, Timeline
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.counted import host_step_edges, host_time_of
+from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.shared.excerpt import Excerpt, all_work
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class Pieces(NamedTuple):
+    """Pieces of time of calls.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the call that each belongs to, -1 for none.
+    start_ns, end_ns : ndarray of int64
+    clock : ndarray of uint8
+        Position of the time in which each is counted: of a device, or of the host.
+    work : ndarray of int64, optional
+        Code of the name of the GPU work; not given of time of calls themselves.
+    amount : ndarray of int64, optional
+        What a ns of each counts; 1 when not given.
+    """
+
+    place: Rows
+    start_ns: Times
+    end_ns: Times
+    clock: NDArray[np.uint8]
+    work: Rows | None = None
+    amount: Rows | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of the pieces."""
+        return int(self.place.size)
+
+    def take(self, chosen: Rows) -> Pieces:
+        """Some of the pieces."""
+        return Pieces(
+            self.place[chosen],
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            self.clock[chosen],
+            work=None if self.work is None else self.work[chosen],
+            amount=None if self.amount is None else self.amount[chosen],
+        )
+
+    def in_all(self) -> Rows:
+        """What each has in all of the time."""
+        ns = self.end_ns - self.start_ns
+        return ns if self.amount is None else ns * self.amount
+
+    def counted(self, at: Rows, times: list[Intervals]) -> Rows:
+        """What some of the pieces have in some time of each clock."""
+        ns = np.zeros(at.size, dtype=np.int64)
+        for clock, time in enumerate(times):
+            own = slice(None) if len(times) == 1 else np.flatnonzero(self.clock[at] == clock)
+            mine = at[own]
+            ns[own] = time.covered_until(self.end_ns[mine]) - time.covered_until(
+                self.start_ns[mine]
+            )
+        return ns if self.amount is None else ns * self.amount[at]
+
+
+def times_of(rank: Rank, weight: Weight, excerpt: Excerpt) -> list[Intervals]:
+    """The time of each clock that an excerpt counts."""
+    if weight == "bytes":
+        return [excerpt.asked_time(rank)]
+    if weight == "cpu":
+        return [host_time_of(rank, excerpt)]
+    return [excerpt.time(rank, device) for device in rank.gpu_work.devices]
+
+
+def step_edges_of(rank: Rank, weight: Weight) -> list[Times]:
+    """Where steps begin and end on each clock."""
+    if weight in {"cpu", "bytes"}:
+        return [host_step_edges(rank)]
+    return [window_of(rank).step_edges(rank, device) for device in rank.gpu_work.devices]
+
+
+def pieces_of(rank: Rank, weight: Weight) -> Pieces:
+    """All pieces of a weight, in no particular order; what is counted of them are parts."""
+    return {"gpu": _gpu, "cpu": _cpu, "idle": _idle, "bytes": _bytes}[weight](rank)
+
+
+def _gpu(rank: Rank) -> Pieces:
+    calls = calls_of(rank)
+    works = [all_work(rank, device) for device in rank.gpu_work.devices]
+    parts = [
+        (calls.places_of(work.launch), work.start_ns, work.end_ns, work.name.astype(np.int64))
+        for work in works
+    ]
+    place, start_ns, end_ns, name = _joined(parts, 4)
+    clock = np.repeat(np.arange(len(works), dtype=np.uint8), [len(work) for work in works])
+    return Pieces(place, start_ns, end_ns, clock, name)
+
+
+def _cpu(rank: Rank) -> Pieces:
+    calls = calls_of(rank)
+    parts = []
+    for thread in calls.threads:
+        edges, holds = Timeline.innermost(calls, thread)
+        held = np.flatnonzero((holds != NOBODY) & (edges[1:] > edges[:-1]))
+        parts.append((holds[held], edges[held], edges[held + 1]))
+    return _of_host(*_joined(parts, 3))
+
+
+def _idle(rank: Rank) -> Pieces:
+    pieces, gaps = rank.remember(owned_time).pieces, rank.remember(gaps_of)
+    clock = np.searchsorted(np.array(rank.gpu_work.devices), gaps.device)[pieces.gap]
+    return Pieces(pieces.owner, pieces.start_ns, pieces.end_ns, clock.astype(np.uint8))
+
+
+def _bytes(rank: Rank) -> Pieces:
+    place, time_ns, size = allocations(rank, None)
+    return _of_host(place, time_ns, time_ns + 1)._replace(amount=size)
+
+
+def _of_host(place: Rows, start_ns: Times, end_ns: Times) -> Pieces:
+    """Pieces of time on the CPU."""
+    return Pieces(place, start_ns, end_ns, np.zeros(place.size, dtype=np.uint8))
+
+
+def _joined(parts: Sequence[tuple[Rows, ...]], columns: int) -> list[Rows]:
+    """Columns of all parts."""
+    if len(parts) == 1:
+        return [*parts[0]]
+    nothing = np.zeros((columns, 0), dtype=np.int64)
+    return [np.concatenate(each) for each in zip(nothing, *parts, strict=True)]

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_time
+from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_time, run_blocks
 from hta_widgets.analyses.flame.call_tree import NodeWeights, tree_of
 from hta_widgets.analyses.flame.fold import find, folded, times_by_name
 from hta_widgets.analyses.flame.runs import runs_of
 from hta_widgets.analyses.flame.weights import weights_of
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
@@ -30,6 +31,11 @@ from tests.trace.test_memory_events import memory
 
 NOBODY = {"gpu": "(launch not recorded)", "idle": "(no call)", "bytes": "(no call)"}
 
+window_ns = st.builds(
+    lambda begin, length: (begin * 1000, (begin + length) * 1000),
+    st.integers(-5, 60),
+    st.integers(1, 60),
+)
 allocations = st.builds(
     memory, st.integers(0, 60), st.integers(-99, 99), tid=st.sampled_from([1, 2, 3])
 )
@@ -200,10 +206,11 @@ def whole_and_part(rank, weight, excerpt, root):
     )
 
 
-def check_part(job, weight, window_ns, smallest):
-    """Nodes below everything, and below some of what is shown."""
-    rank, excerpt = job.rank(job.ranks[0]), Excerpt.of(job, job.ranks[:1], window_ns=window_ns)
+def check_part(job, weight, asked, smallest, size):
+    """Nodes below everything, and below some of what is shown; of blocks with so many runs."""
+    rank, excerpt = job.rank(job.ranks[0]), Excerpt.of(job, job.ranks[:1], **asked)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_blocks, "SIZE", size)
         patch.setattr(fold, "SMALLEST", smallest)
         patch.setattr(part_in_time, "SMALLEST", smallest)
         whole = whole_and_part(rank, weight, excerpt, ())[0][0]
@@ -220,21 +227,46 @@ def check_part(job, weight, window_ns, smallest):
 @given(
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
-    st.tuples(st.integers(-5, 60), st.integers(1, 60)),
-    st.sampled_from([0.0, 0.05, 0.3]),
+    window_ns,
+    st.tuples(st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([1, 2, 4, 4096])),
 )
-def test_what_is_shown_of_a_window(tmp_path_factory, events, weight, window, smallest):
+def test_what_is_shown_of_a_window(tmp_path_factory, events, weight, window, limits):
     job = open_job(tmp_path_factory.mktemp("flame"), [events])
-    begin, length = window
-    check_part(job, weight, (begin * 1000, (begin + length) * 1000), smallest)
+    check_part(job, weight, {"window_ns": window}, *limits)
+
+
+@settings(max_examples=100)
+@given(
+    st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
+    st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
+    st.tuples(st.integers(-5, 20), st.sets(st.integers(0, 4), min_size=1), st.none() | window_ns),
+    st.tuples(st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([1, 2, 4, 4096])),
+)
+def test_what_is_shown_of_steps(tmp_path_factory, events, weight, excerpt, limits):
+    begin, chosen, window = excerpt
+    marks = [step(number, begin + 10 * number, 9 + number % 2) for number in range(6)]
+    job = open_job(tmp_path_factory.mktemp("flame"), [[*events, *marks]])
+    known = window_of(job.rank(0)).steps.tolist()
+    asked = {"steps": sorted(chosen & {*known}) or known[:1]}
+    check_part(job, weight, asked if window is None else {**asked, "window_ns": window}, *limits)
+
+
+def some_time(job):
+    """A window, and if there are steps, some that are not neighbours."""
+    rank = job.rank(job.ranks[0])
+    span_ns, steps = int(rank.trace.events.end_ns.max()), window_of(rank).steps.tolist()
+    yield {"window_ns": (span_ns // 3, span_ns // 2)}
+    if len(steps) > 1:
+        yield {"steps": steps[::2]}
+        yield {"steps": steps[1:], "window_ns": (span_ns // 3, span_ns)}
 
 
 @pytest.mark.parametrize("name", ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"])
 def test_what_is_shown_of_real_windows(kineto_jobs, name):
     job = open_trace(kineto_jobs[name], progress=False)
-    span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
     for weight in ("gpu", "cpu", "idle", "bytes"):
-        check_part(job, weight, (span_ns // 3, span_ns // 2), 0.01)
+        for asked in some_time(job):
+            check_part(job, weight, asked, 0.01, 100)
 
 
 def test_what_lies_between_two_runs_keeps_them_apart(tmp_path):

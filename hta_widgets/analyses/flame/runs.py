@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.flame.call_tree import Nodes, Rows
 from hta_widgets.analyses.flame.weights import Weight, owners_in_any
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -85,9 +85,36 @@ def runs_among(calls: Calls, owners: Rows) -> Runs:
     """The runs of some calls and those around them."""
     forest = calls.forest
     places = with_calls_around(calls, owners)
-    depth, above = forest.depth[places], forest.parent[places]
-    parent = np.where(above >= 0, np.searchsorted(places, above), NO_PARENT)
-    by_depth = np.argsort(depth, kind="stable")
+    before = _numbers_before(places, calls.kind.size)
+    node, by_depth, opens = _run_of_each(calls, places, before)
+    first = by_depth[opens]
+    last = by_depth[np.append(opens[1:], True)[: opens.size]]
+    nodes = Nodes(
+        parent=node[_parents(calls, places[first], before)],
+        name=calls.name[places[first]].astype(np.int64),
+        kind=calls.kind[places[first]].astype(np.int64),
+        depth=forest.depth[places[first]].astype(np.int64),
+        first=places[first],
+    )
+    node_of_place = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
+    node_of_place[places] = node[:-1]
+    alike = grouped(nodes.name, nodes.kind)
+    of_run = np.append(alike.of_rows, alike.sizes.size)
+    runs_before = _numbers_before(first, places.size)
+    return Runs(
+        nodes,
+        node_of_place,
+        runs_before[first],
+        runs_before[before[forest.ends[places[last]]]],
+        np.searchsorted(nodes.parent, np.arange(NO_PARENT, first.size + 1)),
+        Titles(of_run.astype(np.min_scalar_type(alike.sizes.size)), alike.first),
+    )
+
+
+def _run_of_each(calls: Calls, places: Rows, before: Rows) -> tuple[Rows, Rows, Mask]:
+    """Node of each call and -1 behind the last; the calls by depth, and which open a run."""
+    depth, parent = calls.forest.depth[places], _parents(calls, places, before)
+    by_depth = grouped(depth).order
     levels = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
     node = np.full(places.size + 1, NO_PARENT)
     opens = np.zeros(places.size, dtype=np.bool_)
@@ -102,28 +129,18 @@ def runs_among(calls: Calls, owners: Rows) -> Runs:
         node[level] = count + np.cumsum(is_new) - 1
         opens[begin:end] = is_new
         count += int(is_new.sum())
-    first = by_depth[opens]
-    nodes = Nodes(
-        parent=node[parent[first]],
-        name=calls.name[places[first]].astype(np.int64),
-        kind=calls.kind[places[first]].astype(np.int64),
-        depth=depth[first].astype(np.int64),
-        first=places[first],
-    )
-    node_of_place = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
-    node_of_place[places] = node[:-1]
-    alike = grouped(nodes.name, nodes.kind)
-    of_run = np.append(alike.of_rows, alike.sizes.size)
-    position = np.empty(count, dtype=np.int64)
-    in_order = np.argsort(nodes.first)
-    position[in_order] = np.arange(count)
-    closes = np.append(opens[1:], True)[: opens.size]
-    last_call = by_depth[closes]
-    return Runs(
-        nodes,
-        node_of_place,
-        position,
-        np.searchsorted(nodes.first[in_order], forest.ends[places[last_call]]),
-        np.searchsorted(nodes.parent, np.arange(NO_PARENT, count + 1)),
-        Titles(of_run.astype(np.min_scalar_type(alike.sizes.size)), alike.first),
-    )
+    return node, by_depth, opens
+
+
+def _parents(calls: Calls, places: Rows, before: Rows) -> Rows:
+    """Which of the calls is around each of some, -1 for none."""
+    above = calls.forest.parent[places]
+    return np.where(above >= 0, before[above], NO_PARENT)
+
+
+def _numbers_before(some: Rows, size: int) -> Rows:
+    """How many of some numbers are less than each up to a size."""
+    before = np.zeros(size + 1, dtype=np.int64)
+    before[some + 1] = 1
+    np.cumsum(before, out=before)
+    return before

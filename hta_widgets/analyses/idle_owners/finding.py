@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -48,16 +49,16 @@ def idle_owner_finding(
     whole = "the steps" if (causes["step"] != NO_STEP).any() else "the recording"
     gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
     of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
-    by_cause = causes.groupby("cause")["idle_ns"].sum()
-    unknown_ns = int(by_cause.get(_UNKNOWN, 0))
-    known = by_cause.drop(_UNKNOWN, errors="ignore")
-    if known.empty or unknown_ns > known.sum():
+    known = causes.groupby("cause")["idle_ns"].sum().to_dict()
+    unknown_ns = known.pop(_UNKNOWN, 0)
+    if not known or unknown_ns > sum(known.values()):
         return (
             f"{of}, the cause of {percent(100 * unknown_ns / idle_ns)} is unknown: the launch of "
             "the next work is not in the trace."
         )
-    cause = idle_cause(str(known.idxmax()))
-    said = cause.phrase.format(percent(100 * int(known.max()) / idle_ns))
+    largest, largest_ns = max(known.items(), key=itemgetter(1))
+    cause = idle_cause(str(largest))
+    said = cause.phrase.format(percent(100 * largest_ns / idle_ns))
     if cause.share is not Share.GPU:
         said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:

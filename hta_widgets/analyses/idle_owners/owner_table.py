@@ -24,10 +24,11 @@ class OwnerRows(NamedTuple):
     Attributes
     ----------
     rank : int
-    device, step : ndarray of int64
-    cause, part, kind : ndarray of int8
+    device, step : ndarray of int
+        In few bytes, as those that follow.
+    cause, part, kind : ndarray of int
         Positions in `CAUSE_NAMES`, `PARTS` and the names of kinds; -1 for no kind.
-    thread : ndarray of int32
+    thread : ndarray of int
         Position in `pid` and `tid`.
     path : ndarray of int32
         Number that the rank gives to the path, -1 for none.
@@ -38,12 +39,12 @@ class OwnerRows(NamedTuple):
     """
 
     rank: int
-    device: NDArray[np.int64]
-    step: NDArray[np.int64]
-    cause: NDArray[np.int8]
-    part: NDArray[np.int8]
+    device: NDArray[np.integer[Any]]
+    step: NDArray[np.integer[Any]]
+    cause: NDArray[np.integer[Any]]
+    part: NDArray[np.integer[Any]]
     kind: NDArray[np.int8]
-    thread: NDArray[np.int32]
+    thread: NDArray[np.integer[Any]]
     path: NDArray[np.int32]
     idle_ns: NDArray[np.int64]
     pieces: NDArray[np.int32]
@@ -67,10 +68,10 @@ def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame
     idle_ns = _together([rows.idle_ns for rows in ranks])
     columns = {
         "rank": np.repeat([rows.rank for rows in ranks], [rows.path.size for rows in ranks]),
-        "device": _together([rows.device for rows in ranks]),
+        "device": _together([rows.device for rows in ranks]).astype(np.int64),
         "cause": texts_at(CAUSE_NAMES, _together([rows.cause for rows in ranks])),
         "part": texts_at(PARTS, _together([rows.part for rows in ranks])),
-        "step": _together([rows.step for rows in ranks]),
+        "step": _together([rows.step for rows in ranks]).astype(np.int64),
         "pid": _together([rows.pid[rows.thread] for rows in ranks]),
         "tid": _together([rows.tid[rows.thread] for rows in ranks]),
         "owner": texts_at([*merged.names, ""], np.append(merged.name, NO_PATH)[path]),

@@ -82,8 +82,8 @@ def _causes(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "rank": rank.trace.rank,
-            "device": keys["device"],
-            "step": keys["step"],
+            "device": keys["device"].astype(np.int64),
+            "step": keys["step"].astype(np.int64),
             "part": texts_at(PARTS, keys["part"]),
             "cause": texts_at(CAUSE_NAMES, keys["cause"]),
             "idle_ns": idle_ns,
@@ -101,10 +101,10 @@ def _owner_rows(rank: Rank, sums: Sums, path: Nodes) -> OwnerRows:
         rank=rank.trace.rank,
         device=keys["device"],
         step=keys["step"],
-        cause=keys["cause"].astype(np.int8),
-        part=keys["part"].astype(np.int8),
+        cause=keys["cause"],
+        part=keys["part"],
         kind=np.append(all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
-        thread=keys["thread"].astype(np.int32),
+        thread=keys["thread"],
         path=path.astype(np.int32),
         idle_ns=sums.idle_ns,
         pieces=sums.counts.astype(np.int32),
@@ -117,9 +117,8 @@ def _drains(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
     """Blocking calls by path with the time that passes after them."""
     calls = calls_of(rank)
     place, length_ns = _behind_drains(rank, counted)
-    calls_of_node = grouped(node_of_place(rank)[place], place)
-    each = place[calls_of_node.first]
-    behind_ns = calls_of_node.reduce(np.add, length_ns)
+    by_call = grouped(place)
+    each, behind_ns = place[by_call.first], by_call.reduce(np.add, length_ns)
     groups = grouped(node_of_place(rank)[each])
     idle_behind_ns = groups.reduce(np.add, behind_ns)
     by_time = np.argsort(-idle_behind_ns, kind="stable")

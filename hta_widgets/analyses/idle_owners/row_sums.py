@@ -29,8 +29,8 @@ class Sums(NamedTuple):
 
     Attributes
     ----------
-    keys : dict of str to ndarray
-        These numbers.
+    keys : dict of str to ndarray of int
+        These numbers, in few bytes.
     idle_ns : ndarray of int64
     counts : ndarray of int64
         Number of pieces, or of idle intervals with any such piece.
@@ -88,7 +88,7 @@ def idle_sums(
         np.add.at(idle_ns, known.row[at], known.idle_ns[at])
         np.add.at(count, known.row[at], known.counts[at])
     there = _longest_first(rank, keys, idle_ns) if longest_first else np.flatnonzero(idle_ns)
-    found = {name: column[there].astype(np.int64) for name, column in alike.keys.items()}
+    found = {name: column[there] for name, column in alike.keys.items()}
     return Sums(found, idle_ns[there], count[there])
 
 

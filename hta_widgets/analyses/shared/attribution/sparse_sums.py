@@ -40,8 +40,16 @@ class SparseSums(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[SparseSums]) -> SparseSums:
-        """The sums of several times."""
-        known = [*parts]
+        """The sums of several times.
+
+        Examples
+        --------
+        >>> of_steps = [[1, 2, 0], [1, 3, 0], [0, 0, 4]]
+        >>> parts = [SparseSums.of([np.array(each)]) for each in of_steps]
+        >>> SparseSums.together(parts).full(3)
+        [array([2, 5, 4])]
+        """
+        known = _with_equal_rows_added([*parts])
         if len(known) == 1:
             return known[0]
         size = max((int(part.row[-1]) + 1 for part in known if part.row.size), default=0)
@@ -61,3 +69,20 @@ class SparseSums(NamedTuple):
         found = np.zeros((self.values.shape[1], size), dtype=np.int64)
         found[:, self.row] = self.values.T
         return [*found]
+
+
+def _with_equal_rows_added(parts: list[SparseSums]) -> list[SparseSums]:
+    """Neighbours with the same rows as one, as are most of a job whose steps do the same."""
+    found = parts[:1]
+    is_new = False
+    for part in parts[1:]:
+        last = found[-1]
+        if not np.array_equal(part.row, last.row):
+            found.append(part)
+            is_new = False
+        elif is_new:
+            np.add(last.values, part.values, out=last.values)
+        else:
+            found[-1] = last._replace(values=last.values + part.values)
+            is_new = True
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from importlib import import_module
 from statistics import median
 from typing import Any, Final
@@ -54,7 +55,12 @@ CHANGED_TIMES: Final = 8
 MANY: Final = 6
 """Values of a parameter that are tried."""
 
-PARTS: Final = {"a third": 3, "a tenth": 10, "a hundredth": 100}
+PARTS: Final = {
+    "two thirds": Fraction(2, 3),
+    "a third": Fraction(1, 3),
+    "a tenth": Fraction(1, 10),
+    "a hundredth": Fraction(1, 100),
+}
 """Windows by the part of the recording that they hold."""
 
 
@@ -126,7 +132,7 @@ def _selections(job: Job) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
         return
     numbers = range(CHANGED_TIMES + 1)
     yield "of `steps`", ({"steps": steps[1 + number : 2 + number]} for number in numbers)
-    third = max(len(steps) // PARTS["a third"], 1)
+    third = max(len(steps) // 3, 1)
     yield "third of `steps`", ({"steps": steps[number : number + third]} for number in numbers)
     yield "two of three `steps`", ({"steps": _without(steps, number)} for number in numbers)
 
@@ -137,10 +143,10 @@ def _without(steps: list[int], number: int) -> list[int]:
     return [step for step in steps if step not in left_out]
 
 
-def _windows(job: Job, part: int) -> Iterator[tuple[int, int]]:
+def _windows(job: Job, part: Fraction) -> Iterator[tuple[int, int]]:
     """Windows of one length, as if dragged over the recording."""
     span_ns = int(job.rank(job.ranks[0]).trace.events.end_ns.max())
-    length_ns = span_ns // part
+    length_ns = int(span_ns * part)
     step_ns = (span_ns - length_ns) // (CHANGED_TIMES + 1)
     for number in range(CHANGED_TIMES + 1):
         yield number * step_ns, number * step_ns + length_ns

@@ -109,7 +109,7 @@ def idle_owners(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *(stacks_advice(causes, paths) if finding and may_have_frames else ()),
+            *(stacks_advice(causes, merged) if finding and may_have_frames else ()),
         ),
     )
 

@@ -13,6 +13,7 @@ from hta_widgets.analyses.shared.attribution.calls import Mask
 from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
 from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.shared.rows import sums_by_text
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -49,7 +50,7 @@ def idle_owner_finding(
     whole = "the steps" if (causes["step"] != NO_STEP).any() else "the recording"
     gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
     of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
-    known = causes.groupby("cause")["idle_ns"].sum().to_dict()
+    known = sums_by_text(causes["cause"], causes["idle_ns"])
     unknown_ns = known.pop(_UNKNOWN, 0)
     if not known or unknown_ns > sum(known.values()):
         return (
@@ -57,7 +58,7 @@ def idle_owner_finding(
             "the next work is not in the trace."
         )
     largest, largest_ns = max(known.items(), key=itemgetter(1))
-    cause = idle_cause(str(largest))
+    cause = idle_cause(largest)
     said = cause.phrase.format(percent(100 * largest_ns / idle_ns))
     if cause.share is not Share.GPU:
         said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
@@ -90,9 +91,9 @@ def _most(idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Nodes)
     return short_name(paths.names[most], NAME_WIDTH), int(of_name[most])
 
 
-def stacks_advice(causes: pd.DataFrame, paths: pd.DataFrame) -> list[str]:
+def stacks_advice(causes: pd.DataFrame, paths: MergedPaths) -> list[str]:
     """Notice on what to record, where Python frames would tell more of the largest cause."""
-    if causes.empty or (paths["kind"] == "python").any():
+    if causes.empty or paths.has_frames:
         return []
-    largest = causes.groupby("cause")["idle_ns"].sum().idxmax()
-    return [_STACKS_ADVICE] if largest in ("host_code", "operator") else []
+    largest, _ = max(sums_by_text(causes["cause"], causes["idle_ns"]).items(), key=itemgetter(1))
+    return [_STACKS_ADVICE] if largest in {"host_code", "operator"} else []

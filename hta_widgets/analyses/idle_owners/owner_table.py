@@ -15,7 +15,7 @@ from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES
 from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.trace.model.events import Kind
 
-_KINDS: Final = [*(each.name.lower() for each in Kind), ""]
+_KINDS: Final = (*(each.name.lower() for each in Kind), "")
 
 
 class OwnerRows(NamedTuple):

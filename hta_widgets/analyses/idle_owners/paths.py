@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,8 @@ from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.trace.model.events import Kind
 
 NO_PATH = -1
+
+_KINDS: Final = tuple(each.name.lower() for each in Kind)
 
 Nodes = NDArray[np.int64]
 
@@ -176,6 +178,8 @@ class MergedPaths(NamedTuple):
         -1 for none.
     names : list of str
         In order.
+    has_frames : bool
+        Whether any is of a Python function.
     """
 
     table: pd.DataFrame
@@ -183,6 +187,7 @@ class MergedPaths(NamedTuple):
     name: Nodes
     line: Nodes
     names: list[str]
+    has_frames: bool
 
 
 def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
@@ -210,15 +215,15 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
     else:
         number, first = merged(parent, name, depth)
     above = np.append(number, NO_PATH)[parent[first]]
-    kinds = [each.name.lower() for each in Kind]
     table = pd.DataFrame(
         {
             "path": np.arange(first.size),
             "parent": above,
             "name": texts_at([*names, ""], name[first]),
-            "kind": texts_at(kinds, kind[first]),
+            "kind": texts_at(_KINDS, kind[first]),
             "depth": depth[first],
         }
     )
     of_rank = [np.append(each, NO_PATH) for each in np.split(number, offsets[1:-1])]
-    return MergedPaths(table, of_rank, name[first], line[first], names)
+    has_frames = bool((kind == Kind.PYTHON).any())
+    return MergedPaths(table, of_rank, name[first], line[first], names, has_frames)

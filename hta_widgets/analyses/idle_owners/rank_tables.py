@@ -40,7 +40,7 @@ class RankTables(NamedTuple):
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     """Idle time of a rank by cause and owner, in some of its time."""
     counted = counted_blocks(rank, excerpt)
-    owners = idle_sums(rank, counted, OF_OWNERS, "pieces", longest_first=True)
+    owners = idle_sums(rank, counted, OF_OWNERS, "pieces")
     drains = _drains(rank, counted)
     nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
     names = rank.trace.events.name.values
@@ -63,25 +63,19 @@ def _devices(rank: Rank, excerpt: Excerpt, counted: CountedBlocks) -> pd.DataFra
         time, busy = excerpt.time(rank, device), busy_time(rank, device)
         before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
         busy_ns = int((before_ns[1] - before_ns[0]).sum())
-        rows.append(
-            {
-                "rank": rank.trace.rank,
-                "device": device,
-                "window_ns": time.length,
-                "busy_ns": busy_ns,
-                "idle_ns": time.length - busy_ns,
-                "gaps": counted.gaps_of(rank, device),
-            }
-        )
-    names = ("rank", "device", "window_ns", "busy_ns", "idle_ns", "gaps")
-    return pd.DataFrame(rows, columns=names, dtype=np.int64)
+        gaps = counted.gaps_of(rank, device)
+        rows.append((device, time.length, busy_ns, time.length - busy_ns, gaps))
+    numbers = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    names = ("device", "window_ns", "busy_ns", "idle_ns", "gaps")
+    columns = dict(zip(names, numbers.T, strict=True))
+    return pd.DataFrame({"rank": np.full(len(rows), rank.trace.rank), **columns})
 
 
 def _causes(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
     keys, idle_ns, intervals = idle_sums(rank, counted, OF_CAUSES, "intervals")
     return pd.DataFrame(
         {
-            "rank": rank.trace.rank,
+            "rank": np.full(idle_ns.size, rank.trace.rank),
             "device": keys["device"].astype(np.int64),
             "step": keys["step"].astype(np.int64),
             "part": texts_at(PARTS, keys["part"]),

@@ -20,8 +20,24 @@ from hta_widgets.trace.ranks.rank import Rank
 
 Counting: TypeAlias = Literal["pieces", "intervals"]
 
-OF_CAUSES: Final = ("device", "step", "part", "cause")
-OF_OWNERS: Final = ("device", "cause", "part", "step", "thread", "node")
+
+class By(NamedTuple):
+    """What tells pieces apart.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        Of ``device``, ``step``, ``part``, ``cause``, ``thread``, ``node``.
+    longest_first : bool
+        Else the rows are sorted by these, in this order.
+    """
+
+    keys: tuple[str, ...]
+    longest_first: bool
+
+
+OF_CAUSES: Final = By(("device", "step", "part", "cause"), longest_first=False)
+OF_OWNERS: Final = By(("device", "cause", "part", "step", "thread", "node"), longest_first=True)
 
 
 class Sums(NamedTuple):
@@ -57,55 +73,41 @@ class _OfBlocks(NamedTuple):
     counts: Rows
 
 
-def idle_sums(
-    rank: Rank,
-    counted: CountedBlocks,
-    keys: tuple[str, ...],
-    counting: Counting,
-    *,
-    longest_first: bool = False,
-) -> Sums:
+def idle_sums(rank: Rank, counted: CountedBlocks, by: By, counting: Counting) -> Sums:
     """Sum up the idle time that is counted, by what tells it apart; rows without any are left out.
 
     Parameters
     ----------
     rank : Rank
     counted : CountedBlocks
-    keys : tuple of str
-        Of ``device``, ``step``, ``part``, ``cause``, ``thread``, ``node``: by these, in this order.
+    by : By
     counting : {"pieces", "intervals"}
-    longest_first : bool
-        Else the rows are sorted by their keys.
     """
-    alike, others = rank.remember(_alike, *keys), counted.others
+    alike, others = rank.remember(_alike, by), counted.others
     row, size = alike.row[others.at], alike.keys["cause"].size
-    counts = row if counting == "pieces" else row[_opens(rank, row, others, keys)]
+    counts = row if counting == "pieces" else row[_opens(rank, row, others, by)]
     idle_ns = sums_at(row, others.length_ns, size)
     count = np.bincount(counts, minlength=size)
     if counted.whole.size:
-        known = rank.remember(_of_blocks, counting, *keys)
+        known = rank.remember(_of_blocks, counting, by)
         at = counted_up(known.edges[counted.whole], known.edges[counted.whole + 1])
         np.add.at(idle_ns, known.row[at], known.idle_ns[at])
         np.add.at(count, known.row[at], known.counts[at])
-    there = _longest_first(rank, keys, idle_ns) if longest_first else np.flatnonzero(idle_ns)
+    there = np.flatnonzero(idle_ns)
+    if by.longest_first:
+        there = _longest_first(there, idle_ns[there])
     found = {name: column[there] for name, column in alike.keys.items()}
     return Sums(found, idle_ns[there], count[there])
 
 
-def _longest_first(rank: Rank, keys: tuple[str, ...], idle_ns: Rows) -> Rows:
-    """The rows with any time; sorted fast, as most have their time as a whole or none."""
-    order = rank.remember(_longest_of_all_first, *keys)
-    there = order[idle_ns[order] != 0]
-    return np.asarray(there[np.argsort(-idle_ns[there], kind="stable")])
+def _longest_first(rows: Rows, idle_ns: Rows) -> Rows:
+    """Rows by their time, most of which are in this order: they have all that they have at all."""
+    if not (idle_ns[1:] > idle_ns[:-1]).any():
+        return rows
+    return np.asarray(rows[np.argsort(-idle_ns, kind="stable")])
 
 
-def _longest_of_all_first(rank: Rank, *keys: str) -> Rows:
-    alike, length_ns = rank.remember(_alike, *keys), rank.remember(owned_time).pieces.length_ns()
-    whole_ns = sums_at(alike.row, length_ns, alike.keys["cause"].size)
-    return np.argsort(-whole_ns, kind="stable")
-
-
-def _alike(rank: Rank, *names: str) -> _Alike:
+def _alike(rank: Rank, by: By) -> _Alike:
     owned, gaps = rank.remember(owned_time), rank.remember(gaps_of)
     gap, owner = owned.pieces.gap, owned.pieces.owner
     columns: dict[str, NDArray[Any]] = {
@@ -115,11 +117,18 @@ def _alike(rank: Rank, *names: str) -> _Alike:
         "step": owned.step,
         "thread": owned.thread,
     }
-    if "node" in names:
+    if "node" in by.keys:
         columns["node"] = np.append(node_of_place(rank), NOBODY)[owner]
-    groups = grouped(*(columns[name] for name in names))
-    keys = {name: _in_few_bytes(columns[name][groups.first]) for name in names}
-    return _Alike(keys, groups.of_rows.astype(np.min_scalar_type(groups.sizes.size)))
+    groups = grouped(*(columns[name] for name in by.keys))
+    row, order = groups.of_rows, np.arange(groups.sizes.size)
+    if by.longest_first:
+        order = np.argsort(-groups.reduce(np.add, owned.pieces.length_ns()), kind="stable")
+        number = np.empty_like(order)
+        number[order] = np.arange(order.size)
+        row = number[row]
+    first = groups.first[order]
+    keys = {name: _in_few_bytes(columns[name][first]) for name in by.keys}
+    return _Alike(keys, row.astype(np.min_scalar_type(order.size)))
 
 
 def _in_few_bytes(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -128,14 +137,15 @@ def _in_few_bytes(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(np.result_type(*edges))
 
 
-def _of_blocks(rank: Rank, counting: Counting, *keys: str) -> _OfBlocks:
-    edges, row = rank.remember(idle_blocks).edges, rank.remember(_alike, *keys).row
+def _of_blocks(rank: Rank, counting: Counting, by: By) -> _OfBlocks:
+    edges = rank.remember(idle_blocks).edges
+    row = rank.remember(_alike, by).row
     count = edges.size - 1
     block = np.repeat(np.arange(count), np.diff(edges))
     groups = grouped(block, row)
     counted = groups.sizes
     if counting == "intervals":
-        counted = groups.reduce(np.add, rank.remember(_opens_in_whole, *keys).astype(np.int64))
+        counted = groups.reduce(np.add, rank.remember(_opens_in_whole, by).astype(np.int64))
     return _OfBlocks(
         np.searchsorted(block[groups.first], np.arange(count + 1)),
         row[groups.first].astype(np.int64),
@@ -148,10 +158,10 @@ def _opens(
     rank: Rank,
     row: NDArray[np.unsignedinteger[Any]],
     counted: CountedTime,
-    keys: tuple[str, ...],
+    by: By,
 ) -> Mask:
     """Which pieces are the first of their row in an interval."""
-    opens: Mask = rank.remember(_opens_in_whole, *keys)[counted.at]
+    opens: Mask = rank.remember(_opens_in_whole, by)[counted.at]
     cut = counted.in_cut_gaps(rank)
     if not cut.size:
         return opens
@@ -160,9 +170,9 @@ def _opens(
     return found
 
 
-def _opens_in_whole(rank: Rank, *keys: str) -> Mask:
+def _opens_in_whole(rank: Rank, by: By) -> Mask:
     gap = rank.remember(owned_time).pieces.gap
-    return _first_of_pairs(gap, rank.remember(_alike, *keys).row)
+    return _first_of_pairs(gap, rank.remember(_alike, by).row)
 
 
 def _first_of_pairs(gap: Rows, row: NDArray[np.unsignedinteger[Any]]) -> Mask:

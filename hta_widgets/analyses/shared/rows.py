@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,14 +30,34 @@ def stacked(tables: Sequence[pd.DataFrame], types: Mapping[str, type]) -> pd.Dat
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
-    """A column of texts; -1 stands for the last.
+    """A column of texts, of which those of a tuple are remembered; -1 stands for the last.
 
     Examples
     --------
     >>> list(texts_at(["a", "b", ""], np.array([1, -1, 0])))
     ['b', '', 'a']
     """
-    return pd.Series([*values]).array.take(codes)
+    texts = _column(values) if isinstance(values, tuple) else pd.Series([*values]).array
+    return texts.take(codes)
+
+
+@lru_cache(maxsize=64)
+def _column(values: tuple[str, ...]) -> Texts:
+    return pd.Series([*values]).array
+
+
+def sums_by_text(texts: pd.Series[str], values: pd.Series[int]) -> dict[str, int]:
+    """Sum of the values at each text; the texts ascend.
+
+    Examples
+    --------
+    >>> sums_by_text(pd.Series(["b", "a", "b"]), pd.Series([2, 3, 2]))
+    {'a': 3, 'b': 4}
+    """
+    code, distinct = pd.factorize(texts)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, code, values.to_numpy())
+    return dict(sorted(zip(map(str, distinct), sums.tolist(), strict=True)))
 
 
 def of_largest_sum(texts: pd.Series[str], values: pd.Series[int]) -> NDArray[np.bool_]:

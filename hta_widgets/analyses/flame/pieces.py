@@ -26,10 +26,8 @@ class Pieces(NamedTuple):
 
     Attributes
     ----------
-    place : ndarray of int64
-        Of the call that each belongs to, -1 for none.
     start_ns, end_ns : ndarray of int64
-    clock : ndarray of uint8
+    clock : ndarray of int32
         Position of the time in which each is counted: of a device, or of the host.
     work : ndarray of int64, optional
         Code of the name of the GPU work; not given of time of calls themselves.
@@ -37,22 +35,20 @@ class Pieces(NamedTuple):
         What a ns of each counts; 1 when not given.
     """
 
-    place: Rows
     start_ns: Times
     end_ns: Times
-    clock: NDArray[np.uint8]
+    clock: NDArray[np.int32]
     work: Rows | None = None
     amount: Rows | None = None
 
     @property
     def size(self) -> int:
         """Number of the pieces."""
-        return int(self.place.size)
+        return int(self.start_ns.size)
 
     def take(self, chosen: Rows) -> Pieces:
         """Some of the pieces."""
         return Pieces(
-            self.place[chosen],
             self.start_ns[chosen],
             self.end_ns[chosen],
             self.clock[chosen],
@@ -70,10 +66,8 @@ class Pieces(NamedTuple):
         ns = np.zeros(at.size, dtype=np.int64)
         for clock, time in enumerate(times):
             own = slice(None) if len(times) == 1 else np.flatnonzero(self.clock[at] == clock)
-            mine = at[own]
-            ns[own] = time.covered_until(self.end_ns[mine]) - time.covered_until(
-                self.start_ns[mine]
-            )
+            start_ns, end_ns = self.start_ns[at[own]], self.end_ns[at[own]]
+            ns[own] = time.covered_until(end_ns) - time.covered_until(start_ns)
         return ns if self.amount is None else ns * self.amount[at]
 
 
@@ -93,12 +87,15 @@ def step_edges_of(rank: Rank, weight: Weight) -> list[Times]:
     return [window_of(rank).step_edges(rank, device) for device in rank.gpu_work.devices]
 
 
-def pieces_of(rank: Rank, weight: Weight) -> Pieces:
-    """All pieces of a weight, in no particular order; what is counted of them are parts."""
+def pieces_of(rank: Rank, weight: Weight) -> tuple[Rows, Pieces]:
+    """Place of the call that each piece of a weight belongs to (-1 for none), and all pieces.
+
+    They are in no particular order, and what is counted of them are parts.
+    """
     return {"gpu": _gpu, "cpu": _cpu, "idle": _idle, "bytes": _bytes}[weight](rank)
 
 
-def _gpu(rank: Rank) -> Pieces:
+def _gpu(rank: Rank) -> tuple[Rows, Pieces]:
     calls = calls_of(rank)
     works = [all_work(rank, device) for device in rank.gpu_work.devices]
     parts = [
@@ -106,34 +103,34 @@ def _gpu(rank: Rank) -> Pieces:
         for work in works
     ]
     place, start_ns, end_ns, name = _joined(parts, 4)
-    clock = np.repeat(np.arange(len(works), dtype=np.uint8), [len(work) for work in works])
-    return Pieces(place, start_ns, end_ns, clock, name)
+    clock = np.repeat(np.arange(len(works), dtype=np.int32), [len(work) for work in works])
+    return place, Pieces(start_ns, end_ns, clock, name)
 
 
-def _cpu(rank: Rank) -> Pieces:
+def _cpu(rank: Rank) -> tuple[Rows, Pieces]:
     calls = calls_of(rank)
     parts = []
     for thread in calls.threads:
         edges, holds = Timeline.innermost(calls, thread)
         held = np.flatnonzero((holds != NOBODY) & (edges[1:] > edges[:-1]))
         parts.append((holds[held], edges[held], edges[held + 1]))
-    return _of_host(*_joined(parts, 3))
+    place, start_ns, end_ns = _joined(parts, 3)
+    return place, Pieces(start_ns, end_ns, _on_one_clock(place))
 
 
-def _idle(rank: Rank) -> Pieces:
+def _idle(rank: Rank) -> tuple[Rows, Pieces]:
     pieces, gaps = rank.remember(owned_time).pieces, rank.remember(gaps_of)
     clock = np.searchsorted(np.array(rank.gpu_work.devices), gaps.device)[pieces.gap]
-    return Pieces(pieces.owner, pieces.start_ns, pieces.end_ns, clock.astype(np.uint8))
+    return pieces.owner, Pieces(pieces.start_ns, pieces.end_ns, clock.astype(np.int32))
 
 
-def _bytes(rank: Rank) -> Pieces:
+def _bytes(rank: Rank) -> tuple[Rows, Pieces]:
     place, time_ns, size = allocations(rank, None)
-    return _of_host(place, time_ns, time_ns + 1)._replace(amount=size)
+    return place, Pieces(time_ns, time_ns + 1, _on_one_clock(place), amount=size)
 
 
-def _of_host(place: Rows, start_ns: Times, end_ns: Times) -> Pieces:
-    """Pieces of time on the CPU."""
-    return Pieces(place, start_ns, end_ns, np.zeros(place.size, dtype=np.uint8))
+def _on_one_clock(places: Rows) -> NDArray[np.int32]:
+    return np.zeros(places.size, dtype=np.int32)
 
 
 def _joined(parts: Sequence[tuple[Rows, ...]], columns: int) -> list[Rows]:

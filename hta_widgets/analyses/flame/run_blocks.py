@@ -132,9 +132,9 @@ def blocks_of(rank: Rank, weight: Weight) -> Blocks:
 
 
 def _pieces_of_runs(rank: Rank, weight: Weight) -> PiecesOfRuns:
-    found, runs = pieces_of(rank, weight), runs_of(rank, weight)
+    (place, found), runs = pieces_of(rank, weight), runs_of(rank, weight)
     count = runs.position.size
-    run = np.append(runs.position, count)[runs.node[found.place]]
+    run = np.append(runs.position, count)[runs.node[place]]
     kept = np.flatnonzero(found.end_ns > found.start_ns)
     run = run[kept]
     order = kept[np.argsort(run, kind="stable")]

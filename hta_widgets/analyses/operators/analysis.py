@@ -155,12 +155,14 @@ def operators(
 
 
 def _stacked(tables: Sequence[pd.DataFrame], phase: str | None) -> pd.DataFrame:
-    """Rows of all ranks, most GPU time first, then most CPU time."""
+    """Rows of all ranks, most GPU time first, then most CPU time, as those of each are."""
     filled = [table for table in tables if len(table)] or tables[:1]
-    table = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     if phase is not None:
-        table = table[table["phase"] == phase]
+        filled = [table[table["phase"] == phase] for table in filled]
+    if len(filled) == 1:
+        return filled[0].reset_index(drop=True)
     order = ["gpu_self_ns", "cpu_self_ns"]
+    table = pd.concat(filled, ignore_index=True)
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 

@@ -55,6 +55,12 @@ class CallGroups(NamedTuple):
         sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
         return CallGroups({name: self.keys[name][groups.first] for name in names}, sums)
 
+    def longest_first(self) -> CallGroups:
+        """Those with most GPU time first, then those with most CPU time."""
+        order = np.lexsort((-self.sums.cpu_self_ns, -self.sums.gpu_self_ns))
+        sums = CallTimes(*(column[order] for column in self.sums))
+        return CallGroups({name: codes[order] for name, codes in self.keys.items()}, sums)
+
 
 class _Part(NamedTuple):
     """Sums of a part of the time: `CallTimes` of each of the groups of a rank."""

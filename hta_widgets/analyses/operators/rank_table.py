@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,11 @@ from hta_widgets.analyses.operators.stacks import has_frames, stacks_of
 from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
 from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.shared.rows import texts_at
 from hta_widgets.trace.ranks.rank import Rank
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray as Texts
 
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
@@ -62,7 +67,7 @@ def operator_rows(
     listed = listed_calls(rank, excerpt)
     parts, totals = grouped_calls(rank, excerpt, by, modules)
     keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
-    groups = parts if keys == [*parts.keys] else parts.by(*keys)
+    groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
     return OperatorRows(
         table=_table(rank, groups, by, _collectives(parts, groups)),
         are_operators=listed.are_operators,
@@ -92,34 +97,41 @@ def _table(
     rank: Rank, groups: CallGroups, by: RowsBy, collectives: NDArray[np.object_]
 ) -> pd.DataFrame:
     sums, keys = groups.sums, groups.keys
-    names = rank.trace.events.name.values
-    operators = [names[code] for code in keys["name"].tolist()]
     known_ns = sums.tensor_core_ns + sums.no_tensor_core_ns
-    eligible = {name: bool(MAY_USE_TENSOR_CORES.search(name)) for name in set(operators)}
-    may_use = np.array([eligible[name] for name in operators], dtype=np.bool_)
+    names, of_rows = np.unique(keys["name"], return_inverse=True)
+    operators = [rank.trace.events.name.values[code] for code in names.tolist()]
+    may_use = np.array([_may_use_tensor_cores(name) for name in operators], dtype=np.bool_)
     columns: dict[str, Any] = {
-        "rank": np.full(len(operators), rank.trace.rank),
-        "operator": np.array(operators, dtype=object),
+        "rank": np.full(of_rows.size, rank.trace.rank),
+        "operator": texts_at(operators, of_rows),
         "collectives": collectives,
-        "phase": np.array(PHASES, dtype=object)[keys["phase"]],
+        "phase": texts_at(PHASES, keys["phase"]),
         "calls": sums.calls,
         **{name: getattr(sums, name) for name in _TIMES},
         "kernels_per_call": _ratio(sums.kernels, sums.calls),
         "tensor_core_ns": sums.tensor_core_ns,
         "tensor_core_percent": 100 * _ratio(sums.tensor_core_ns, known_ns),
-        "eligible": may_use | (known_ns > 0),
+        "eligible": may_use[of_rows] | (known_ns > 0),
         "backward_gpu_ns": sums.backward_gpu_ns,
         "idle_ns": sums.idle_ns,
     }
     if by == "shape":
-        columns |= {name: _texts(each.texts, keys[name]) for name, each in shapes_of(rank).items()}
+        for name, each in shapes_of(rank).items():
+            codes, of_rows = np.unique(keys[name], return_inverse=True)
+            columns[name] = texts_at([each.texts[code] for code in codes.tolist()], of_rows)
     if by == "stack":
-        columns["path"] = _texts(stacks_of(rank).texts, keys["path"])
+        columns["path"] = rank.remember(_paths).take(keys["path"])
     return pd.DataFrame(columns)
 
 
-def _texts(texts: Any, codes: NDArray[Any]) -> NDArray[np.object_]:  # noqa: ANN401
-    return np.array([texts[code] for code in codes.tolist()], dtype=object)
+@lru_cache(maxsize=1 << 16)
+def _may_use_tensor_cores(operator: str) -> bool:
+    return MAY_USE_TENSOR_CORES.search(operator) is not None
+
+
+def _paths(rank: Rank) -> Texts:
+    """All stacks as a column: their texts are long."""
+    return pd.Series([*stacks_of(rank).texts]).array
 
 
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:

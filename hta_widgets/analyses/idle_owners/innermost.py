@@ -114,8 +114,8 @@ class Timeline(NamedTuple):
         order = np.argsort(times, kind="stable")
         edges, held = np.empty((2, times.size + 2), dtype=np.int64)
         edges[0], edges[-1], held[0] = _BEFORE_ALL, _AFTER_ALL, NOBODY
-        np.take(times, order, out=edges[1:-1])
-        np.take(holds, order, out=held[1:-1])
+        np.take(times, order, out=edges[1:-1], mode="clip")
+        np.take(holds, order, out=held[1:-1], mode="clip")
         return cls(edges, held[:-1])
 
     def cut(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int64]]:

@@ -62,15 +62,19 @@ class CountedRuns:
         return np.asarray(found + np.cumsum(more[:-1]))
 
     def weights(self, runs: Rows) -> NodeWeights:
-        """Pieces of some runs, which are nodes 0, 1, …, and last those that are in none."""
+        """What some runs have, which are nodes 0, 1, …, and last what is in none, by GPU work."""
         every = np.append(runs, self._of_runs.size - 1)
-        at, run, amount = self._counted(every)
-        node = np.full(self._of_runs.size, -1)
-        node[runs] = np.arange(runs.size)
-        some = np.flatnonzero(amount)
+        order = np.argsort(every)
+        every, node = every[order], np.append(np.arange(runs.size), -1)[order]
         work = self._of_runs.pieces.work
-        of_work = np.full(some.size, NO_WORK) if work is None else work[at[some]]
-        return NodeWeights(node[run[some]], of_work, amount[some])
+        if work is None:
+            own = self.before(every + 1) - self.before(every)
+            some = np.flatnonzero(own)
+            return NodeWeights(node[some], np.full(some.size, NO_WORK), own[some])
+        at, run, amount = self._counted(every)
+        some = np.flatnonzero(amount)
+        node_of_piece = node[np.searchsorted(every, run[some])]
+        return NodeWeights(node_of_piece, work[at[some]], amount[some])
 
     def by_title(self, first: int, last: int) -> tuple[Rows, Rows, Rows]:
         """Titles of some neighbouring runs, their sums, and how many runs have any."""

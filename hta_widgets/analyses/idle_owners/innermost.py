@@ -87,11 +87,12 @@ class Timeline(NamedTuple):
         places = np.flatnonzero(end > start)
         inner_first = places[::-1]
         by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
-        around = calls.forest.parent[first + by_end].astype(np.int64)
-        return cls._of_changes(
-            np.concatenate((end[by_end], start[places])),
-            np.concatenate((around, first + places)),
-        )
+        times, holds = np.empty((2, 2, places.size), dtype=np.int64)  # of ends, then of starts
+        np.take(end, by_end, out=times[0], mode="clip")
+        np.take(start, places, out=times[1], mode="clip")
+        holds[0] = calls.forest.parent[first:last][by_end]
+        np.add(places, first, out=holds[1])
+        return cls._of_changes(times.ravel(), holds.ravel())
 
     @classmethod
     def covering(cls, covered: Intervals) -> Timeline:

@@ -80,9 +80,9 @@ class StepTable(Result):
 
         ``rank``, ``device``, ``step`` (-1 without steps); ``start_ns``, ``end_ns`` (on the rank's
         clock, since its first event) and ``period_ns``, their difference: a step ends with the last
-        kernel that computes of those launched in it, and the next begins there, so that steps fill
-        the time from the first mark to the end of the last step. ``cpu_ns``: length of its mark on
-        the CPU.
+        kernel that computes of those launched in it, and the next begins there; the first begins
+        with its mark, or when what was launched before it is computed. ``cpu_ns``: length of its
+        mark on the CPU.
 
         The classes add up to the period exactly: ``compute_ns`` (time in which computation or work
         of unknown type runs), ``graph_ns`` (CUDA graphs recorded as a whole without these),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hta_widgets.trace.model.read_only import read_only
+
 
 class Question(NamedTuple):
     """A function, asked of a rank or a job, with its further arguments.
@@ -51,5 +53,5 @@ class Question(NamedTuple):
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
 
     def asked_of(self, subject: object) -> Any:  # noqa: ANN401
-        """Call the function."""
-        return self.function(subject, *self.arguments, **dict(self.named))
+        """Call the function; its answer may be shared, so nobody can write into it."""
+        return read_only(self.function(subject, *self.arguments, **dict(self.named)))

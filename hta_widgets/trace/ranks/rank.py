@@ -22,6 +22,7 @@ from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.model.read_only import handed_out, kept, read_only
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
@@ -80,7 +81,7 @@ class Rank:
         settings: RankSettings,
         source: RankSource | None = None,
     ) -> None:
-        self.trace = stored.trace
+        self.trace = read_only(stored.trace)
         self._source = source
         self.format = form
         self._links = stored.links
@@ -105,8 +106,8 @@ class Rank:
         """
         question = Question.of(function, arguments, named)
         if question not in self._remembered:
-            self._remembered[question] = question.asked_of(self)
-        return cast("Answer", self._remembered[question])
+            self._remembered[question] = kept(question.asked_of(self))
+        return cast("Answer", handed_out(self._remembered[question]))
 
     def derive(
         self,
@@ -155,18 +156,18 @@ class Rank:
     def launches(self) -> NDArray[np.int32]:
         """Row of the launch call of each event, -1 for none."""
         known = self._links.get(LAUNCHES)
-        return launch_rows(self.trace.events) if known is None else known
+        return read_only(launch_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def parents(self) -> NDArray[np.int32]:
         """Row of the call around each CPU call, -1 for none."""
         known = self._links.get(PARENTS)
-        return parent_rows(self.trace.events) if known is None else known
+        return read_only(parent_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def steps(self) -> ProfilerSteps:
         """ProfilerSteps that the CPU recorded."""
-        return profiler_steps(self.trace.events)
+        return read_only(profiler_steps(self.trace.events))
 
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
@@ -196,6 +197,16 @@ class Rank:
         types = self.settings.kernel_rules.types(self.trace.events, rows)
         return self._work(rows, types, Derivations())
 
+    def all_work(self, device: int) -> GpuWork:
+        """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
+        return GpuWork.joined(self.analysed_and_left_out(device))
+
+    def analysed_and_left_out(self, device: int) -> list[GpuWork]:
+        """Work of a device that passes the step filter, and what does not if there is any."""
+        others = np.flatnonzero(self.left_out_work.device == device)
+        left_out = [self.left_out_work.take(others)] if others.size else []
+        return [self.gpu_work.by_device()[device], *left_out]
+
     def _work(
         self, rows: NDArray[np.int64], types: NDArray[np.int8], derivations: Derivations
     ) -> GpuWork:
@@ -217,7 +228,7 @@ class Rank:
     def launched_ns(self) -> Times:
         """Start of the launch call of each piece of `gpu_work`, `NEVER` where there is none."""
         launch = self.gpu_work.launch
-        return np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER)
+        return read_only(np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER))
 
     def _gpu_work(self) -> Columns:
         rows = self.trace.events.rows_of(*GPU_WORK)

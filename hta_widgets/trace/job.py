@@ -12,7 +12,6 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.model.read_only import handed_out, kept
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.facts import lacks_of, missing_ranks, notices_of, world_size_of
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
@@ -109,11 +108,11 @@ class Job(HeldRanks):
         question = Question.of(function, arguments, named)
         with self._lock:
             known = self._remembered
-            answer = known.pop(question) if question in known else kept(question.asked_of(self))
+            answer = known.pop(question) if question in known else question.asked_of(self)
             known[question] = answer
             for oldest in [*known][:-ANSWERS_KEPT]:
                 del known[oldest]
-        return cast("Answer", handed_out(answer))
+        return cast("Answer", answer)
 
     @property
     def clock(self) -> JobClock:

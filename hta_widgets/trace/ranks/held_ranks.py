@@ -13,7 +13,7 @@ from hta_widgets.progress import OnRead, byte_bar
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.model.read_only import handed_out, kept, read_only
+from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.ranks.facts import ALWAYS_ASKED
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loader import RankLoader
@@ -128,7 +128,7 @@ class HeldRanks:
             for question in ALWAYS_ASKED:
                 known = self._reduced.setdefault(question, {})
                 if number not in known:
-                    known[number] = kept(question.asked_of(held))
+                    known[number] = question.asked_of(held)
         evictable = [rank for rank in self._loaded if rank not in self._given]
         surplus = 0 if self.hold_at_most is None else len(evictable) - self.hold_at_most
         for rank in evictable[: max(surplus, 0)]:
@@ -186,8 +186,8 @@ class HeldRanks:
             self._ask_workers(question, self._away(missing))
             for rank in missing:
                 if rank not in known:
-                    known[rank] = kept(question.asked_of(self.rank(rank)))
-            return {rank: cast("Answer", handed_out(known[rank])) for rank in chosen}
+                    known[rank] = question.asked_of(self.rank(rank))
+            return {rank: cast("Answer", known[rank]) for rank in chosen}
 
     def reduce_each(
         self,
@@ -247,7 +247,7 @@ class HeldRanks:
         }
         for rank, answers in self._answers_of_workers(asked):
             for each, answer in zip(asked[rank], answers, strict=True):
-                self._reduced.setdefault(each, {})[rank] = kept(answer)
+                self._reduced.setdefault(each, {})[rank] = answer
 
     def _answers_of_workers(
         self, asked: Mapping[int, tuple[Question, ...]]

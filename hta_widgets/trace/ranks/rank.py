@@ -22,7 +22,7 @@ from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.model.read_only import handed_out, kept, read_only
+from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
@@ -106,8 +106,8 @@ class Rank:
         """
         question = Question.of(function, arguments, named)
         if question not in self._remembered:
-            self._remembered[question] = kept(question.asked_of(self))
-        return cast("Answer", handed_out(self._remembered[question]))
+            self._remembered[question] = question.asked_of(self)
+        return cast("Answer", self._remembered[question])
 
     def derive(
         self,

@@ -184,8 +184,8 @@ def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
     notices = [*found.notices, *cycle_notice(found.cycles, number)]
     with os_errors_as_ours():
         sources = _select_ranks(chosen, settings.ranks, notices)
+        big = _is_big(sources)
     name = found.name or _job_name(found.source, sources)
-    big = _is_big(sources)
     job = Job(
         sources,
         name=name if len(found.cycles) == 1 else f"{name}, cycle {number}",
@@ -200,7 +200,8 @@ def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
         cycle=number,
         open_cycle=partial(_open_cycle, found, settings),
     )
-    return job if big else job.load(progress=settings.progress)
+    with os_errors_as_ours():
+        return job if big else job.load(progress=settings.progress)
 
 
 def _select_ranks(

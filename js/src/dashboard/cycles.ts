@@ -36,6 +36,7 @@ export class Cycles {
       this.#board.act("compare_cycle", value === NOTHING ? null : Number(value));
       if (value !== NOTHING) this.#board.open("compare");
     });
+    this.element.ariaBusy = "false";
     this.element.replaceChildren(shown, beside);
     if (focused) this.focus(focused);
   }
@@ -49,8 +50,9 @@ export class Cycles {
     const menu = make("select", {}, ...options.map(([value, words]) => make("option", { value }, words)));
     menu.ariaLabel = label;
     menu.value = value;
+    menu.title = `${label}: ${menu.selectedOptions[0]?.textContent ?? ""}`; // cut where there is little room
     const change = () => {
-      for (const each of this.element.querySelectorAll("select")) each.disabled = true; // until Python answers
+      this.element.ariaBusy = "true"; // until Python answers; a disabled menu would lose the focus
       choose(menu.value);
     };
     menu.addEventListener("change", change, { signal: this.#board.signal });

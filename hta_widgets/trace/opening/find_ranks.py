@@ -24,7 +24,7 @@ from hta_widgets.trace.ranks.cycle import Cycle
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import PathLike
 
-_GIVE_TRACES = "give a trace, several traces, or a folder of them"
+_GIVE_TRACES = "give a trace, a folder of traces, or several traces"
 
 
 def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:

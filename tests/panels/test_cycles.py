@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
 from hta_widgets import open_trace
@@ -127,3 +130,12 @@ def test_one_that_is_not_there_is_refused_in_python(folder):
 def test_a_report_names_the_cycle(folder, tmp_path):
     page = Dashboard(folder, cycle=1).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "run, cycle 1" in page
+
+
+def test_nothing_of_the_cycle_before_is_kept(folder):
+    board = Dashboard(folder)
+    board.set_state({"_visible": True})
+    job = ref(board.job)
+    board.cycle = 0
+    gc.collect()
+    assert job() is None

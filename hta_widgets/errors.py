@@ -10,6 +10,10 @@ from itertools import groupby
 class HtaWidgetsError(ValueError):
     """Base of every error that hta_widgets raises on purpose."""
 
+    def in_shell(self, command: str) -> list[str]:  # noqa: ARG002
+        """Lines for somebody who typed a command, such as ``hta-widgets report``."""
+        return [str(self)]
+
 
 class TraceNotFoundError(HtaWidgetsError):
     """A path does not exist, or a folder has no trace."""
@@ -37,6 +41,10 @@ class RemoteError(HtaWidgetsError):
 
 class RankError(HtaWidgetsError):
     """The rank of a trace is unknown, or two traces have the same rank."""
+
+
+class UnknownCycleError(HtaWidgetsError):
+    """A requested cycle was not recorded."""
 
 
 class NotAvailableError(HtaWidgetsError, NotImplementedError):

@@ -60,6 +60,9 @@ class TraceAnalysis(
         Your own rules for kernel types, tried before the built-in ones.
     ranks : iterable of int or RankSample, optional
         Open only these ranks, or an evenly spaced sample; all by default.
+    cycle : int, optional
+        Open this cycle of traces that hold several: 0 is the oldest, -1 the newest; the newest by
+        default.
     executor : Executor, optional
         Where ranks are loaded; see `open_trace`.
     progress : bool
@@ -79,6 +82,7 @@ class TraceAnalysis(
         *,
         kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
         ranks: Iterable[int] | RankSample | None = None,
+        cycle: int | None = None,
         executor: Executor | None = None,
         progress: bool = True,
     ) -> None:
@@ -88,6 +92,7 @@ class TraceAnalysis(
             kernel_rules=kernel_rules,
             include_last_profiler_step=bool(include_last_profiler_step),
             ranks=ranks,
+            cycle=cycle,
             executor=executor,
             progress=progress,
         )

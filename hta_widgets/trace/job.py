@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from hta_widgets.errors import number_ranges
@@ -13,6 +14,7 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
+from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
 from hta_widgets.trace.ranks.facts import lacks_of, missing_ranks, notices_of, world_size_of
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
 from hta_widgets.trace.ranks.rank import RankSettings
@@ -45,6 +47,19 @@ class Job(HeldRanks):
         Show a progress bar where many ranks are read for an analysis.
     recorded_ranks : iterable of int
         Ranks that have a trace beside those of `sources`, such as those that were not chosen.
+    cycles : sequence of Cycle
+        All that these ranks recorded, one after another; only this when not given.
+    cycle : int
+        Number of this one among them, from 0.
+    open_cycle : callable, optional
+        Opens another of them, given its number.
+
+    Attributes
+    ----------
+    cycles : tuple of Cycle
+        In order of time.
+    cycle : int
+        Number of the cycle that is open, from 0.
     """
 
     def __init__(
@@ -59,6 +74,9 @@ class Job(HeldRanks):
         hold_at_most: int | None = None,
         progress: bool = False,
         recorded_ranks: Iterable[int] = (),
+        cycles: Sequence[Cycle] = (),
+        cycle: int = 0,
+        open_cycle: Callable[[int], Job] | None = None,
     ) -> None:
         super().__init__(
             sources,
@@ -69,6 +87,9 @@ class Job(HeldRanks):
             progress=progress,
         )
         self.recorded_ranks = tuple(sorted({*recorded_ranks, *sources}))
+        self.cycles = tuple(cycles) or (Cycle(self.sources),)
+        self.cycle = cycle
+        self._open_cycle = open_cycle
         self._notices = tuple(notices)
         self._remembered: dict[Question, Any] = {}
 
@@ -80,6 +101,24 @@ class Job(HeldRanks):
     def include_last_profiler_step(self) -> bool:
         """Whether the last ProfilerStep is kept."""
         return self.settings.include_last_profiler_step
+
+    def open_cycle(self, cycle: int) -> Job:
+        """Open another cycle of the same ranks, as this one was opened.
+
+        Parameters
+        ----------
+        cycle : int
+            0 is the oldest, -1 the newest. The job itself is returned for its own.
+
+        Raises
+        ------
+        UnknownCycleError
+            If there is no such cycle.
+        """
+        number = number_of_cycle(self.cycles, index(cycle))
+        if number == self.cycle or self._open_cycle is None:
+            return self
+        return self._open_cycle(number)
 
     def add(self, loaded: LoadedTrace) -> None:
         """Use a loaded trace, with what was derived from it, for as long as the job lives."""

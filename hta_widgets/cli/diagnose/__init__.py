@@ -23,6 +23,7 @@ def print_diagnosis(
     traces: Sequence[str],
     ranks: Sequence[int] | None,
     *,
+    cycle: int | None = None,
     as_json: bool,
     fail_on_findings: bool,
 ) -> int:
@@ -34,6 +35,8 @@ def print_diagnosis(
         Paths or URLs.
     ranks : sequence of int, optional
         Those that are diagnosed, all when not given.
+    cycle : int, optional
+        As in `open_trace`.
     as_json : bool
         Print the document of ``docs/diagnosis.schema.json`` instead of text.
     fail_on_findings : bool
@@ -41,7 +44,7 @@ def print_diagnosis(
     """
     source = traces[0] if len(traces) == 1 else traces
     try:
-        job = open_trace(source, progress=sys.stderr.isatty())
+        job = open_trace(source, cycle=cycle, progress=sys.stderr.isatty())
         diagnosis = diagnose(job, ranks)
     except KeyboardInterrupt:
         sys.stderr.write("\n")

@@ -137,9 +137,16 @@ class EventText:
 
     def header(self) -> dict[str, Any]:
         """Metadata before the events, without reading them."""
+        return self.header_and_events()[0]
+
+    def header_and_events(self) -> tuple[dict[str, Any], bytes]:
+        """Metadata before the events, and the text from the first event on that was read with it.
+
+        That text ends anywhere, and may be a few bytes.
+        """
         with self.path.open("rb") as file:
-            self._read_head(self._inflated(file, _HEAD_BYTES))
-        return self.metadata()
+            events = self._read_head(self._inflated(file, _HEAD_BYTES))
+        return self.metadata(), events
 
     def metadata(self) -> dict[str, Any]:
         """Everything in the file but the events; metadata after them only after iterating."""

@@ -9,7 +9,7 @@ from hta_widgets.analyses.diagnosis.not_recorded import RankRecords, not_recorde
 from tests.analyses.collective_jobs import all_fields, ddp, no_fields, open_job, write_job
 from tests.kineto_text import call, host, kernel, step, write
 
-ALL = RankRecords(kernels=True, host_code=True, communication=True, collectives=True)
+ALL = RankRecords(gpu_work=True, kernels=True, host_code=True, communication=True, collectives=True)
 
 
 def lacking(records, *, world_size=0, with_steps=True):
@@ -41,7 +41,7 @@ def test_ranks_without_a_trace(ranks, world_size):
 
 
 def test_without_kernels_nothing_else_is_said():
-    busy = RankRecords(kernels=False, host_code=False, communication=True, collectives=False)
+    busy = ALL._replace(kernels=False, host_code=False, collectives=False)
     assert lacking({0: busy, 1: busy}, with_steps=False, world_size=8) == ["Kernels are"]
     assert lacking({0: busy, 1: ALL}) == ["Kernels of rank 0 are"]
 

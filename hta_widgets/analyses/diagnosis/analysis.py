@@ -11,6 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.diagnosis.compared_ranks import compared_ranks
 from hta_widgets.analyses.diagnosis.context import Context
 from hta_widgets.analyses.diagnosis.finding import Finding
 from hta_widgets.analyses.diagnosis.largest_kernels import only_faster_kernels
@@ -48,7 +49,8 @@ class Diagnosis(Result, Sequence[Finding]):
         ``period_ns``.
     job : Job
     ranks : tuple of int
-        Those that were diagnosed.
+        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
+        or all if none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
         Length of the mean step of all diagnosed ranks (without steps: of their recordings), which
         the classes of the budget add up to.
@@ -130,16 +132,17 @@ def diagnosis(
     limits = limits or Limits()
     facts = job.remember(_facts_of_all, limits.trials)
     asked = None if steps is None else tuple(steps)
-    together = Steps.of({rank: facts[rank].steps for rank in chosen}, asked)
+    compared = compared_ranks({rank: facts[rank].steps for rank in chosen})
+    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     met = job.remember(_meetings_of_all, limits.trials)
     context = Context(job, together, together, facts, limits, met)
     findings = _findings(context)
-    lacks = _lacks(job, facts, together) if together.ranks else ()
+    lacks = _lacks(job, facts, together, chosen)
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(together),
         job=job,
-        ranks=chosen,
+        ranks=together.ranks or chosen,
         period_ns=together.period_ns,
         not_recorded=lacks,
         finding=_verdict(context, findings),
@@ -151,12 +154,16 @@ def diagnosis(
     )
 
 
-def _lacks(job: Job, facts: Mapping[int, RankFacts], together: Steps) -> tuple[NotRecorded, ...]:
+def _lacks(
+    job: Job, facts: Mapping[int, RankFacts], together: Steps, chosen: Sequence[int]
+) -> tuple[NotRecorded, ...]:
     """What the traces of all ranks lack."""
+    busy = [rank for rank in chosen if facts[rank].steps["step"].size]
     return not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=max(job.reduce(world_size_of, job.ranks).values(), default=0),
         with_steps=together.are_recorded,
+        left_out=[rank for rank in busy if rank not in together.ranks],
     )
 
 

@@ -13,6 +13,7 @@ from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.diagnosis.compared_ranks import compared_ranks
 from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.analyses.diagnosis.finding import Finding
 from hta_widgets.analyses.diagnosis.largest_kernels import only_faster_kernels
 from hta_widgets.analyses.diagnosis.limits import Limits, TrialLimits
@@ -56,6 +57,8 @@ class Diagnosis(Result, Sequence[Finding]):
         the classes of the budget add up to.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
+    cpu_work : CpuWork or None
+        What the CPUs did, where none of the chosen ranks has GPU work; else None.
     """
 
     findings: tuple[Finding, ...]
@@ -64,6 +67,7 @@ class Diagnosis(Result, Sequence[Finding]):
     ranks: tuple[int, ...]
     period_ns: float
     not_recorded: tuple[NotRecorded, ...]
+    cpu_work: CpuWork | None = None
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -138,6 +142,7 @@ def diagnosis(
     context = Context(job, together, together, facts, limits, met)
     findings = _findings(context)
     lacks = _lacks(job, facts, together, chosen)
+    on_cpu = None if together.ranks else cpu_work(job, chosen, asked)
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(together),
@@ -145,7 +150,8 @@ def diagnosis(
         ranks=together.ranks or chosen,
         period_ns=together.period_ns,
         not_recorded=lacks,
-        finding=_verdict(context, findings),
+        cpu_work=on_cpu,
+        finding=_verdict(context, findings) if on_cpu is None else on_cpu.verdict,
         notices=(
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
@@ -202,8 +208,6 @@ def _findings(context: Context) -> tuple[Finding, ...]:
 def _verdict(context: Context, findings: Sequence[Finding]) -> str:
     if findings:
         return findings[0].sentence
-    if not context.ranks:
-        return "No GPU work was recorded on the selected ranks."
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
         return "No cause can be told: the traces do not hold the kernels."
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
@@ -23,6 +24,8 @@ class RankRecords(NamedTuple):
         Each kernel, not only the time in which any runs.
     host_code : bool
         Operators or Python functions.
+    frames, memory : bool
+        Python functions, and what is allocated.
     communication : bool
         Communication kernels.
     collectives : bool
@@ -32,6 +35,8 @@ class RankRecords(NamedTuple):
     gpu_work: bool
     kernels: bool
     host_code: bool
+    frames: bool
+    memory: bool
     communication: bool
     collectives: bool
 
@@ -67,6 +72,12 @@ _GPU_WORK: Final = NotRecorded(
     "Record activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch, "
     "nsys profile --trace=cuda,nvtx in Nsight Systems",
 )
+_FRAMES: Final = NotRecorded(
+    "Python frames are", "which lines take the time cannot be told", "Record with_stack=True"
+)
+_MEMORY: Final = NotRecorded(
+    "Memory events are", "what fills the memory cannot be told", "Record profile_memory=True"
+)
 _STEPS: Final = NotRecorded(
     "ProfilerSteps that all ranks have in common are",
     "costs are per recording, and no step can be compared with the others",
@@ -93,6 +104,8 @@ def rank_records(rank: Rank) -> RankRecords:
         gpu_work=len(rank.gpu_work) > 0,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
+        frames=bool(events.rows_of(Kind.PYTHON).size),
+        memory=may_record(rank),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
     )
@@ -122,7 +135,7 @@ def not_recorded(
     if lacking := _ranks(records, kernels=True, gpu_work=False):
         found.append(_on(_GPU_WORK, lacking, len(records)))
         if len(lacking) == len(records):
-            return tuple(found)
+            return (*found, *_of_cpus(records))
     if lacking := _ranks(records, kernels=False):
         found.append(_on(_KERNELS, lacking, len(records)))
         if len(lacking) == len(records):
@@ -140,6 +153,15 @@ def not_recorded(
         others = f"Ranks other than {number_ranges(records)} are"
         found.append(NotRecorded(others, _OTHER_RANKS, "Record all ranks"))
     return tuple(found)
+
+
+def _of_cpus(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
+    """What tells more of a job without GPU work; in others, the GPU tells what matters."""
+    if any(each.host_code for each in records.values()):
+        if not _ranks(records, frames=True):
+            yield _FRAMES
+        if not _ranks(records, memory=True):
+            yield _MEMORY
 
 
 def _ranks(records: Mapping[int, RankRecords], **values: bool) -> list[int]:

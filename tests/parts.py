@@ -89,4 +89,7 @@ def cpu_side(recording: Recording) -> bytes:
     The softmax of the scores of attention is what PyTorch calls ``aten::_softmax``.
     """
     kept = [event for event in recording.events if category(event) in (*CPU_SIDE, "")]
+    for event in kept:
+        if event["name"] == "[memory]":
+            event["args"] |= {"Device Type": 0, "Device Id": -1}
     return recording.of(kept).replace(b"aten::_log_softmax", b"aten::_softmax")

@@ -305,11 +305,16 @@ def test_a_trace_without_gpu_work(
     tmp_path: Path, events: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = write(tmp_path / "rank-0.json", events)
-    text = said(capsys, trace, "--fail-on-findings")
-    assert "No GPU work was recorded on the selected ranks." in text
+    text = unwrapped(said(capsys, trace, "--fail-on-findings"))
+    assert text.startswith("No GPU work ")
+    assert "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both" in text
+    of_operators = "Of 5 µs of CPU time in operators: - 5 µs (100 %): aten::mm, 1 call"
+    assert (of_operators in text) == any(event["cat"] == "cpu_op" for event in events)
+    assert ("No operators were, either." in text) == (of_operators not in text)
     document = json.loads(said(capsys, trace, "--json"))
     jsonschema.validate(document, SCHEMA)
     assert document["mean_step_by_rank"]["rows"] == []
+    assert document["cpu_work"]["operators_ms"] == pytest.approx(0.005 * (of_operators in text))
 
 
 def test_no_jupyter_is_imported(starved: Path) -> None:

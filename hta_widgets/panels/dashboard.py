@@ -21,7 +21,7 @@ from hta_widgets.panels.bands.messages import BoardSpec
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
-from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, tabs_of
+from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
 from hta_widgets.panels.base.actions import reason
 from hta_widgets.panels.base.drawn_widget import DrawnWidget
 from hta_widgets.panels.base.lock import locked
@@ -106,7 +106,7 @@ class Dashboard(DrawnWidget):
                 _panels=self._children(),
                 _selection=self.selection,
                 _spec=spec,
-                **{"tab": spec["tabs"][0]["name"] if spec["tabs"] else ""} | traits,
+                **{"tab": first_tab(self.job, spec["tabs"])} | traits,
             )
             unfinished.pop_all()
         self.output_dir = output_dir

@@ -15,7 +15,13 @@ from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
-from hta_widgets.trace.ranks.facts import lacks_of, missing_ranks, notices_of, world_size_of
+from hta_widgets.trace.ranks.facts import (
+    has_gpu_work,
+    lacks_of,
+    missing_ranks,
+    notices_of,
+    world_size_of,
+)
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
@@ -181,6 +187,10 @@ class Job(HeldRanks):
         """Whether any rank has everything that an analysis needs."""
         by_rank = self.reduce(lacks_of, self.ranks).values()
         return any(not lacks.among(needed) for lacks in by_rank)
+
+    def has_gpu_work(self, ranks: Iterable[int] | None = None) -> bool:
+        """Whether any GPU work is analysed of some ranks, or of all when not given."""
+        return any(self.reduce(has_gpu_work, self.select_ranks(ranks)).values())
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Notices on ranks whose format lacks something that an analysis needs."""

@@ -106,6 +106,10 @@ export class Findings {
     const more = disclosure(`${rest.length} more`, ...(rest.length > 0 ? [folded] : []));
     this.element.replaceChildren(make("ol", {}, ...first), more);
     this.element.hidden = rows.length === 0;
+    this.element.classList.toggle(
+      "hta-unpriced",
+      rows.every(({ price }) => price === ""),
+    );
     void this.#selection.then((selection) => this.#follow(selection));
   }
 

@@ -11,7 +11,9 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.diagnosis.compared_ranks import compared_ranks
 from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.analyses.diagnosis.finding import Finding
 from hta_widgets.analyses.diagnosis.largest_kernels import only_faster_kernels
 from hta_widgets.analyses.diagnosis.limits import Limits, TrialLimits
@@ -48,12 +50,15 @@ class Diagnosis(Result, Sequence[Finding]):
         ``period_ns``.
     job : Job
     ranks : tuple of int
-        Those that were diagnosed.
+        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
+        or all if none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
         Length of the mean step of all diagnosed ranks (without steps: of their recordings), which
         the classes of the budget add up to.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
+    cpu_work : CpuWork or None
+        What the CPUs did, where none of the chosen ranks has GPU work; else None.
     """
 
     findings: tuple[Finding, ...]
@@ -62,6 +67,7 @@ class Diagnosis(Result, Sequence[Finding]):
     ranks: tuple[int, ...]
     period_ns: float
     not_recorded: tuple[NotRecorded, ...]
+    cpu_work: CpuWork | None = None
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -130,19 +136,22 @@ def diagnosis(
     limits = limits or Limits()
     facts = job.remember(_facts_of_all, limits.trials)
     asked = None if steps is None else tuple(steps)
-    together = Steps.of({rank: facts[rank].steps for rank in chosen}, asked)
+    compared = compared_ranks({rank: facts[rank].steps for rank in chosen})
+    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     met = job.remember(_meetings_of_all, limits.trials)
     context = Context(job, together, together, facts, limits, met)
     findings = _findings(context)
-    lacks = _lacks(job, facts, together) if together.ranks else ()
+    lacks = _lacks(job, facts, together, chosen)
+    on_cpu = None if together.ranks else cpu_work(job, chosen, asked)
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(together),
         job=job,
-        ranks=chosen,
+        ranks=together.ranks or chosen,
         period_ns=together.period_ns,
         not_recorded=lacks,
-        finding=_verdict(context, findings),
+        cpu_work=on_cpu,
+        finding=_verdict(context, findings) if on_cpu is None else on_cpu.verdict,
         notices=(
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
@@ -151,12 +160,16 @@ def diagnosis(
     )
 
 
-def _lacks(job: Job, facts: Mapping[int, RankFacts], together: Steps) -> tuple[NotRecorded, ...]:
+def _lacks(
+    job: Job, facts: Mapping[int, RankFacts], together: Steps, chosen: Sequence[int]
+) -> tuple[NotRecorded, ...]:
     """What the traces of all ranks lack."""
+    busy = [rank for rank in chosen if facts[rank].steps["step"].size]
     return not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=max(job.reduce(world_size_of, job.ranks).values(), default=0),
         with_steps=together.are_recorded,
+        left_out=[rank for rank in busy if rank not in together.ranks],
     )
 
 
@@ -195,8 +208,6 @@ def _findings(context: Context) -> tuple[Finding, ...]:
 def _verdict(context: Context, findings: Sequence[Finding]) -> str:
     if findings:
         return findings[0].sentence
-    if not context.ranks:
-        return "No GPU work was recorded on the selected ranks."
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
         return "No cause can be told: the traces do not hold the kernels."
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))

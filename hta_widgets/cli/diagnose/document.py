@@ -64,6 +64,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
             for place, finding in enumerate(diagnosis)
         ],
         "mean_step_by_rank": _mean_step_by_rank(diagnosis),
+        "cpu_work": _cpu_work(diagnosis),
         "not_recorded": [each._asdict() for each in diagnosis.not_recorded],
         "notices": [
             cut(each, MOST_CHARACTERS_OF_A_NOTICE)
@@ -71,6 +72,14 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
             if each not in lacks
         ][:MOST_NOTICES],
     }
+
+
+def _cpu_work(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """What the CPUs did, where there is no GPU work."""
+    if diagnosis.cpu_work is None:
+        return None
+    memory = cut(diagnosis.cpu_work.memory, MOST_CHARACTERS_OF_A_NOTICE)
+    return {**_plain(diagnosis.cpu_work.to_dict()), "memory": memory}
 
 
 def _finding(finding: Finding, *, with_tables: bool) -> dict[str, Any]:

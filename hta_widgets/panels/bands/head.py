@@ -45,6 +45,9 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     has_steps = bool(steps) and steps != [-1]
     if has_steps:
         said.append(f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}")
+    if found.cpu_work is not None:
+        recorded_ns = found.cpu_work.recorded_ns / len(found.ranks)
+        said += ["no GPU work", f"{duration(recorded_ns)} recorded{found.cpu_work.in_steps}"]
     if found.period_ns > 0:
         said.append(f"{duration(found.period_ns)} {'per step' if has_steps else 'recorded'}")
     return said

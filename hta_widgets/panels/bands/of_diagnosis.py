@@ -46,7 +46,7 @@ class _OfDiagnosis(Panel[Diagnosis]):
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
         """Explain an empty panel: no GPU work."""
-        return self.job.remember(diagnosis).finding if result.steps.empty else None
+        return None if result.cpu_work is None else result.cpu_work.no_gpu_work
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
         """The budget in the selected steps; in all if none of these is analysed."""

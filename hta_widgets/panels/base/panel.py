@@ -181,6 +181,15 @@ class Panel(ActingPanel[ResultT]):
         values = [f"{name}={getattr(self, name)!r}" for name in self.parameters()]
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
 
+    def _shows_gpu_work(self, *, of_one: bool = False) -> bool:
+        """Whether the shown ranks have any, or the first of them: else a panel shows CPU time.
+
+        Of ranks that are too many to be held, the first one stands for all.
+        """
+        known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
+        first_only = of_one or self.job.too_many_to_hold(known)
+        return self.job.has_gpu_work(known[:1] if first_only else known)
+
     def _describe(self) -> PanelSpec:
         parameters, traits = self.parameters(), self.traits()
         controls = [

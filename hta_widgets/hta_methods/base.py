@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hta_widgets.hta_trace.trace import Trace
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.ranks.rank import Rank
@@ -18,6 +20,11 @@ class JobMethods:
 
     job: Job
     """The loaded traces; its ``notices`` list what was left out."""
+
+    @cached_property
+    def t(self) -> Trace:
+        """HTA's frame of events for each rank, and its table of symbols."""
+        return Trace(self.job)
 
     def get_profiler_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps that are analysed, of all ranks together."""

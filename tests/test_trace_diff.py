@@ -164,7 +164,7 @@ def test_traces_without_steps(folders, tmp_path, caplog):
 
 def test_figures(folders, monkeypatch, tmp_path):
     shown, written = [], []
-    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda _: shown.append(1))
+    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda _, **__: shown.append(1))
     monkeypatch.setattr(
         "plotly.graph_objects.Figure.write_image", lambda _, path: written.append(path)
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from hta_widgets.errors import ParameterError
+from hta_widgets.hta_methods.base import show_figure
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.remote.urls import PathLike
 from hta_widgets.trace_analysis import TraceAnalysis
@@ -211,5 +212,5 @@ def _figure(
         figure.write_image(os.fspath(export_image_path))
     if not show_image:
         return figure
-    figure.show()
+    show_figure(figure)
     return None

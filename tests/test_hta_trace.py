@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,11 +14,13 @@ import pytest
 
 from hta_widgets import TraceAnalysis
 from hta_widgets.errors import ParameterError, UnknownRankError
+from hta_widgets.hta import trace_analysis, trace_diff
 from hta_widgets.hta.analyzers.cupti_counter_analysis import CUDA_SASS_INSTRUCTION_COUNTER_FLOPS
 from hta_widgets.hta.common import trace_filter
 from hta_widgets.hta.common.trace import Trace, TraceSymbolTable
 from hta_widgets.hta.trace_diff import LabeledTrace
 from hta_widgets.hta.utils import utils
+from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening import open as opening
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -289,6 +293,55 @@ def test_filters_of_ranks_and_ids(tmp_path):
         trace_filter.TimeRangeFilter((1, "2"))
     with pytest.raises(ParameterError, match="takes filters"):
         trace_filter.CompositeFilter([str])
+
+
+def test_the_page_lists_columns_and_imports(analyzer):
+    page = (Path(__file__).parents[1] / "docs" / "coming-from-hta.md").read_text()
+    (listed,) = re.findall(r"^Columns: (.*?)\. `index_corr", page, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"`(\w+)`", listed) == [*analyzer.t.get_trace(0).columns]
+    imports = re.findall(r"\| `((?:from|import) hta_widgets[^`…]*?)(?:, …)?` \|", page)
+    assert len(imports) == 7
+    for line in imports:
+        exec(line, {})  # noqa: S102
+
+
+def test_what_notebooks_of_hta_call(tmp_path, monkeypatch):
+    """The calls of its demos, with their arguments; what they show is counted."""
+    shown = []
+    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda *_, **__: shown.append(1))
+    write_sample(tmp_path / "job", ranks=2, steps=3, progress=False)
+    analyzer = trace_analysis.TraceAnalysis(trace_dir=str(tmp_path / "job"))
+    _, kernels = analyzer.get_gpu_kernel_breakdown(
+        num_kernels=5, include_memory_kernels=True, image_renderer="png"
+    )
+    assert {"name", "rank", "mean (us)"} <= set(kernels.columns)
+    table = analyzer.get_gpu_kernels_with_user_annotations(
+        rank=0, expand_names=True, shorten_names=False
+    )
+    assert len(table[["s_name", "s_cat", "s_user_annotation", "stream", "ts", "dur"]])
+    idle, intervals = analyzer.get_idle_time_breakdown(
+        ranks=[1], visualize=False, visualize_pctg=1, show_idle_interval_stats=True
+    )
+    assert len(idle)
+    assert len(intervals)
+    queue = trace_analysis.TimeSeriesTypes.QUEUE_LENGTH
+    analyzer.generate_trace_with_counters(ranks=[1], time_series=queue)
+    series = analyzer.get_queue_length_time_series(ranks=[1])
+    analyzer.get_time_spent_blocked_on_full_queue(series, max_queue_length=1024)
+    assert len(analyzer.get_cuda_kernel_launch_stats(visualize=False)[0])
+    steps = analyzer.get_profiler_steps()
+    analyzer.get_potential_stragglers(profiler_steps=steps[:1], num_candidates=1, visualize=True)
+    sides = [LabeledTrace(label, trace_dir=str(tmp_path / "job")) for label in ("Control", "Test")]
+    differences = trace_diff.TraceDiff.compare_traces(
+        *sides, 0, 1, steps[0], steps[0], trace_diff.DeviceType.CPU
+    )
+    top = differences.sort_values(by="diff_counts").head(10)
+    before = len(shown)
+    assert trace_diff.TraceDiff.visualize_counts_diff(top) is None
+    assert trace_diff.TraceDiff.visualize_duration_diff(top) is None
+    assert len(shown) == before + 2
+    changes = trace_diff.TraceDiff.ops_diff(*sides, device_type=trace_diff.DeviceType.GPU)
+    assert {utils.shorten_name(name) for name in changes["unchanged"]}
 
 
 def test_names():

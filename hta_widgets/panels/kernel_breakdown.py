@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Float, Int
+from traitlets import Bool, Int
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
@@ -40,7 +40,6 @@ class KernelBreakdownParameters(PanelParameters, total=False):
     """Parameters of `KernelBreakdownPanel`."""
 
     num_kernels: int
-    duration_ratio: float
     kernel_type: KernelType
     include_memory_kernels: bool
     view: ChartType
@@ -57,9 +56,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     num_kernels : int
-        Maximum number of kernels to name for each type.
-    duration_ratio : float
-        Share (0 to 1) of the time of each type that the named kernels cover.
+        Number of kernels of each type, on each rank, to name.
     kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"}
         Type of kernels to show.
     include_memory_kernels : bool
@@ -81,9 +78,6 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_besides = (OTHERS,)
 
     num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
-    duration_ratio = Float(0.8, min=0, max=1).tag(
-        sync=True, control=Slider("Time covered", step=0.01)
-    )
     kernel_type = LabelledEnum[KernelType](
         {
             "all": "All",
@@ -108,7 +102,6 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         result = kernel_breakdown(
             self.job,
             ranks,
-            duration_ratio=self.duration_ratio,
             num_kernels=self.num_kernels,
             include_memory_kernels=self.include_memory_kernels,
             **self.selection.time,

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Bool, Int
+from traitlets import Bool, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
+from hta_widgets.defaults import DefaultNumber
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
@@ -40,6 +41,7 @@ class KernelBreakdownParameters(PanelParameters, total=False):
     """Parameters of `KernelBreakdownPanel`."""
 
     num_kernels: int
+    duration_ratio: float
     kernel_type: KernelType
     include_memory_kernels: bool
     view: ChartType
@@ -57,6 +59,9 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         What to analyse.
     num_kernels : int
         Number of kernels of each type, on each rank, to name.
+    duration_ratio : float
+        Name no more than the fewest that cover this share (0 to 1) of the time of their type, where
+        there are more than `num_kernels`; 1 names `num_kernels`.
     kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"}
         Type of kernels to show.
     include_memory_kernels : bool
@@ -78,6 +83,9 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_besides = (OTHERS,)
 
     num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
+    duration_ratio = Float(1, min=0, max=1).tag(
+        sync=True, control=Slider("Time covered", step=0.01)
+    )
     kernel_type = LabelledEnum[KernelType](
         {
             "all": "All",
@@ -102,7 +110,8 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         result = kernel_breakdown(
             self.job,
             ranks,
-            num_kernels=self.num_kernels,
+            duration_ratio=self.duration_ratio,
+            num_kernels=DefaultNumber(self.num_kernels),
             include_memory_kernels=self.include_memory_kernels,
             **self.selection.time,
         )

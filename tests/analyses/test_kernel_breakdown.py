@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, kernel_breakdown
+from hta_widgets.defaults import NUM_KERNELS, DefaultNumber
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
@@ -57,18 +58,18 @@ def durations_by_name(events, kernel_type):
 
 
 def top_of(durations, ratio, num_kernels):
-    """The longest: so many, or until their share of the time is reached."""
+    """The longest: so many, but where there are more, none after the share is reached."""
     order = sorted(durations, key=lambda name: (-sum(durations[name]), name))
-    if num_kernels is not None:
+    if len(order) <= num_kernels or not isinstance(num_kernels, DefaultNumber):
         return order[:num_kernels]
     named, reached, total = [], 0, sum(map(sum, durations.values()))
-    while order and (ratio == 1 or reached < Fraction(str(ratio)) * total):
+    while len(named) < num_kernels and (ratio == 1 or reached < Fraction(str(ratio)) * total):
         named.append(order.pop(0))
         reached += sum(durations[named[-1]])
     return named
 
 
-def expected_rows(ranks, types, ratio=None, num_kernels=None):
+def expected_rows(ranks, types, ratio=1, num_kernels=NUM_KERNELS):
     """Fold what is a top kernel on no rank."""
     rows = []
     for kernel_type in types:
@@ -99,19 +100,24 @@ def assert_rows(actual, expected):
 ratios = st.sampled_from([0, 0.3, 0.5, 0.8, 1])
 
 
-@given(jobs, ratios, st.none() | st.integers(0, 3), st.booleans())
+numbers = st.integers(0, 3) | st.integers(0, 3).map(DefaultNumber)
+
+
+@given(jobs, ratios, numbers, st.booleans())
 def test_kernels_against_brute_force(tmp_path_factory, ranks, ratio, num_kernels, with_memory):
     job = open_job(tmp_path_factory.mktemp("job"), ranks)
-    given_number = {} if num_kernels is None else {"num_kernels": num_kernels}
     result = kernel_breakdown(
-        job, duration_ratio=ratio, **given_number, include_memory_kernels=with_memory
+        job,
+        duration_ratio=ratio,
+        num_kernels=num_kernels,
+        include_memory_kernels=with_memory,
     )
     types = TYPES if with_memory else TYPES[:2]
     assert_rows(result.kernels.to_dict("records"), expected_rows(ranks, types, ratio, num_kernels))
     every = sorted(result.every_kernel.to_dict("records"), key=by_type)
-    assert_rows(every, expected_rows(ranks, types, 1))
+    assert_rows(every, expected_rows(ranks, types, 1, 100))
     default = kernel_breakdown(job, include_memory_kernels=with_memory).kernels
-    assert_rows(default.to_dict("records"), expected_rows(ranks, types, num_kernels=10))
+    assert_rows(default.to_dict("records"), expected_rows(ranks, types))
 
 
 @given(jobs, st.integers(0, 3))
@@ -168,17 +174,18 @@ def test_one_pass_names_the_fewest_that_reach_the_ratio(tmp_path):
     events = [kernel(100 * i, dur, name=name) for i, (name, dur) in enumerate(durations.items())]
     job = open_job(tmp_path, [events])
 
-    def named(ratio, **number):
-        table = kernel_breakdown(job, duration_ratio=ratio, **number).kernels
+    def named(ratio, number):
+        table = kernel_breakdown(job, duration_ratio=ratio, num_kernels=number).kernels
         return table[table["folded"] == 0]["name"].tolist()
 
-    assert named(0.5) == ["a"]
-    assert named(0.8) == ["a", "b"]
-    assert named(0.81) == ["a", "b", "c"]
-    assert named(1) == ["a", "b", "c", "d"]
-    assert named(1, num_kernels=2) == ["a", "b"]
-    assert named(0) == []
-    assert named(0, num_kernels=2) == ["a", "b"]
+    three = DefaultNumber(3)
+    assert named(0, three) == []
+    assert named(0.5, three) == ["a"]
+    assert named(0.8, three) == ["a", "b"]
+    assert named(0.81, three) == ["a", "b", "c"]
+    assert named(1, three) == ["a", "b", "c"]
+    assert named(0.5, NUM_KERNELS) == ["a", "b", "c", "d"]
+    assert named(0.5, 2) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

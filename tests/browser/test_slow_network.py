@@ -17,7 +17,7 @@ MESSAGES_AT_MOST = 14
 
 PANEL = """
 from hta_widgets.panels import KernelBreakdownPanel
-panel = KernelBreakdownPanel({folder!r}, num_kernels={most})
+panel = KernelBreakdownPanel({folder!r}, num_kernels={most}, duration_ratio=1)
 panel
 """
 

@@ -34,7 +34,7 @@ def column(page: LabPage, place: int) -> list[str]:
 
 
 def test_a_table_is_sorted_by_all_of_its_rows(lab: Lab, job8: str):
-    page = opened(lab, job8, "KernelBreakdownPanel(job, num_kernels=100)")
+    page = opened(lab, job8, "KernelBreakdownPanel(job, num_kernels=100, duration_ratio=1)")
     assert page.python("len(panel.table)") > 50
     counts = page.python("sorted(panel.table['count'].tolist())")
     place = page.python("list(panel.table.columns).index('count')")
@@ -49,7 +49,7 @@ def test_a_table_is_sorted_by_all_of_its_rows(lab: Lab, job8: str):
 
 
 def test_a_filter_finds_rows_that_were_not_sent(lab: Lab, job8: str):
-    page = opened(lab, job8, "KernelBreakdownPanel(job, num_kernels=100)")
+    page = opened(lab, job8, "KernelBreakdownPanel(job, num_kernels=100, duration_ratio=1)")
     page.panel().get_by_role("searchbox").fill("/^Memcpy/")
     count = page.python("int(panel.table['name'].str.startswith('Memcpy').sum())")
     expect(grid(page)).to_have_attribute("aria-rowcount", str(count + 1))
@@ -109,7 +109,7 @@ def test_keys_select_and_add_ranks(lab: Lab, job8: str):
 
 @pytest.mark.parametrize("kernel", ["alive", "dead"])
 def test_rows_are_saved_and_copied(lab: Lab, job8: str, tmp_path: Path, kernel: str):
-    panel = "KernelBreakdownPanel(job, num_kernels=100)"
+    panel = "KernelBreakdownPanel(job, num_kernels=100, duration_ratio=1)"
     page = opened(lab, job8, panel, alone=kernel == "dead")
     rows = page.python("len(panel.table)")
     page.panel().locator(".hta-table").evaluate("frame => { frame.scrollTop = 1000; }")

@@ -72,9 +72,12 @@ class _RankKernels(NamedTuple):
 
 
 class _Top(NamedTuple):
-    """Which kernels are named: a number of them, or as many as reach a share of the time."""
+    """Which kernels of a type are named: at most a number, and no more than reach a share.
 
-    number: int | None
+    All are named where they are no more than the number, as in HTA.
+    """
+
+    number: int
     share: float
 
     @classmethod
@@ -85,10 +88,10 @@ class _Top(NamedTuple):
         if num_kernels < 0:
             msg = f"num_kernels must be 0 or more, got {num_kernels}"
             raise ParameterError(msg)
-        by_share = isinstance(num_kernels, DefaultNumber) and not isinstance(
-            duration_ratio, DefaultRatio
-        )
-        return cls(None if by_share else num_kernels, duration_ratio)
+        is_number_given = not isinstance(num_kernels, DefaultNumber)
+        is_share_given = not isinstance(duration_ratio, DefaultRatio)
+        share = duration_ratio if is_share_given and not is_number_given else 1.0
+        return cls(num_kernels, share)
 
 
 def kernel_breakdown(
@@ -110,8 +113,8 @@ def kernel_breakdown(
         All ranks when not given.
     duration_ratio : float
         Share of the time of each type, on each rank, that the named kernels have to reach: the
-        fewest longest-running kernels that reach it are named. 1 names all. It counts only if it is
-        given and `num_kernels` is not.
+        fewest longest-running kernels that reach it are named, if there are more than `num_kernels`
+        of the type. It counts only if it is given and `num_kernels` is not, which takes precedence.
     num_kernels : int
         Number of longest-running kernels of each type, on each rank, to name. What is named on one
         rank is named on all. The rest of each type is one row ``others`` per rank.
@@ -260,11 +263,13 @@ def _are_top(
     sum_ns: Times, first: NDArray[np.int64], group: NDArray[np.int64], top: _Top
 ) -> NDArray[np.bool_]:
     """Which kernels are among the top ones of their rank and type, of which `first` begins each."""
-    if top.number is not None:
-        return np.arange(group.size) - first[group] < top.number
+    named = np.arange(group.size) - first[group] < top.number
+    if top.share == 1:
+        return named
     before = np.cumsum(sum_ns) - sum_ns
     needed = _time_to_reach(reduce_runs(np.add, sum_ns, first), top.share)
-    return np.asarray((before - before[first][group] < needed[group]) | (top.share == 1))
+    is_few = np.diff(first, append=group.size) <= top.number
+    return named & ((before - before[first][group] < needed[group]) | is_few[group])
 
 
 def _on_all_ranks(statistics: _Columns, named: NDArray[np.bool_]) -> NDArray[np.bool_]:

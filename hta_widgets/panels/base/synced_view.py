@@ -77,7 +77,7 @@ class SyncedView(DrawnWidget, Generic[ResultT]):
         --------
         >>> with panel.hold():  # doctest: +SKIP
         ...     panel.num_kernels = 5
-        ...     panel.include_memory_kernels = False
+        ...     panel.duration_ratio = 0.5
         """
         return UPDATES.together()
 

@@ -95,10 +95,11 @@ def idle_owners(
     """
     chosen = job.select_ranks(ranks)
     excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    each = job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()
-    devices, causes, owners, drains, merged = _joined(list(each))
+    each = [*job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()]
+    devices, causes, owners, drains, merged = _joined(each)
     paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
+    has_frames = any(tables.has_frames for tables in each)
     return IdleOwners(
         devices=devices,
         causes=causes,
@@ -109,7 +110,7 @@ def idle_owners(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *(stacks_advice(causes, merged) if finding and may_have_frames else ()),
+            *(stacks_advice(causes) if finding and may_have_frames and not has_frames else ()),
         ),
     )
 

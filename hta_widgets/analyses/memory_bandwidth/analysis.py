@@ -106,7 +106,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     return MemoryBandwidth(
         changes={rank: each.changes for rank, each in by_rank.items()},
         transfers=transfers,
-        finding=_bandwidth_finding(transfers, [job.rank(rank).remember(_sized) for rank in chosen]),
+        finding=_bandwidth_finding(transfers, [*job.reduce(_sized, chosen).values()]),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),

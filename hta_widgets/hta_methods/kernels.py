@@ -175,7 +175,7 @@ class KernelMethods(JobMethods):
 
 def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
     from hta_widgets.figures import kernel_breakdown as kernel_figures
-    from hta_widgets.figures.base.text import plot_name
+    from hta_widgets.figures.base.text import plot_names
 
     yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()
@@ -186,5 +186,6 @@ def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
             pie = kernel_figures.top_kernels_of_rank(result, rank, kernel_type=kernel_type)
             yield f"Top {kernels} of rank {rank}", pie
     named = result.kernels[result.kernels["folded"] == 0]
-    for name in named["name"].unique().tolist() if len(ranks) > 1 else []:
-        yield f"Duration of {plot_name(name)}", kernel_figures.kernel_durations(result, name)
+    names = named["name"].unique().tolist() if len(ranks) > 1 else []
+    for name, label in zip(names, plot_names(names), strict=True):
+        yield f"Duration of {label}", kernel_figures.kernel_durations(result, name)

@@ -21,7 +21,7 @@ from hta_widgets.trace.loaders.columns import (
     inverse_permutation,
     streams,
 )
-from hta_widgets.trace.loaders.kineto.categories import PHASE_KINDS, kind_of
+from hta_widgets.trace.loaders.kineto.categories import PHASE_KINDS, SYNC_NAMES, kind_of
 from hta_widgets.trace.loaders.kineto.decode import (
     NO_ARGS,
     Event,
@@ -177,12 +177,14 @@ class _Kinds:
     def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
         """Kind of each event, or a negative code for why it is left out."""
         try:
-            return self._of_known(events)
+            codes = self._of_known(events)
         except KeyError:
             for phase, category in {(event.ph, event.cat) for event in events}:
                 of_phase = self._known.setdefault(phase, {})
                 of_phase[category] = _code_of(phase, category) & _BYTE
-        return self._of_known(events)
+            codes = self._of_known(events)
+        has_waits = not SYNC_NAMES.keys().isdisjoint(self._known.get("X", ()))
+        return _named(events, codes) if has_waits else codes
 
     @property
     def has_gpu_work(self) -> bool:
@@ -229,6 +231,16 @@ def _code_of(phase: str | None, category: str | None) -> int:
     if phase in {"B", "E"}:
         return _BEGIN_OR_END
     return _NOT_AN_EVENT if phase in _NOT_IN_TIME else _OTHER_PHASE
+
+
+def _named(events: Sequence[Event], codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Kinds of which some are told by names alone: `SYNC_NAMES`."""
+    codes = codes.copy()
+    for place in np.flatnonzero(codes == Kind.KERNEL).tolist():
+        event = cast("EventInTime", events[place])
+        if event.name in SYNC_NAMES.get(event.cat or "", ()):
+            codes[place] = Kind.SYNC
+    return codes
 
 
 def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:

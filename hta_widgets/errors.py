@@ -91,6 +91,21 @@ class ParameterError(HtaWidgetsError):
     """An argument is outside its range."""
 
 
+class PackageError(HtaWidgetsError, ImportError):
+    """A package that hta_widgets needs is installed and cannot be imported, or is missing."""
+
+    @classmethod
+    def from_import(cls, package: str, error: ImportError) -> PackageError:
+        """Build the message from what importing a package raised.
+
+        pip puts pyarrow 26 and later beside numpy 1.26, since these do not say that they need
+        numpy 2.
+        """
+        name = package.partition(".")[0]
+        wanted = f"{name}<26" if name == "pyarrow" and "numpy" in str(error).lower() else name
+        return cls(f"{name} cannot be imported ({error}); pip install '{wanted}'")
+
+
 def unreadable_path(path: object, error: Exception) -> UnreadableError:
     """Error for a path that the system does not read."""
     reason = getattr(error, "strerror", None) or error

@@ -220,14 +220,20 @@ class Dashboard(DrawnWidget):
             return
         name = message.get("act") if isinstance(message, dict) else None
         act = self._actions().get(name) if isinstance(name, str) else None
-        if act is not None:
+        if act is None:
+            return
+        try:
             act()
+        except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
+            self._bands = {**self._bands, "error": reason(failure)}
 
     @locked
     def _answer_about_events(self, content: dict[str, Any]) -> None:
+        self.send(*answer_about_table(content, self._selected_events, {}, self._memo))
+
+    def _selected_events(self) -> pd.DataFrame:
         selected = repr(self.selection.values())
-        events = self._memo.get("events", lambda: self.events, selected)
-        self.send(*answer_about_table(content, events, {}, self._memo))
+        return self._memo.get("events", lambda: self.events, selected)
 
     def _actions(self) -> dict[str, Callable[[], None]]:
         return {

@@ -57,6 +57,16 @@ def test_text_without_an_event(tmp_path, make):
     assert "trace.json.gz is not a trace: 256 MiB of its text hold no whole event" in said
 
 
+@pytest.mark.parametrize(("packing", "packed_bytes"), [("gz", 1 << 21), ("xz", 1 << 17)])
+def test_equal_events(tmp_path, packing, packed_bytes):
+    path = bombs.equal_events(tmp_path / f"trace.json.{packing}", 320)
+    assert path.stat().st_size < packed_bytes
+    said = outcome(path)
+    assert said.startswith("refused:")
+    assert f"trace.json.{packing} is not a trace: its " in said
+    assert "bytes unpack to more than 200 times as much" in said
+
+
 def test_pages_that_contain_each_other(tmp_path):
     path = bombs.pages_in_pages(tmp_path / "report.sqlite")
     assert path.stat().st_size < 1 << 18

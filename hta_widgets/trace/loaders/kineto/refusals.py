@@ -52,6 +52,15 @@ def too_long(path: Path, limit: int) -> TraceFormatError:
     return TraceFormatError(msg)
 
 
+def too_packed(path: Path, packed_bytes: int, limit: int) -> TraceFormatError:
+    """Error for a packed file of which more text comes than such a file can hold of a trace."""
+    msg = (
+        f"{path} is not a trace: its {packed_bytes:,} bytes unpack to more than {limit} times as "
+        "much, and no recorded trace does; if you trust it, unpack it and open the file in it"
+    )
+    return TraceFormatError(msg)
+
+
 def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
     """Refuse a bare list of anything but events.
 

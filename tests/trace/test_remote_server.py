@@ -105,7 +105,8 @@ def answering(status, location=None):
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_HEAD = do_GET
+        def do_HEAD(self):
+            self.do_GET()
 
         def log_message(self, *_):
             """Say nothing."""

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from hta_widgets.errors import HtaWidgetsError
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """What is asked, if it may answer with columns that were kept on disk."""
+
+    @property
+    def kept(self) -> object | None:
+        """Where they are; None if none are read."""
+
+    def forget_kept(self) -> None:
+        """Read none from now on, and forget what was made of those read so far."""
 
 
 class Question(NamedTuple):
@@ -51,5 +65,15 @@ class Question(NamedTuple):
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
 
     def asked_of(self, subject: object) -> Any:  # noqa: ANN401
-        """Call the function."""
-        return self.function(subject, *self.arguments, **dict(self.named))
+        """Call the function; once more without what was kept on disk, where that may be wrong."""
+        named = dict(self.named)
+        kept = subject.kept if isinstance(subject, Keeping) else None
+        try:
+            return self.function(subject, *self.arguments, **named)
+        except HtaWidgetsError:
+            raise
+        except Exception:
+            if kept is None or not isinstance(subject, Keeping):
+                raise
+            subject.forget_kept()
+        return self.function(subject, *self.arguments, **named)

@@ -42,6 +42,16 @@ def load_rank(
         if on_read:
             on_read(source.size)
         return found
+    return read_again(source, rank, on_read, folder)
+
+
+def read_again(
+    source: RankSource,
+    rank: int,
+    on_read: OnRead | None = None,
+    folder: Path | None = None,
+) -> LoadedTrace:
+    """Load one rank with its links from its source, and write it over what the cache has."""
     source = source.fetch()
     linked = with_links(LoadedTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)

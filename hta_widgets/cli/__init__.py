@@ -22,7 +22,7 @@ from hta_widgets.cli.notebook import (
 from hta_widgets.cli.rank_list import rank_list
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
 from hta_widgets.trace.cache.files import cache_folder
 
@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with memory_errors_as_ours("the command ran"):
+            return options.run(options) or 0
     except HtaWidgetsError as error:
         sys.stderr.write(f"hta-widgets: {printable(str(error))}\n")
         return USER_ERROR

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
+
+_log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -65,7 +68,17 @@ class Question(NamedTuple):
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
 
     def asked_of(self, subject: object) -> Any:  # noqa: ANN401
-        """Call the function; once more without what was kept on disk, where that may be wrong."""
+        """Call the function; once more without what was kept on disk, where that may be wrong.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If memory runs out.
+        """
+        with memory_errors_as_ours("analysing the traces"):
+            return self._asked_of(subject)
+
+    def _asked_of(self, subject: object) -> Any:  # noqa: ANN401
         named = dict(self.named)
         kept = subject.kept if isinstance(subject, Keeping) else None
         try:
@@ -76,4 +89,6 @@ class Question(NamedTuple):
             if kept is None or not isinstance(subject, Keeping):
                 raise
             subject.forget_kept()
-        return self.function(subject, *self.arguments, **named)
+        answer = self.function(subject, *self.arguments, **named)
+        _log.warning("%s could not use what the cache keeps; it is derived again", self.text)
+        return answer

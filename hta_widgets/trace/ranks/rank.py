@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,8 +30,6 @@ from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
-
-_log = logging.getLogger(__name__)
 
 NEVER: Final = np.iinfo(np.int64).max
 _NO_GPU_WORK: Final = "the trace has no GPU work"
@@ -108,7 +105,6 @@ class Rank:
         """Derive all columns again from now on: those that were kept do not fit together."""
         if not self._derivations.reads:
             return
-        _log.warning("what the cache keeps of %s is derived again", self.trace.source)
         self._derivations = self._derivations._replace(reads=False)
         self._remembered.clear()
         for name in {*vars(self)} - {"_sound", "trace"}:

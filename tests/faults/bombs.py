@@ -99,3 +99,12 @@ def rows_of_nothing(path: Path, columns: dict[str, object], rows: int) -> Path:
         for _ in range(ROW_GROUPS):
             writer.write_table(table, row_group_size=group)
     return path
+
+
+def one_long_text(path: Path, name: str, rows: int, **columns: pa.Array) -> Path:
+    """A Parquet file with a text of 1 MiB in every row, which it holds once."""
+    codes = pa.array([0] * rows, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["n" * MEBIBYTE]))
+    table = pa.table({**columns, name: texts})
+    pq.write_table(table, path, store_schema=False, compression="zstd")
+    return path

@@ -32,18 +32,13 @@ from hta_widgets.trace.loaders.kineto.gzip_members import gunzipped, is_gzip
 from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
 from hta_widgets.trace.loaders.kineto.pending_text import PendingText
 from hta_widgets.trace.loaders.kineto.repair import are_values, listed
+from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
 
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
 LONGEST_BYTES = 1 << 28
 """Text without a whole event; a gzip file of a few MB may hold any amount of blanks."""
-
-MOST_TIMES_LONGER = 200
-"""Of a packed file, times that its text may be as long, where that is more than `LONGEST_BYTES`.
-
-Real traces are 17 to 26 times as long as packed with gzip, and 25 to 41 times with xz; equal events
-are 300 to 1,000 and 6,800 times as long."""
 
 _RELEARN_BYTES = BLOCK_BYTES
 """Text without a known separator from which another one is learnt."""
@@ -190,11 +185,11 @@ class EventText:
     def _bounded(self, unpacked: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
         """Yield no more text than such a file can hold of a trace."""
         packed_bytes = os.fstat(file.fileno()).st_size
-        left = max(LONGEST_BYTES, MOST_TIMES_LONGER * packed_bytes)
+        left = most_unpacked_bytes(packed_bytes)
         for block in unpacked:
             left -= len(block)
             if left < 0:
-                raise refusals.too_packed(self.path, packed_bytes, MOST_TIMES_LONGER)
+                raise refusals.too_packed(self.path, packed_bytes)
             yield block
 
     def _unpack(self, blocks: Iterator[bytes], size: int, packing: Packing) -> Iterator[bytes]:

@@ -35,6 +35,20 @@ class TraceChangedError(HtaWidgetsError):
     """A trace is not the one that was opened; another was written in its place."""
 
 
+class OutOfMemoryError(HtaWidgetsError, MemoryError):
+    """The memory of the machine, or what the process may take of it, is used up."""
+
+    @classmethod
+    def while_doing(cls, what: str, error: MemoryError) -> OutOfMemoryError:
+        """Build the message from what was done."""
+        detail = f" ({error})" if str(error) else ""
+        return cls(
+            f"memory ran out while {what}{detail}; open fewer ranks, such as "
+            "open_trace(…, ranks=[0]) or ranks=RankSample(4), close other notebooks, or use a "
+            "machine with more memory"
+        )
+
+
 class RemoteError(HtaWidgetsError):
     """The file or folder at a URL cannot be fetched."""
 
@@ -127,6 +141,23 @@ def os_errors_as_ours(path: object = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise unreadable_path(error.filename or path, error) from error
+
+
+@contextmanager
+def memory_errors_as_ours(what: str) -> Iterator[None]:
+    """Replace errors of memory that ran out by one that says what to do.
+
+    Parameters
+    ----------
+    what : str
+        What is done in the block, such as ``reading a.json``.
+    """
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError.while_doing(what, error) from error
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -115,7 +115,7 @@ def alive_at_peak(
     sizes, blocks = sizes.iloc[order], blocks.iloc[order]
     owners = [str(owner) for owner in sizes.index]
     unit, symbol = data_unit(float(sizes.to_numpy().sum(axis=1).max(initial=0)))
-    labels = [owner or _unowned(sizes.loc[owner], by) for owner in owners]
+    labels = [owner or _unowned(sizes.loc[[owner]].sum(), by) for owner in owners]
     bars = [
         _bars(
             _Part(category, by, sizes[category].tolist(), blocks[category].tolist()),

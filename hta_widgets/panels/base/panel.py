@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,23 +89,26 @@ class Panel(ActingPanel[ResultT]):
         self.job = as_job(source)
         self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
-        if selection is None:
-            selection = Selection.of(self.job) if self.linked else Selection()
-        self.selection = selection
-        self._job_notices = job_notices
-        self._on_demand = on_demand
-        self._parameters = list(self.parameters())
-        self._linked = self._linked_fields()
-        if "ranks" in self._linked:
-            selection.concern(self.job)
-        for name in self._linked:
-            setattr(selection, name, parameters.pop(name, getattr(selection, name)))
-        super().__init__(
-            **{name: getattr(selection, name) for name in self._linked},
-            _spec=self._describe(),
-            _selection=self.selection,
-            **parameters,
-        )
+        with ExitStack() as unfinished:
+            if selection is None and self.linked:
+                selection = Selection.of(self.job)
+            self.selection = selection or unfinished.enter_context(closing(Selection()))
+            self._job_notices = job_notices
+            self._on_demand = on_demand
+            self._parameters = list(self.parameters())
+            self._linked = self._linked_fields()
+            if "ranks" in self._linked:
+                self.selection.concern(self.job)
+            for name in self._linked:
+                value = parameters.pop(name, getattr(self.selection, name))
+                setattr(self.selection, name, value)
+            super().__init__(
+                **{name: getattr(self.selection, name) for name in self._linked},
+                _spec=self._describe(),
+                _selection=self.selection,
+                **parameters,
+            )
+            unfinished.pop_all()
         self._follow()
 
     @property

@@ -56,7 +56,7 @@ class Finding:
     sentence : str
         The cause in words, with its numbers and its cost, if that is known; at most 240 characters.
     recoverable_ms : float
-        By how much (ms) the mean analysed step, or without steps the recording, would be shorter
+        By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
         without it; 0 where that cannot be told. Those of several findings must not be added.
     percent : float
         The same in percent of the mean step.

@@ -49,7 +49,8 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         recorded_ns = found.cpu_work.recorded_ns / len(found.ranks)
         said += ["no GPU work", f"{duration(recorded_ns)} recorded{found.cpu_work.in_steps}"]
     if found.period_ns > 0:
-        said.append(f"{duration(found.period_ns)} {'per step' if has_steps else 'recorded'}")
+        time = duration(found.period_ns)
+        said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
     return said
 
 
@@ -60,5 +61,5 @@ def verdict(found: Diagnosis) -> str:
     table = budget(found.steps)
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
-    what = "per step" if (table["step"] >= 0).any() else "of the recording"
+    what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
     return f"no computation in {duration(idle_ns)} of {duration(whole_ns)} {what}"

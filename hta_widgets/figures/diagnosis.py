@@ -58,8 +58,8 @@ def cause_look(cause: Cause) -> tuple[str, Fill]:
 
 
 def budget_title(table: pd.DataFrame) -> str:
-    """What a budget is of, in words: a step, or a recording without steps."""
-    return f"Where {'a step' if (table['step'] >= 0).any() else 'the recording'} goes"
+    """What a budget is of, in words: a step, or the GPU span without steps."""
+    return f"Where {'a step' if (table['step'] >= 0).any() else 'the GPU span'} goes"
 
 
 def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
@@ -75,7 +75,7 @@ def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
     has_steps = bool((table["step"] >= 0).any())
-    noun = "mean step" if has_steps else "mean recording"
+    noun = "mean step" if has_steps else "mean GPU span"
     parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in BUDGET]
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"

@@ -59,7 +59,7 @@ export interface Compact {
 const MOST_COMPACT = 4;
 
 /** What ends a sentence, and stands before it as the price. */
-const COST = /: [\d.,]+\s\S+ of (?:each|the) [\d.,]+\s\S+ (?:step|recording) \([\d.,]+\s%\)\.$/;
+const COST = /: [\d.,]+\s\S+ of (?:each|the) [\d.,]+\s\S+ (?:step|GPU span) \([\d.,]+\s%\)\.$/;
 
 interface Shown {
   fields: Fields;

@@ -247,6 +247,5 @@ def test_no_top_kernel_where_none_has_a_name():
 def test_busy_time_is_also_a_share_of_longer_steps(tmp_path):
     job = open_job(tmp_path, [[step(1, 0, 100), kernel(80, 10), kernel(95, 5)]])
     assert kernel_breakdown(job).finding.endswith(
-        " The busy time is 75 % of the time from the first to the last GPU operation (20 µs), but "
-        "15 % of the recorded steps (100 µs)."
+        " The busy time is 75 % of the GPU span (20 µs), but 15 % of the analysed time (100 µs)."
     )

@@ -211,7 +211,7 @@ def test_findings(tmp_path):
     events = [kernel(0, 60), host(0, 100, "op"), call(90, 5, 1), kernel(95, 5, correlation=1)]
     job = open_job(tmp_path, [events, [host(0, 1, "op")]])
     assert step_table(job, [0]).finding == (
-        "The recording takes 100 µs: 65 % computing, 35 % waiting for launches of the CPU."
+        "The GPU span takes 100 µs: 65 % computing, 35 % waiting for launches of the CPU."
     )
     nothing = step_table(job, [1])
     assert nothing.finding == "No GPU work was recorded on the selected ranks."

@@ -55,7 +55,7 @@ class Diagnosis(Result, Sequence[Finding]):
         Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
         or all if none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
-        Length of the mean step of all diagnosed ranks (without steps: of their recordings), which
+        Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
         the classes of the budget add up to.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.

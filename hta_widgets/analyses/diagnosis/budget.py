@@ -59,7 +59,7 @@ BUDGET: Final = (
     ),
     BudgetClass(
         "late_synchronising",
-        "CPU late: synchronising",
+        "CPU late: after a blocking call",
         ("gap_sync_ns",),
         ("blocking_sync",),
     ),

@@ -92,7 +92,7 @@ class Finding:
     words : Words
         What it is made of.
     recoverable_ms : float
-        By how much (ms) the mean analysed step, or without steps the recording, would be shorter
+        By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
         without it; 0 where that cannot be told. Those of several findings must not be added.
     percent : float
         The same in percent of the mean step, `Diagnosis.period_ns`.

@@ -85,7 +85,7 @@ _MEMORY: Final = NotRecorded(
 )
 _STEPS: Final = NotRecorded(
     "ProfilerSteps that all ranks have in common are",
-    "costs are per recording, and no step can be compared with the others",
+    "costs are those of the GPU span, and no step can be compared with the others",
     "Mark steps: profiler.step() in PyTorch, NVTX ranges ProfilerStep#1, #2, ... in Nsight Systems",
 )
 _HOST_CODE: Final = NotRecorded(

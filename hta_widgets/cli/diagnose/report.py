@@ -59,7 +59,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         _numbered("rank", diagnosis.ranks),
         f"{_numbered('step', steps)} of {duration(diagnosis.period_ns)}"
         if steps
-        else f"a recording of {duration(diagnosis.period_ns)}",
+        else f"a GPU span of {duration(diagnosis.period_ns)}",
     ]
     return f"{name}: {', '.join(parts)}"
 

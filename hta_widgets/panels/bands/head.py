@@ -50,7 +50,8 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
         said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
     if found.period_ns > 0:
-        said.append(f"{duration(found.period_ns)} {'per step' if has_steps else 'recorded'}")
+        time = duration(found.period_ns)
+        said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
     return said
 
 
@@ -66,5 +67,5 @@ def verdict(found: Diagnosis) -> str:
     table = budget(found.steps)
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
-    what = "per step" if (table["step"] >= 0).any() else "of the recording"
+    what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
     return f"no computation in {duration(idle_ns)} of {duration(whole_ns)} {what}"

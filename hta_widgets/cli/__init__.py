@@ -19,7 +19,7 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
-from hta_widgets.cli.rank_list import rank_list
+from hta_widgets.cli.rank_list import rank_list as parse_ranks
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
 from hta_widgets.errors import HtaWidgetsError, UnknownCycleError
@@ -133,7 +133,7 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     diagnose.add_argument(
         "--ranks",
-        type=rank_list,
+        type=parse_ranks,
         metavar="RANKS",
         help="diagnose only these, such as 0-7,12; they are compared with all of the job",
     )
@@ -170,7 +170,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     report_.add_argument(
         "--ranks",
-        type=rank_list,
+        type=parse_ranks,
         metavar="RANKS",
         help="select these, such as 0-7,12 (default: all)",
     )

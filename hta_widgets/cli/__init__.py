@@ -22,7 +22,7 @@ from hta_widgets.cli.notebook import (
 from hta_widgets.cli.rank_list import rank_list as parse_ranks
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
-from hta_widgets.errors import HtaWidgetsError, UnknownCycleError
+from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
 from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.remote.urls import is_url
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with memory_errors_as_ours("the command ran"):
+            return options.run(options) or 0
     except HtaWidgetsError as error:
         lines = "\n".join(map(printable, error.in_shell(f"hta-widgets {options.command}")))
         sys.stderr.write(f"hta-widgets: {lines}\n")

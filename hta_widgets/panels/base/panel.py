@@ -18,7 +18,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
-from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
+from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
 from hta_widgets.panels.base.signature import PanelSignature
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
 from hta_widgets.panels.base.table_view import TableLook
@@ -60,6 +60,8 @@ class Panel(ActingPanel[ResultT]):
     ------
     TypeError
         If a parameter is unknown.
+    TraitError, UnknownRankError
+        If a parameter, or a rank of the selection, is not one that the job has.
     """
 
     __signature__ = PanelSignature()
@@ -93,6 +95,8 @@ class Panel(ActingPanel[ResultT]):
         self._on_demand = on_demand
         self._parameters = list(self.parameters())
         self._linked = self._linked_fields()
+        if "ranks" in self._linked:
+            selection.concern(self.job)
         for name in self._linked:
             setattr(selection, name, parameters.pop(name, getattr(selection, name)))
         super().__init__(
@@ -173,8 +177,8 @@ class Panel(ActingPanel[ResultT]):
         super().close()
 
     @validate(*LINKED_FIELDS)
-    def _ascending(self, proposal: dict[str, Any]) -> list[int]:
-        return ascending(proposal["value"])
+    def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
+        return self.selection.picked(proposal["trait"].name, proposal["value"])
 
     def __repr__(self) -> str:
         """Job and parameters."""

@@ -34,8 +34,8 @@ _TRACE_FOLDER = "trace"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
-    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings, if
-    asked to fail then.
+    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings and
+    4 where nothing can be told, if asked to fail then.
 
     Parameters
     ----------
@@ -143,7 +143,9 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
     )
     diagnose.add_argument(
-        "--fail-on-findings", action="store_true", help="exit with 3 if there are findings"
+        "--fail-on-findings",
+        action="store_true",
+        help="exit with 3 if there are findings, with 4 if nothing can be told",
     )
     diagnose.set_defaults(run=_print_diagnosis)
 

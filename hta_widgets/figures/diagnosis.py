@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass
 from hta_widgets.analyses.diagnosis.own_time import OwnTime
 from hta_widgets.analyses.diagnosis.vocabulary import Cause
+from hta_widgets.errors import ParameterError
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
@@ -52,9 +53,22 @@ _TICKS_AT_MOST: Final = 24
 
 
 def cause_look(cause: Cause) -> tuple[str, Fill]:
-    """Colour of the class of time that a cause takes, and how it is filled."""
-    name = next(each.name for each in BUDGET if cause in each.causes)
-    return CLASS_COLORS[name], class_fill(name)
+    """Colour of the class of time that a cause takes, and how it is filled.
+
+    Raises
+    ------
+    ParameterError
+        If no class of `BUDGET` has the cause.
+    """
+    for each in BUDGET:
+        if cause in each.causes:
+            return CLASS_COLORS[each.name], class_fill(each.name)
+    known = ", ".join(name for each in BUDGET for name in each.causes)
+    msg = (
+        f"no class of time has the cause {cause!r}; add it to one in "
+        f"hta_widgets.analyses.diagnosis.BUDGET, which has {known}"
+    )
+    raise ParameterError(msg)
 
 
 def budget_title(table: pd.DataFrame) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pandas as pd
 
 from hta_widgets.analyses.diagnosis import Diagnosis
 from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, budget
+from hta_widgets.analyses.diagnosis.vocabulary import Cause
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.errors import number_ranges
@@ -67,8 +68,9 @@ def budget_band(
         for each in BUDGET
         if _mean(table, each) or _mean(everything, each)
     ]
+    causes = {each.name: each.causes for each in BUDGET}
     for part in parts:
-        part["show"] = _show(part["name"], found, findings)
+        part["show"] = _show(causes[part["name"]], found, findings)
     where = "" if in_window is None else f" in {selection.time_in_words()}"
     return BudgetBand(
         title="Where the window goes" if where else budget_title(everything),
@@ -135,8 +137,9 @@ def _in_unit(value: float) -> str:
     return number(value) if value >= 1 else f"{value:.2f}"
 
 
-def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[str, object] | None:
-    causes = next(each.causes for each in BUDGET if each.name == name)
+def _show(
+    causes: Collection[Cause], found: Diagnosis, findings: Sequence[FindingRow]
+) -> dict[str, object] | None:
     rows = zip(found, findings, strict=True)
     fields = next((row["show"] for each, row in rows if each.cause in causes), None)
     return fields and {**fields, "window_ns": None}

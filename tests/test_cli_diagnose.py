@@ -455,3 +455,10 @@ def test_status_and_exit_code(
     for status, (trace, code) in cases.items():
         document = json.loads(said(capsys, trace, "--json", "--fail-on-findings", code=code))
         assert document["status"] == status
+
+
+def test_help_has_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["diagnose", "--help"])
+    said_of_option = unwrapped(capsys.readouterr().out)
+    assert "exit with 3 if there are findings, with 4 if nothing can be told" in said_of_option

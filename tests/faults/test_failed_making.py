@@ -11,9 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import TraitError
 
 from hta_widgets import Dashboard
-from hta_widgets.analyses.diagnosis.budget import class_of
-from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
-from hta_widgets.errors import HtaWidgetsError, ParameterError
+from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.panels import OverlapPanel
 from hta_widgets.sample import write_sample
 
@@ -66,9 +64,3 @@ def test_a_notebook_shows_one_message(tmp_path, capsys):
         assert isinstance(sys.last_value, HtaWidgetsError)  # what %debug looks at
     finally:
         InteractiveShell.clear_instance()
-
-
-def test_every_cause_is_seen_in_a_class_of_time_and_others_are_named():
-    assert {class_of(cause).name for cause in CAUSES} >= {"compute", "waiting", "data_loading"}
-    with pytest.raises(ParameterError, match=r"^no cause is called 'new'; there are .*slow_gpu"):
-        class_of("new")

@@ -77,11 +77,12 @@ def class_of(cause: Cause) -> BudgetClass:
     Raises
     ------
     ParameterError
-        If there is no such cause.
+        If no class of `BUDGET` has it, as of a new cause.
     """
     found = {each: of_class for of_class in BUDGET for each in of_class.causes}
     if cause not in found:
-        msg = f"no cause is called {cause!r}; there are {', '.join(sorted(found))}"
+        known = ", ".join(found)
+        msg = f"no class of BUDGET has the cause {cause!r}: add it to one; those in one are {known}"
         raise ParameterError(msg)
     return found[cause]
 
@@ -110,3 +111,7 @@ def budget(steps: pd.DataFrame) -> pd.DataFrame:
     columns = {name: steps[name] for name in ("rank", "step", "period_ns", "own_ns")}
     sums = {f"{each.name}_ns": sum(steps[name] for name in each.columns) for each in BUDGET}
     return pd.DataFrame(columns | sums, index=steps.index)
+
+
+budget.__dict__ = globals()
+"""As for `hta_widgets.analyses`: the package shows this function under the name of its module."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from hta_widgets.analyses.diagnosis.diagnose import diagnose
 from hta_widgets.cli.diagnose.document import json_text
-from hta_widgets.cli.diagnose.report import report
+from hta_widgets.cli.diagnose.report import report as report_text
 from hta_widgets.cli.terminal import say
 from hta_widgets.trace.opening.open import open_trace
 
@@ -49,5 +49,5 @@ def print_diagnosis(
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return INTERRUPTED
-    say(json_text(diagnosis) if as_json else report(diagnosis))
+    say(json_text(diagnosis) if as_json else report_text(diagnosis))
     return FAILURES.get(diagnosis.status, 0) if fail_on_findings else 0

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, takewhile
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = f"{Path(__file__).parent}{os.sep}"
 
 
 class HtaWidgetsError(ValueError):
     """Base of every error that hta_widgets raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message, and the line that asked; `%debug` has all of it.
+
+        A wrong path in a notebook was thirty lines of this package, and the message the last.
+        """
+        calls = traceback.extract_tb(self.__traceback__)
+        own = [*takewhile(lambda call: not call.filename.startswith(_PACKAGE), calls)]
+        asked = [f"  line {each.lineno}: {each.line}" for each in own[-1:] if each.line]
+        return [f"{type(self).__name__}: {self}", *asked]
+
+    def in_shell(self, command: str) -> list[str]:  # noqa: ARG002
+        """Lines for somebody who typed a command, such as ``hta-widgets report``."""
+        return [str(self)]
 
 
 class TraceNotFoundError(HtaWidgetsError):
@@ -31,12 +51,30 @@ class TraceChangedError(HtaWidgetsError):
     """A trace is not the one that was opened; another was written in its place."""
 
 
+class OutOfMemoryError(HtaWidgetsError, MemoryError):
+    """The memory of the machine, or what the process may take of it, is used up."""
+
+    @classmethod
+    def while_doing(cls, what: str, error: MemoryError) -> OutOfMemoryError:
+        """Build the message from what was done."""
+        detail = f" ({error})" if str(error) else ""
+        return cls(
+            f"memory ran out while {what}{detail}; open fewer ranks, such as "
+            "open_trace(…, ranks=[0]) or ranks=RankSample(4), close other notebooks, or use a "
+            "machine with more memory"
+        )
+
+
 class RemoteError(HtaWidgetsError):
     """The file or folder at a URL cannot be fetched."""
 
 
 class RankError(HtaWidgetsError):
     """The rank of a trace is unknown, or two traces have the same rank."""
+
+
+class UnknownCycleError(HtaWidgetsError):
+    """A requested cycle was not recorded."""
 
 
 class NotAvailableError(HtaWidgetsError, NotImplementedError):
@@ -83,6 +121,21 @@ class ParameterError(HtaWidgetsError):
     """An argument is outside its range."""
 
 
+class PackageError(HtaWidgetsError, ImportError):
+    """A package that hta_widgets needs is installed and cannot be imported, or is missing."""
+
+    @classmethod
+    def from_import(cls, package: str, error: ImportError) -> PackageError:
+        """Build the message from what importing a package raised.
+
+        pip puts pyarrow 26 and later beside numpy 1.26, since these do not say that they need
+        numpy 2.
+        """
+        name = package.partition(".")[0]
+        wanted = f"{name}<26" if name == "pyarrow" and "numpy" in str(error).lower() else name
+        return cls(f"{name} cannot be imported ({error}); pip install '{wanted}'")
+
+
 def unreadable_path(path: object, error: Exception) -> UnreadableError:
     """Error for a path that the system does not read."""
     reason = getattr(error, "strerror", None) or error
@@ -104,6 +157,23 @@ def os_errors_as_ours(path: object = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise unreadable_path(error.filename or path, error) from error
+
+
+@contextmanager
+def memory_errors_as_ours(what: str) -> Iterator[None]:
+    """Replace errors of memory that ran out by one that says what to do.
+
+    Parameters
+    ----------
+    what : str
+        What is done in the block, such as ``reading a.json``.
+    """
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError.while_doing(what, error) from error
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

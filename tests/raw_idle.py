@@ -211,12 +211,16 @@ class RawIdle:
         return rows
 
     @staticmethod
-    def _by_step(start: int, end: int, bounds: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Parts of some time in each step; a kernel of no duration may end one inside."""
-        for number, last in bounds or [(-1, end)]:
-            if start < min(end, last):
-                yield number, min(end, last) - start
-                start = min(end, last)
+    def _by_step(
+        start: int, end: int, bounds: list[tuple[int, int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """Parts of some time in each step (-1 in none); one may end inside by a kernel of 0 ns."""
+        last = bounds[-1][2] if bounds else start
+        outside = [(-1, start, bounds[0][1] if bounds else start), (-1, max(start, last), end)]
+        for number, first, last in [*outside, *bounds]:
+            inside = min(end, last) - max(start, first)
+            if inside > 0:
+                yield number, inside
 
     def _next(self, work: list[dict[str, Any]]) -> dict[str, Any] | None:
         def order(each):
@@ -228,8 +232,8 @@ class RawIdle:
     def _previous(self, work: list[dict[str, Any]]) -> dict[str, Any] | None:
         return max(work, key=lambda each: (each["start"], each["index"]), default=None)
 
-    def step_bounds(self, device: int) -> list[tuple[int, int]]:
-        """Number and end of each step on the device."""
+    def step_bounds(self, device: int) -> list[tuple[int, int, int]]:
+        """Number, begin and end of each step on the device; none without marks."""
         marks: dict[int, int] = {}
         for each in self.marks:
             marks.setdefault(int(STEP.match(each.name)[1]), each.start)
@@ -244,12 +248,20 @@ class RawIdle:
                 known = ends[order[place]]
                 computes = self._computes(each)
                 known[computes] = max(known.get(computes, 0), each["end"])
-        reached, bounds = self.window[0], []
+        reached, bounds = self._free_from(device), []
         for number in order:
             last = ends[number].get(True, ends[number].get(False, 0))
-            reached = min(max(reached, last), self.window[1])
-            bounds.append((number, reached))
-        return [*bounds[:-1], (bounds[-1][0], self.window[1])] if bounds else []
+            bounds.append((number, reached, max(reached, last)))
+            reached = bounds[-1][2]
+        return bounds
+
+    def _free_from(self, device: int) -> int:
+        """When what was launched before the first step has been computed."""
+        computing = [e for e in self.work if e["device"] == device and self._computes(e)]
+        own = [e for e in computing if e["call"] and e["call"].start >= self.window[0]]
+        first = min((each["start"] for each in own), default=self.window[1])
+        before = [e["end"] for e in computing if e not in own and e["start"] < first]
+        return max([self.window[0], *before])
 
     @staticmethod
     def _computes(work: dict[str, Any]) -> bool:

@@ -1,7 +1,8 @@
-"""Every public method on every trace: no exception, and a table of what came out."""
+"""Every public method on every trace, and every way in on recordings that lack much."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hta_widgets import Dashboard, TraceAnalysis, open_trace
+from hta_widgets import Dashboard, TraceAnalysis, cli, open_trace
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.compare import compare
@@ -33,9 +34,12 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.panels.every import PANELS
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from tests.conftest import MATRIX
+from tests.kineto_text import Event, host, kernel, write
+from tests.parts import Recording, category, cpu_side
 
 SAMPLE = "sample job"
 TRACES = (
@@ -54,13 +58,17 @@ TRACES = (
     "mi210_gpu_only",
     "mi250_toy",
     "mi300_bert",
+    "mi300_timesformer",
     "no_distributed_info",
     "no_rank",
     "ns_resolution",
+    "sglang_capture",
     "sglang_decode_graph",
     "simple_add",
     "torch_compile",
     "triton",
+    "vllm_piecewise",
+    "vllm_piecewise_capture",
 )
 
 OTHER_FORMATS = (
@@ -187,3 +195,169 @@ def test_all_other_formats_are_in_the_matrix(real_traces):
 
 def test_all_real_traces_are_in_the_matrix(kineto_jobs):
     assert set(TRACES) == set(kineto_jobs)
+
+
+def _of_cpu(_: Path, recordings: list[Recording]) -> list[bytes]:
+    return [cpu_side(recordings[0])]
+
+
+def _one_of_cpu(_: Path, recordings: list[Recording]) -> list[bytes]:
+    return [recordings[0].text, cpu_side(recordings[1])]
+
+
+def _of_gpu(_: Path, recordings: list[Recording]) -> list[bytes]:
+    gpu = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+    events = [event for event in recordings[0].events if category(event) in gpu]
+    return [recordings[0].of(events)]
+
+
+def _literal(*events: Event) -> Callable[[Path, list[Recording]], list[bytes]]:
+    def written(folder: Path, _: list[Recording]) -> list[bytes]:
+        return [write(folder / "literal.json", [*events]).read_bytes()]
+
+    return written
+
+
+GENERATED = {
+    "CPU only": _of_cpu,
+    "one rank of the CPU": _one_of_cpu,
+    "GPU only": _of_gpu,
+    "one kernel": _literal(kernel(0, 5)),
+    "one operator": _literal(host(0, 5, "aten::_softmax")),
+    "empty": _literal(),
+}
+SHARED = ("cpu_only", "mi210_gpu_only")
+WITHOUT_GPU_WORK = ("CPU only", "one operator", "empty", "cpu_only")
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
+    folder = tmp_path_factory.mktemp("sample")
+    paths = write_sample(folder, ranks=2, steps=2, events=1, progress=False)
+    return [Recording.read(path) for path in paths]
+
+
+@pytest.fixture
+def scarce(request: pytest.FixtureRequest, tmp_path: Path, recordings: list[Recording]) -> Path:
+    """A folder of traces that lack much."""
+    folder = tmp_path / "scarce"
+    if request.param in SHARED:
+        source = request.getfixturevalue("kineto_jobs")[request.param]
+        shutil.copytree(source, folder, copy_function=shutil.copyfile)
+        return folder
+    folder.mkdir()
+    for rank, content in enumerate(GENERATED[request.param](tmp_path, recordings)):
+        (folder / f"rank-{rank}.json").write_bytes(content)
+    return folder
+
+
+in_all_of_them = pytest.mark.parametrize("scarce", [*GENERATED, *SHARED], indirect=True)
+
+
+@in_all_of_them
+def test_every_panel_of_a_scarce_recording(scarce: Path) -> None:
+    job = open_trace(scarce, progress=False)
+    for make in PANELS.values():
+        panel = make(job)
+        assert panel.result is not None
+        assert panel._view["error"] is None
+        shown = panel._repr_mimebundle_()[0]["text/html"]
+        drawn = "<img" in shown or "<table" in shown
+        assert (drawn or panel._view["finding"]) if panel._view["empty"] is None else shown
+        panel.close()
+
+
+@in_all_of_them
+def test_the_dashboard_of_a_scarce_recording(scarce: Path, tmp_path: Path) -> None:
+    board = Dashboard(scarce)
+    assert board._repr_mimebundle_()
+    options = board.report_state()["_options"]
+    chosen = {json.loads(value)[0]: json.loads(value)[1] for _, value, _ in options}
+    for field, value in [*chosen.items(), ("ranks", [board.job.ranks[-1]])]:
+        board.selection.set(**{field: value})
+        board.compute_all()
+        assert board._bands["error"] is None
+        for act in ("next", "previous"):
+            board._act(None, {"act": act}, [])
+        assert [panel.result is None for panel in board.panels.values()] == (
+            [False] * len(board.panels)
+        )
+        assert board.events is not None
+    board.selection.set()
+    board.compare = board.job
+    written = board.to_html(tmp_path / "report.html").read_text()
+    assert "hta_widgets" in written
+    assert [panel._view["error"] for panel in board.panels.values()] == [None] * len(board.panels)
+    board.close()
+
+
+@in_all_of_them
+def test_every_command_on_a_scarce_recording(
+    scarce: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    path = str(scarce)
+    assert cli.main(["diagnose", path]) == 0
+    assert len(capsys.readouterr().out) > 40
+    assert cli.main(["diagnose", path, "--fail-on-findings", "--json"]) in (0, 3)
+    assert json.loads(capsys.readouterr().out)["verdict"].endswith(".")
+    assert cli.main(["report", path, "-o", str(tmp_path / "a.html"), "--compare", path]) == 0
+    assert (tmp_path / "a.html").stat().st_size > 100_000
+    notebooks: list[Path] = []
+    monkeypatch.setattr(cli, "_serve", lambda notebook, _: notebooks.append(notebook))
+    assert cli.main(["open", path, "--folder", str(tmp_path)]) == 0
+    cells, names = json.loads(notebooks[0].read_text())["cells"], dict[str, Any]()
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # noqa: S102  # what `open` writes
+    assert names["dashboard"]._repr_mimebundle_()
+    assert cli.main(["cache"]) == cli.main(["doctor"]) == 0
+
+
+@in_all_of_them
+def test_every_method_on_a_scarce_recording(scarce: Path, tmp_path: Path) -> None:
+    analysis = TraceAnalysis(trace_dir=scarce, progress=False)
+    for method in METHODS.values():
+        size(method(analysis, tmp_path))
+    findings = [analyse(analysis.job).finding for analyse in ANALYSES]
+    assert all(finding.endswith(".") and len(finding) > 20 for finding in findings if finding)
+
+
+@pytest.mark.parametrize("scarce", WITHOUT_GPU_WORK, indirect=True)
+def test_without_gpu_work_there_is_an_answer(scarce: Path) -> None:
+    board = Dashboard(scarce)
+    board.compute_all()
+    said, rows = board._bands["said"], board._bands["findings"]
+    assert "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]" in said
+    assert board.findings.finding.startswith(said[:60])
+    assert len(board.findings) == 0
+    listed = board.panels["operators"].result.operators
+    assert any(row["sentence"].startswith("Of ") for row in rows) == bool(len(listed))
+    assert board.tab == "operators"
+    assert {board.panels[name].weight for name in ("operators", "flame", "modules")} == {"cpu"}
+    assert board.panels["gpu_annotations"].on == "cpu"
+    if len(listed):
+        assert board.panels["operators"]._view["empty"] is None
+        assert board.panels["flame"]._view["empty"] is None
+    board.close()
+
+
+@pytest.mark.parametrize("scarce", ["CPU only"], indirect=True)
+def test_the_search_finds_what_the_cpu_did(scarce: Path) -> None:
+    board = Dashboard(scarce)
+    details = {label: detail for label, _, detail in board.report_state()["_options"]}
+    assert details["aten::_softmax"].startswith("operator, ")
+    assert details["## forward ##"].startswith("annotation, ")
+    assert any(detail.startswith("Python function, ") for detail in details.values())
+    assert board.panels["memory_use"].memory == "cpu"
+    board.close()
+
+
+@pytest.mark.parametrize("scarce", ["one rank of the CPU"], indirect=True)
+def test_one_rank_without_gpu_work_is_named(scarce: Path) -> None:
+    board = Dashboard(scarce)
+    assert board.findings.ranks == (0,)
+    assert board.findings.cpu_work is None
+    assert any(each.startswith("GPU work of rank 1 is not") for each in board.findings.notices)
+    assert board.panels["operators"].weight == "gpu"
+    assert PANELS["flame"](board.job, ranks=[1]).weight == "cpu"
+    board.close()

@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.excerpt import Excerpt, counted_times, counted_work, place_of
-from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps
+from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps, span_in_words
 from hta_widgets.intervals import time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -33,7 +33,7 @@ class TemporalBreakdown(Result):
         ``copy_time_ns`` (copies and memsets running), ``communication_time_ns`` (of the remainder,
         communication running, which nothing hides) and ``other_time_ns``; ``operations`` (number of
         kernels, copies, memsets and whole graphs);
-        ``steps_ns`` (time of the recorded steps, see `GpuTime`; 0 without ProfilerSteps),
+        ``steps_ns`` (the analysed time, see `GpuTime`; 0 without ProfilerSteps),
         ``steps_idle_ns`` and ``steps_compute_ns`` (of it, with no work and with a COMPUTATION
         kernel running), int64 ns.
     """
@@ -83,7 +83,7 @@ def temporal_breakdown(
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     return TemporalBreakdown(
         ranks=table,
-        finding=_time_finding(table, place_of(excerpt)),
+        finding=_time_finding(table, excerpt),
         notices=job.notices_for(chosen),
     )
 
@@ -135,18 +135,19 @@ def _gpu_times(table: pd.DataFrame) -> list[GpuTime]:
     ]
 
 
-def _time_finding(table: pd.DataFrame, place: str) -> str:
+def _time_finding(table: pd.DataFrame, excerpt: Excerpt | None) -> str:
     working = table[table["kernel_time_ns"] > 0]
     if working.empty:
-        return f"No GPU work was recorded {place}."
+        return f"No GPU work was recorded {place_of(excerpt)}."
     parts = ("kernel", "idle", "compute", "graph")
     total_ns, *parts_ns = (int(working[f"{part}_time_ns"].sum()) for part in parts)
     idle, computing, graphs = (percent(100 * part_ns / total_ns) for part_ns in parts_ns)
     idle_ns, _, graph_ns = parts_ns
     in_graphs = f", in CUDA graphs of unknown content {graphs}" if graph_ns else ""
     overall = (
-        f"idle {idle} of the time ({duration(idle_ns)} of {duration(total_ns)}), computing "
-        f"{computing}{in_graphs}{_others(working, total_ns)}"
+        f"idle {idle} of {span_in_words(len(working), is_excerpt=excerpt is not None)} "
+        f"({duration(idle_ns)} of {duration(total_ns)}), computing {computing}{in_graphs}"
+        f"{_others(working, total_ns)}"
     )
     who = f"The GPU of rank {working['rank'].iloc[0]} is"
     if len(working) > 1:

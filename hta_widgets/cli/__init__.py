@@ -22,9 +22,10 @@ from hta_widgets.cli.notebook import (
 from hta_widgets.cli.rank_list import rank_list
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
 from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
 from hta_widgets.trace.cache.files import cache_folder
+from hta_widgets.trace.remote.urls import is_url
 
 USER_ERROR = 2
 _TRACE_FOLDER = "trace"
@@ -43,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with memory_errors_as_ours("the command ran"):
+            return options.run(options) or 0
     except HtaWidgetsError as error:
-        sys.stderr.write(f"hta-widgets: {printable(str(error))}\n")
+        lines = "\n".join(map(printable, error.in_shell(f"hta-widgets {options.command}")))
+        sys.stderr.write(f"hta-widgets: {lines}\n")
         return USER_ERROR
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -57,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="hta-widgets", description="Find out why a GPU job is slow, in a notebook."
     )
     parser.add_argument("--version", action="version", version=f"hta-widgets {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
     _add_demo(commands)
     _add_open(commands)
     _add_diagnose(commands)
@@ -111,6 +114,7 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=Path(),
         help="where to write the notebook (default: the current folder)",
     )
+    _add_cycle(open_)
     _add_compare(open_)
     _add_server_options(open_)
     open_.set_defaults(run=partial(_open_notebook, _prepare_open))
@@ -134,6 +138,7 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         metavar="RANKS",
         help="diagnose only these, such as 0-7,12; they are compared with all of the job",
     )
+    _add_cycle(diagnose)
     diagnose.add_argument(
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
     )
@@ -170,6 +175,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="RANKS",
         help="select these, such as 0-7,12 (default: all)",
     )
+    _add_cycle(report_)
     _add_compare(report_)
     report_.set_defaults(run=_write_report)
 
@@ -179,6 +185,21 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
         "--compare",
         metavar="LATER",
         help="compare with a later run: which findings are gone; a path or URL",
+    )
+    command.add_argument(
+        "--compare-cycle",
+        type=int,
+        metavar="N",
+        help="compare with this cycle of LATER, or of TRACE if there is no LATER",
+    )
+
+
+def _add_cycle(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--cycle",
+        type=int,
+        metavar="N",
+        help="of traces with several cycles: 0 is the oldest, -1 the newest (default: the newest)",
     )
 
 
@@ -221,6 +242,7 @@ def _print_diagnosis(options: argparse.Namespace) -> int:
     return print_diagnosis(
         options.traces,
         options.ranks,
+        cycle=options.cycle,
         as_json=options.json,
         fail_on_findings=options.fail_on_findings,
     )
@@ -229,7 +251,14 @@ def _print_diagnosis(options: argparse.Namespace) -> int:
 def _write_report(options: argparse.Namespace) -> int:
     from hta_widgets.cli.html_report import write_dashboard  # noqa: PLC0415  # needs pandas, ipywidgets
 
-    return write_dashboard(options.traces, options.ranks, options.output, options.compare)
+    return write_dashboard(
+        options.traces,
+        options.ranks,
+        options.output,
+        cycle=options.cycle,
+        compare=options.compare,
+        compare_cycle=options.compare_cycle,
+    )
 
 
 def _print_cache(options: argparse.Namespace) -> None:
@@ -256,7 +285,31 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
 def _prepare_open(options: argparse.Namespace) -> Path:
     traces = [GivenTrace.from_argument(given) for given in options.traces]
     later = None if options.compare is None else GivenTrace.from_argument(options.compare)
-    return write_notebook(options.folder, notebook_stem(traces), trace_notebook(traces, later))
+    _require_cycle(traces, options.cycle)
+    if later is not None:
+        _require_cycle([later], options.compare_cycle)
+    elif options.compare_cycle is not None:
+        _require_cycle(traces, options.compare_cycle)
+    notebook = trace_notebook(
+        traces, later, cycle=options.cycle, compare_cycle=options.compare_cycle
+    )
+    return write_notebook(options.folder, notebook_stem(traces), notebook)
+
+
+def _require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
+    """Raise now what a notebook would say in Python's words; other errors are shown there."""
+    from hta_widgets.trace.opening.open import find_cycle  # noqa: PLC0415  # needs numpy
+    from hta_widgets.trace.opening.run_choices import SeveralRunsError  # noqa: PLC0415
+
+    sources = [trace.source for trace in traces]
+    if any(map(is_url, sources)):
+        return
+    try:
+        find_cycle(sources[0] if len(sources) == 1 else sources, cycle)
+    except (SeveralRunsError, UnknownCycleError):
+        raise
+    except HtaWidgetsError:
+        return
 
 
 def _require_lab() -> None:

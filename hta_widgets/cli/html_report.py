@@ -13,6 +13,7 @@ from hta_widgets.panels.base.report.write import report_target
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.quantities import data_size
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 
 INTERRUPTED: Final = 130
@@ -20,7 +21,13 @@ INTERRUPTED: Final = 130
 
 
 def write_dashboard(
-    traces: Sequence[str], ranks: Sequence[int] | None, output: Path, compare: str | None = None
+    traces: Sequence[str],
+    ranks: Sequence[int] | None,
+    output: Path,
+    *,
+    cycle: int | None = None,
+    compare: str | None = None,
+    compare_cycle: int | None = None,
 ) -> int:
     """Write the dashboard of a job to an HTML file and return the exit code of the command.
 
@@ -32,18 +39,25 @@ def write_dashboard(
         Those that are selected, all when not given.
     output : Path
         Of the file; an earlier report is replaced.
+    cycle : int, optional
+        As in `open_trace`.
     compare : str, optional
         Path or URL of a second job.
+    compare_cycle : int, optional
+        Cycle of the second job, or of the first if there is no second.
     """
     source = traces[0] if len(traces) == 1 else traces
     progress = sys.stderr.isatty()
     try:
         report_target(output)
-        job = open_trace(source, progress=progress)
+        job = open_trace(source, cycle=cycle, progress=progress)
         selection = Selection.of(job)
         selection.ranks = [] if ranks is None else list(job.select_ranks(ranks))
         selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar
-        later = None if compare is None else open_trace(compare, progress=progress)
+        if compare is not None:
+            later: Job | None = open_trace(compare, cycle=compare_cycle, progress=progress)
+        else:
+            later = None if compare_cycle is None else job.open_cycle(compare_cycle)
         with closing(Dashboard(job, compare=later)) as dashboard:
             written = dashboard.to_html(output, progress=progress)
     except KeyboardInterrupt:

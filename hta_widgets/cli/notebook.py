@@ -39,7 +39,7 @@ _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels fol
 _DASHBOARD = """\
 from hta_widgets import Dashboard, open_trace
 
-job = open_trace({source})
+job = open_trace({source}{cycle})
 dashboard = Dashboard(job{compare})
 dashboard\
 """
@@ -73,7 +73,13 @@ def cause_notebook(trace_folder: str, cause: str, *, healthy: bool) -> dict[str,
     return _notebook(introduction.format(cause=cause), trace_folder)
 
 
-def trace_notebook(traces: Sequence[GivenTrace], later: GivenTrace | None = None) -> dict[str, Any]:
+def trace_notebook(
+    traces: Sequence[GivenTrace],
+    later: GivenTrace | None = None,
+    *,
+    cycle: int | None = None,
+    compare_cycle: int | None = None,
+) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files.
 
     Parameters
@@ -81,14 +87,32 @@ def trace_notebook(traces: Sequence[GivenTrace], later: GivenTrace | None = None
     traces : sequence of GivenTrace
     later : GivenTrace, optional
         What they are compared with.
+    cycle : int, optional
+        As in `open_trace`.
+    compare_cycle : int, optional
+        Cycle of what they are compared with, which is another cycle of theirs if `later` is None.
     """
     sources = [trace.source for trace in traces]
     name = ", ".join(trace.name for trace in traces)
     return _notebook(
         _INTRODUCTION.format(name=_markdown(name)),
         sources[0] if len(sources) == 1 else sources,
-        None if later is None else later.source,
+        cycle=_argument("cycle", cycle),
+        compare=_compare(later, compare_cycle),
     )
+
+
+def _compare(later: GivenTrace | None, cycle: int | None) -> str:
+    """The argument of a dashboard that has something to compare with."""
+    if later is None:
+        return "" if cycle is None else f", compare=job.open_cycle({cycle})"
+    source = _python_literal(later.source)
+    opened = source if cycle is None else f"open_trace({source}, cycle={cycle})"
+    return f", compare={opened}"
+
+
+def _argument(name: str, value: int | None) -> str:
+    return "" if value is None else f", {name}={value}"
 
 
 def notebook_stem(traces: Sequence[GivenTrace]) -> str:
@@ -127,10 +151,9 @@ def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
 
 
 def _notebook(
-    introduction: str, source: str | list[str], later: str | None = None
+    introduction: str, source: str | list[str], *, cycle: str = "", compare: str = ""
 ) -> dict[str, Any]:
-    compare = "" if later is None else f", compare={_python_literal(later)}"
-    opened = _DASHBOARD.format(source=_python_literal(source), compare=compare)
+    opened = _DASHBOARD.format(source=_python_literal(source), cycle=cycle, compare=compare)
     cells = [
         ("introduction", "markdown", introduction),
         ("dashboard", "code", opened),

@@ -138,7 +138,7 @@ def step_budgets(
         What the axis counts.
     """
     gap = max(0.3, 1 - 0.1 * len(table))
-    numbers = [str(step) if step >= 0 else "recording" for step in table["step"].tolist()]
+    numbers = [str(step) if step >= 0 else "GPU span" for step in table["step"].tolist()]
     bars = _bars(table, "step", meta=_SELECT_STEPS, x=list(range(len(numbers))))
     return drawing(
         bars,

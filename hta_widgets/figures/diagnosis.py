@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass
+from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, class_of
 from hta_widgets.analyses.diagnosis.own_time import OwnTime
 from hta_widgets.analyses.diagnosis.vocabulary import Cause
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
@@ -53,13 +53,13 @@ _TICKS_AT_MOST: Final = 24
 
 def cause_look(cause: Cause) -> tuple[str, Fill]:
     """Colour of the class of time that a cause takes, and how it is filled."""
-    name = next(each.name for each in BUDGET if cause in each.causes)
+    name = class_of(cause).name
     return CLASS_COLORS[name], class_fill(name)
 
 
 def budget_title(table: pd.DataFrame) -> str:
-    """What a budget is of, in words: a step, or a recording without steps."""
-    return f"Where {'a step' if (table['step'] >= 0).any() else 'the recording'} goes"
+    """What a budget is of, in words: a step, or the GPU span without steps."""
+    return f"Where {'a step' if (table['step'] >= 0).any() else 'the GPU span'} goes"
 
 
 def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
@@ -75,7 +75,7 @@ def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
     has_steps = bool((table["step"] >= 0).any())
-    noun = "mean step" if has_steps else "mean recording"
+    noun = "mean step" if has_steps else "mean GPU span"
     parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in BUDGET]
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"

@@ -115,11 +115,7 @@ def alive_at_peak(
     sizes, blocks = sizes.iloc[order], blocks.iloc[order]
     owners = [str(owner) for owner in sizes.index]
     unit, symbol = data_unit(float(sizes.to_numpy().sum(axis=1).max(initial=0)))
-    categories = [str(category) for category in sizes.columns]
-    labels = [
-        owner or _unowned(categories, of_owner, by)
-        for owner, of_owner in zip(owners, sizes.to_numpy().tolist(), strict=True)
-    ]
+    labels = [owner or _unowned(sizes.loc[[owner]].sum(), by) for owner in owners]
     bars = [
         _bars(
             _Part(category, by, sizes[category].tolist(), blocks[category].tolist()),
@@ -140,9 +136,9 @@ def alive_at_peak(
     )
 
 
-def _unowned(categories: list[str], sizes: list[int], by: OwnerColumn) -> str:
+def _unowned(sizes: pd.Series[int], by: OwnerColumn) -> str:
     """What to call that which has no owner: its category if it is in no block."""
-    filled = [category for category, size in zip(categories, sizes, strict=True) if size]
+    filled = [category for category, size in sizes.items() if size]
     return f"({filled[0]})" if len(filled) == 1 and filled[0] in NO_BLOCKS else UNOWNED[by]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import pandas as pd
@@ -21,7 +21,7 @@ from hta_widgets.panels.bands.messages import BoardSpec
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
-from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, tabs_of
+from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
 from hta_widgets.panels.base.actions import reason
 from hta_widgets.panels.base.drawn_widget import DrawnWidget
 from hta_widgets.panels.base.lock import locked
@@ -37,7 +37,11 @@ from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.every import PANELS
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
+from hta_widgets.trace.ranks.cycle import descriptions
 from hta_widgets.trace.remote.urls import PathLike
+
+_OF_CYCLES: Final = ("cycle", "compare_cycle")
+"""What a page asks for with the number of a cycle."""
 
 
 class Dashboard(DrawnWidget):
@@ -49,6 +53,9 @@ class Dashboard(DrawnWidget):
         What to analyse.
     compare : Job, TraceAnalysis, path, list of paths or mapping of rank to path, optional
         A second job, such as a later run, with which the tab *Compare* compares the first.
+    cycle : int, optional
+        Which cycle to show of traces that hold several: 0 is the oldest, -1 the newest. By default
+        the newest, or that of a job. The header has a menu of them.
     output_dir : path, optional
         Where the buttons of the panels write; by default beside the traces, or for some in the
         working folder.
@@ -71,11 +78,16 @@ class Dashboard(DrawnWidget):
 
     from_browser = frozenset({"_visible"})
 
+    _joined = False
+    """Whether it follows a selection: not yet while it is made."""
+
     tab = Unicode().tag(sync=True)
 
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
     _selection = anywidget.WidgetTrait().tag(sync=True)
-    _spec = typed_dict(BoardSpec(names=[], tabs=[], timeline=None)).tag(sync=True)
+    _spec = typed_dict(
+        BoardSpec(names=[], tabs=[], timeline=None, cycles=[], cycle=0, compared=None)
+    ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
     _options: List[Option] = List().tag(sync=True)
     _visible = Bool(default_value=False).tag(sync=True, echo_update=False)
@@ -85,49 +97,89 @@ class Dashboard(DrawnWidget):
         source: Source,
         *,
         compare: Source | None = None,
+        cycle: int | None = None,
         output_dir: PathLike | None = None,
         **traits: Any,  # noqa: ANN401
     ) -> None:
-        self.job = as_job(source)
-        self.selection = Selection.of(self.job)
-        self._shown_for: dict[str, Any] | None = None
-        self._memo = MemoizeLast()
+        job = as_job(source, cycle)
         with ExitStack() as unfinished:
-            self.header = unfinished.enter_context(closing(JobPanel(self.job)))
-            self.panels = {
-                name: unfinished.enter_context(closing(make()))
-                for name, make in self._makers().items()
-            }
-            self._compare = None if compare is None else as_job(compare)
-            for name, panel in panels_of_two(self.job, self._compare).items():
-                self.panels[name] = unfinished.enter_context(closing(panel))
-            if "timeline" in self.panels:
-                self.panels["timeline"]._compact = True  # noqa: SLF001
+            self._take(job, None if compare is None else as_job(compare), unfinished)
             spec = self._describe()
             super().__init__(
                 _panels=self._children(),
                 _selection=self.selection,
                 _spec=spec,
-                **{"tab": spec["tabs"][0]["name"] if spec["tabs"] else ""} | traits,
+                **{"tab": first_tab(self.job, spec["tabs"])} | traits,
             )
             unfinished.pop_all()
         self.output_dir = output_dir
         self.selection.join(self)
+        self._joined = True
         self.observe(self._ask_update, "_visible")
         self.on_msg(self._act)
 
-    def _makers(self) -> dict[str, Any]:
-        every = {**PANELS, **OF_DIAGNOSIS}
-        return {
-            name: partial(panel, self.job, job_notices=False, on_demand=True)
-            for name, panel in every.items()
-            if panel.concerns(self.job)
+    def _take(self, job: Job, compare: Job | None, unfinished: ExitStack) -> None:
+        """Make the panels of a job, and then take it over; nothing changes where that fails."""
+        header = unfinished.enter_context(closing(JobPanel(job)))
+        panels = {
+            name: unfinished.enter_context(closing(make())) for name, make in _makers(job).items()
         }
+        for name, panel in panels_of_two(job, compare).items():
+            panels[name] = unfinished.enter_context(closing(panel))
+        if "timeline" in panels:
+            panels["timeline"]._compact = True  # noqa: SLF001
+        self.job, self._compare, self.header, self.panels = job, compare, header, panels
+        self.selection = Selection.of(job)
+        self._shown_for: dict[str, Any] | None = None
+        self._memo = MemoizeLast()
 
     def _describe(self) -> BoardSpec:
         names = [*self.panels]
-        timeline = 1 + names.index("timeline") if "timeline" in names else None
-        return BoardSpec(names=names, tabs=tabs_of(names), timeline=timeline)
+        cycles, compared = self.job.cycles, self._compare
+        is_cycle = compared is not None and compared.cycles == cycles
+        return BoardSpec(
+            names=names,
+            tabs=tabs_of(names),
+            timeline=1 + names.index("timeline") if "timeline" in names else None,
+            cycles=descriptions(cycles) if len(cycles) > 1 else [],
+            cycle=self.job.cycle,
+            compared=compared.cycle if compared is not None and is_cycle else None,
+        )
+
+    @property
+    def cycle(self) -> int:
+        """Number of the cycle that is shown, from 0; another can be set, -1 for the newest.
+
+        The panels and the selection are then new ones, of the job of that cycle.
+        """
+        return self.job.cycle
+
+    @cycle.setter
+    def cycle(self, cycle: int) -> None:
+        job = self.job.open_cycle(cycle)
+        if job is not self.job:
+            self._change_to(job)
+
+    @locked
+    def _change_to(self, job: Job) -> None:
+        """Show another cycle, in the tab that is open; it trades places with the compared one."""
+        left, selection, output_dir = self._children(), self.selection, self.output_dir
+        trades = self._spec["compared"] == job.cycle
+        with ExitStack() as unfinished:
+            self._take(job, self.job if trades else self._compare, unfinished)
+            unfinished.pop_all()
+        self.output_dir = output_dir
+        spec = self._describe()
+        names = [each["name"] for each in spec["tabs"]]
+        with self.hold_sync():
+            self._panels, self._spec, self._selection = self._children(), spec, self.selection
+            self._bands, self._options = NOT_YET, []
+            self.tab = self.tab if self.tab in names else "".join(names[:1])
+        selection.leave(self)
+        self.selection.join(self)
+        for panel in left:
+            panel.close()
+        UPDATES.ask(self)
 
     @property
     def compare(self) -> Job | None:
@@ -185,9 +237,10 @@ class Dashboard(DrawnWidget):
 
     def close(self) -> None:
         """Close the dashboard and its panels."""
-        self.selection.leave(self)
-        for panel in self._panels:
-            panel.close()
+        if self._joined:  # else making it failed, and what was made is closed already
+            self.selection.leave(self)
+            for panel in self._panels:
+                panel.close()
         super().close()
 
     def __repr__(self) -> str:
@@ -215,19 +268,40 @@ class Dashboard(DrawnWidget):
 
     def _act(self, _: object, message: object, __: object) -> None:
         """Do what a page asks for, or send the selected events as text."""
-        if isinstance(message, dict) and is_about_table(message):
+        if not isinstance(message, dict):
+            return
+        if is_about_table(message):
             self._answer_about_events(message)
             return
-        name = message.get("act") if isinstance(message, dict) else None
-        act = self._actions().get(name) if isinstance(name, str) else None
-        if act is not None:
-            act()
+        name = message.get("act")
+        if not isinstance(name, str):
+            return
+        try:
+            if name in _OF_CYCLES:
+                self._act_on_cycle(name, message.get("cycle"))
+            elif name in (actions := self._actions()):
+                actions[name]()
+        except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
+            self._bands = {**self._bands, "error": reason(failure)}
+            self._shown_for = None
+
+    def _act_on_cycle(self, name: str, number: object) -> None:
+        """Show a cycle, or compare with it."""
+        count = len(self.job.cycles)
+        if number is not None and (type(number) is not int or not 0 <= number < count):
+            return
+        if name == "compare_cycle":
+            self.compare = None if number is None else self.job.open_cycle(number)
+        elif number is not None:
+            self.cycle = number
 
     @locked
     def _answer_about_events(self, content: dict[str, Any]) -> None:
+        self.send(*answer_about_table(content, self._selected_events, {}, self._memo))
+
+    def _selected_events(self) -> pd.DataFrame:
         selected = repr(self.selection.values())
-        events = self._memo.get("events", lambda: self.events, selected)
-        self.send(*answer_about_table(content, events, {}, self._memo))
+        return self._memo.get("events", lambda: self.events, selected)
 
     def _actions(self) -> dict[str, Callable[[], None]]:
         return {
@@ -286,6 +360,14 @@ class Dashboard(DrawnWidget):
         timeline = self.panels["timeline"].summary() if "timeline" in self.panels else ""
         title, header = self.header._spec["title"], self.header._view  # noqa: SLF001
         return dashboard_summary(title, header, self._bands, found=found, timeline=timeline)
+
+
+def _makers(job: Job) -> dict[str, Callable[[], Panel[Any]]]:
+    return {
+        name: partial(panel, job, job_notices=False, on_demand=True)
+        for name, panel in {**PANELS, **OF_DIAGNOSIS}.items()
+        if panel.concerns(job)
+    }
 
 
 if TYPE_CHECKING:

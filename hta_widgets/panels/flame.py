@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
-from traitlets import Unicode
+from traitlets import Unicode, default
 
 from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
 from hta_widgets.analyses.flame.call_tree import Order
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _NOTHING: Final = {
-    "gpu": "No GPU work was recorded on this rank.",
+    "gpu": "No GPU work was recorded on this rank: show CPU time.",
     "cpu": "No CPU calls were recorded on this rank.",
-    "idle": "No idle time was recorded on this rank.",
+    "idle": "No idle time of a GPU was recorded on this rank.",
     "bytes": "No allocations were recorded on this rank (profile_memory=True records them).",
 }
 
@@ -63,7 +63,8 @@ class FlamePanel(Panel[Flame]):
         What to analyse.
     weight : {"gpu", "cpu", "idle", "bytes"}
         What the boxes are as wide as: time of the GPU work that calls launch, of the CPU, idle time
-        of the GPU that belongs to them, or memory that they allocate.
+        of the GPU that belongs to them, or memory that they allocate. Of a rank without GPU work,
+        it begins with CPU time.
     order : {"merged", "time"}
         One box for all calls with the same calls around them, or for neighbours, in order of time.
     root : tuple of str
@@ -93,6 +94,10 @@ class FlamePanel(Panel[Flame]):
 
     _flame = Unicode().tag(sync=True)
     """What the browser draws; see `hta_widgets.figures.flame`."""
+
+    @default("weight")
+    def _usual_weight(self) -> Weight:
+        return "gpu" if self._shows_gpu_work(of_one=True) else "cpu"
 
     def __init__(self, source: Source, **parameters: Unpack[FlameParameters]) -> None:
         super().__init__(source, **parameters)

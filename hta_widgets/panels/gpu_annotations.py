@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from traitlets import Int
+from traitlets import Int, default
 
 from hta_widgets.analyses.gpu_annotations import GpuAnnotations, gpu_annotations
 from hta_widgets.analyses.gpu_annotations.analysis import TIMES, On
@@ -37,7 +37,7 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     on : {"gpu", "cpu"}
-        Whose time the bars show, and orders the table.
+        Whose time the bars show, and orders the table; without GPU work, at first the CPU's.
     num_annotations : int
         Annotations with a bar.
     **parameters
@@ -51,6 +51,10 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
 
     on = LabelledEnum[On]({"gpu": "GPU", "cpu": "CPU"}).tag(sync=True, control=Choice("Time on"))
     num_annotations = Int(15, min=1).tag(sync=True, control=Slider("Top annotations", max=60))
+
+    @default("on")
+    def _usual_on(self) -> On:
+        return "gpu" if self._shows_gpu_work() else "cpu"
 
     def __init__(self, source: Source, **parameters: Unpack[AnnotationsParameters]) -> None:
         super().__init__(source, **parameters)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Int
+from traitlets import Int, default
 
 from hta_widgets.analyses.memory_use import CPU, MemoryUse, may_record_memory, memory_use
 from hta_widgets.analyses.memory_use.finding import device_name
@@ -44,7 +44,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     memory : {"gpu", "cpu"}
-        Whose memory to show.
+        Whose memory to show; without GPU work, at first the CPU's.
     by : {"caller", "module"}
         Show what is alive at the peak by the operator or by the module that allocated it.
     num_owners : int
@@ -77,6 +77,10 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
             "survivors": "Survivors",
         }
     ).tag(sync=True, control=Choice("Table"))
+
+    @default("memory")
+    def _usual_memory(self) -> Memory:
+        return "gpu" if self._shows_gpu_work() else "cpu"
 
     def __init__(self, source: Source, **parameters: Unpack[MemoryParameters]) -> None:
         super().__init__(source, **parameters)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Int
+from traitlets import Int, default
 
 from hta_widgets.analyses.modules import ModuleTree, module_totals, modules, time_by_phase
 from hta_widgets.analyses.modules.nodes import Merge
@@ -66,7 +66,7 @@ class ModulesPanel(Panel[ModuleTree]):
         What to analyse.
     weight : {"gpu", "cpu", "idle", "exposed"}
         Time that the bars show: on the GPU, on the CPU, idle time of the GPU, or communication that
-        is not hidden behind computation.
+        is not hidden behind computation. Without GPU work, it begins with CPU time.
     merge : {"class", "instance"}
         One row for all modules of a class that are called side by side, or for each.
     module_source : {"auto", "modules", "regions"}
@@ -94,6 +94,10 @@ class ModulesPanel(Panel[ModuleTree]):
         {"auto": "Automatic", "modules": "Modules", "regions": "Annotations"}
     ).tag(sync=True, control=Choice("Of"))
     levels = Int(3, min=1).tag(sync=True, control=Slider("Levels", max=10))
+
+    @default("weight")
+    def _usual_weight(self) -> Weight:
+        return "gpu" if self._shows_gpu_work() else "cpu"
 
     def __init__(self, source: Source, **parameters: Unpack[ModulesParameters]) -> None:
         super().__init__(source, **parameters)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import pandas as pd
-from traitlets import Int
+from traitlets import Int, default
 
 from hta_widgets.analyses.operators import OperatorTable, RowsBy, operators
 from hta_widgets.figures.base.drawing import Drawing
@@ -58,7 +58,7 @@ class OperatorsPanel(Panel[OperatorTable]):
         Part of a step to show; if all, the selected one.
     weight : {"gpu", "cpu", "idle"}
         Time that the bars show, and that orders the table: on the GPU or on the CPU, without
-        operators inside, or idle time of the GPU.
+        operators inside, or idle time of the GPU. Without GPU work, it begins with CPU time.
     num_operators : int
         Operators with a bar.
     **parameters
@@ -88,6 +88,10 @@ class OperatorsPanel(Panel[OperatorTable]):
         sync=True, control=Choice("Show")
     )
     num_operators = Int(15, min=1).tag(sync=True, control=Slider("Top operators", max=60))
+
+    @default("weight")
+    def _usual_weight(self) -> Weight:
+        return "gpu" if self._shows_gpu_work() else "cpu"
 
     def __init__(self, source: Source, **parameters: Unpack[OperatorsParameters]) -> None:
         super().__init__(source, **parameters)
@@ -137,7 +141,8 @@ class OperatorsPanel(Panel[OperatorTable]):
                 f"No operators run{of}{' in the selected modules' * bool(self.selection.modules)}."
             )
         if not result.rows[WEIGHTS[self.weight].column].any():
-            return f"No {WEIGHTS[self.weight].noun} belongs to an operator."
+            other = ": show CPU time" if result.rows["cpu_self_ns"].any() else ""
+            return f"No {WEIGHTS[self.weight].noun} belongs to an operator{other}."
         return None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from operator import index
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.cache.trace_file import LoadedTrace
@@ -13,10 +14,22 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
-from hta_widgets.trace.ranks.facts import lacks_of, missing_ranks, notices_of, world_size_of
+from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
+from hta_widgets.trace.ranks.event_table import event_arrow_table, event_frame
+from hta_widgets.trace.ranks.facts import (
+    has_gpu_work,
+    lacks_of,
+    missing_ranks,
+    notices_of,
+    world_size_of,
+)
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
@@ -45,6 +58,19 @@ class Job(HeldRanks):
         Show a progress bar where many ranks are read for an analysis.
     recorded_ranks : iterable of int
         Ranks that have a trace beside those of `sources`, such as those that were not chosen.
+    cycles : sequence of Cycle
+        All that these ranks recorded, one after another; only this when not given.
+    cycle : int
+        Number of this one among them, from 0.
+    open_cycle : callable, optional
+        Opens another of them, given its number.
+
+    Attributes
+    ----------
+    cycles : tuple of Cycle
+        In order of time.
+    cycle : int
+        Number of the cycle that is open, from 0.
     """
 
     def __init__(
@@ -59,6 +85,9 @@ class Job(HeldRanks):
         hold_at_most: int | None = None,
         progress: bool = False,
         recorded_ranks: Iterable[int] = (),
+        cycles: Sequence[Cycle] = (),
+        cycle: int = 0,
+        open_cycle: Callable[[int], Job] | None = None,
     ) -> None:
         super().__init__(
             sources,
@@ -69,6 +98,9 @@ class Job(HeldRanks):
             progress=progress,
         )
         self.recorded_ranks = tuple(sorted({*recorded_ranks, *sources}))
+        self.cycles = tuple(cycles) or (Cycle(self.sources),)
+        self.cycle = cycle
+        self._open_cycle = open_cycle
         self._notices = tuple(notices)
         self._remembered: dict[Question, Any] = {}
 
@@ -80,6 +112,24 @@ class Job(HeldRanks):
     def include_last_profiler_step(self) -> bool:
         """Whether the last ProfilerStep is kept."""
         return self.settings.include_last_profiler_step
+
+    def open_cycle(self, cycle: int) -> Job:
+        """Open another cycle of the same ranks, as this one was opened.
+
+        Parameters
+        ----------
+        cycle : int
+            0 is the oldest, -1 the newest. The job itself is returned for its own.
+
+        Raises
+        ------
+        UnknownCycleError
+            If there is no such cycle.
+        """
+        number = number_of_cycle(self.cycles, index(cycle))
+        if number == self.cycle or self._open_cycle is None:
+            return self
+        return self._open_cycle(number)
 
     def add(self, loaded: LoadedTrace) -> None:
         """Use a loaded trace, with what was derived from it, for as long as the job lives."""
@@ -114,6 +164,51 @@ class Job(HeldRanks):
                 del known[oldest]
         return cast("Answer", answer)
 
+    def events(self, rank: int) -> pd.DataFrame:
+        """Return everything that was recorded of a rank, for questions that no analysis answers.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        DataFrame
+            One row per event, by start; yours to change. ``index`` (position in the source),
+            ``kind``, ``name``, ``start_ns`` (since the first event of all ranks, on the recorded
+            clocks), ``duration_ns`` (int64 ns), ``pid``, ``tid``, ``device``, ``stream``,
+            ``correlation``; ``launch`` (row of the call that launched it), ``parent`` (row of the
+            CPU call around it), ``step`` (ProfilerStep in which it starts or was launched), all -1
+            for none; ``analysed`` (whether analyses count it), ``kernel_type``; and what only some
+            events have: ``bytes``, ``bandwidth_gb_per_s``, ``collective``, ``in_elements``,
+            ``out_elements``, ``dtype``, ``group``, ``group_size``, ``input_dims``,
+            ``input_types``, ``sequence_number`` (-1 or missing for the others).
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        return event_frame(self.rank(rank), self.offset_ns(rank))
+
+    def arrow_events(self, rank: int) -> pa.Table:
+        """Return the columns of `events` as a table of Arrow, texts as dictionaries.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        return event_arrow_table(self.rank(rank), self.offset_ns(rank))
+
     @property
     def clock(self) -> JobClock:
         """Clock on which the ranks are aligned."""
@@ -142,6 +237,10 @@ class Job(HeldRanks):
         """Whether any rank has everything that an analysis needs."""
         by_rank = self.reduce(lacks_of, self.ranks).values()
         return any(not lacks.among(needed) for lacks in by_rank)
+
+    def has_gpu_work(self, ranks: Iterable[int] | None = None) -> bool:
+        """Whether any GPU work is analysed of some ranks, or of all when not given."""
+        return any(self.reduce(has_gpu_work, self.select_ranks(ranks)).values())
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Notices on ranks whose format lacks something that an analysis needs."""

@@ -59,7 +59,7 @@ export interface Compact {
 const MOST_COMPACT = 4;
 
 /** What ends a sentence, and stands before it as the price. */
-const COST = /: [\d.,]+\s\S+ of (?:each|the) [\d.,]+\s\S+ (?:step|recording) \([\d.,]+\s%\)\.$/;
+const COST = /: [\d.,]+\s\S+ of (?:each|the) [\d.,]+\s\S+ (?:step|GPU span) \([\d.,]+\s%\)\.$/;
 
 interface Shown {
   fields: Fields;
@@ -106,6 +106,10 @@ export class Findings {
     const more = disclosure(`${rest.length} more`, ...(rest.length > 0 ? [folded] : []));
     this.element.replaceChildren(make("ol", {}, ...first), more);
     this.element.hidden = rows.length === 0;
+    this.element.classList.toggle(
+      "hta-unpriced",
+      rows.every(({ price }) => price === ""),
+    );
     void this.#selection.then((selection) => this.#follow(selection));
   }
 

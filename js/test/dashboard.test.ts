@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { importOnce } from "../src/assets";
-import type { Bands, BudgetPart, Tab } from "../src/dashboard/types";
+import type { Bands, BoardSpec, BudgetPart, Tab } from "../src/dashboard/types";
 import type { FindingRow } from "../src/types";
 import widget from "../src/widget";
 import {
@@ -38,6 +38,15 @@ const tab = (name: string, panels: number[], folded: number[] = [], without = ""
 });
 
 const TABS = [tab("ranks", [1], [3]), tab("kernels", [2]), tab("memory", [4])];
+
+const SPEC: BoardSpec = {
+  names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"],
+  tabs: TABS,
+  timeline: null,
+  cycles: [],
+  cycle: 0,
+  compared: null,
+};
 
 const ROW: FindingRow = {
   price: "3 ms",
@@ -91,7 +100,7 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
     _assets: "anywidget:assets",
     _selection: "anywidget:selection",
     _panels: ["anywidget:0", "anywidget:1", "anywidget:2", "anywidget:3", "anywidget:lost"],
-    _spec: { names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"], tabs, timeline: null },
+    _spec: { ...SPEC, tabs },
     _bands: JSON.stringify({ ...EMPTY_BANDS, ...bands }),
     _options: [],
     _visible: false,
@@ -104,7 +113,7 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
   const texts = (css: string) => all(css).map(({ textContent }) => textContent);
   const press = (target: Element | undefined, key: string, more = {}) =>
     target?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
-  return { el, model, selection, job, panels, stop, all, texts, press };
+  return { el, model, models, selection, job, panels, stop, all, texts, press };
 }
 
 test("the header names the job as text, and has its facts and notices", async () => {
@@ -334,4 +343,59 @@ test("the rest of the findings is folded", async () => {
   const { all } = await show({ findings: [0, 1, 2, 3, 4].map((finding) => ({ ...ROW, show: { finding } })) });
   expect(all(".hta-findings > ol > li")).toHaveLength(4);
   expect(all(".hta-findings > details > summary")[0]?.textContent).toBe("1 more");
+});
+
+const CYCLES: BoardSpec = { ...SPEC, cycles: ["cycle 0", "cycle 1", EVIL], cycle: 2, compared: null };
+
+const choose = (menu: Element | undefined, value: string) => {
+  (menu as HTMLSelectElement).value = value;
+  menu?.dispatchEvent(new Event("change"));
+};
+
+test("cycles are chosen and compared in the header, where there are several", async () => {
+  const { model, all, texts } = await show();
+  expect(all(".hta-cycles")[0]?.hidden).toBe(true);
+  model.set("_spec", CYCLES);
+  const menus = () => all(".hta-cycles select") as HTMLSelectElement[];
+  expect(texts(".hta-cycles select:first-child option")).toEqual(CYCLES.cycles);
+  expect(menus().map(({ value }) => value)).toEqual(["2", ""]);
+  expect(all(".hta-cycles img")).toEqual([]);
+  choose(menus()[0], "0");
+  choose(menus()[1], "1");
+  expect(model.sent).toEqual([
+    { act: "cycle", cycle: 0 },
+    { act: "compare_cycle", cycle: 1 },
+  ]);
+  expect(all(".hta-cycles")[0]?.ariaBusy).toBe("true");
+  model.set("_spec", { ...CYCLES, compared: 1 });
+  expect(all(".hta-cycles")[0]?.ariaBusy).toBe("false");
+  expect(menus().map(({ value }) => value)).toEqual(["2", "1"]);
+  choose(menus()[1], "");
+  expect(model.sent.at(-1)).toEqual({ act: "compare_cycle", cycle: null });
+});
+
+test("a report has no menus of cycles", async () => {
+  const { model, all } = await show();
+  model.set("_saved", true);
+  model.set("_spec", CYCLES);
+  expect(all(".hta-cycles")[0]?.hidden).toBe(true);
+});
+
+test("another cycle brings another selection and other panels, in the same place", async () => {
+  const { model, models, selection, all, texts, stop } = await show();
+  const other = new FakeModel({ ...EMPTY_SELECTION });
+  models["anywidget:other"] = other;
+  models["anywidget:1"] = named("Others");
+  model.set("_selection", "anywidget:other");
+  await settle();
+  await settle();
+  expect(all(".hta-board")).toHaveLength(1);
+  expect(texts(".hta-tab-page .hta-title")).toEqual(["Others"]);
+  selection.set("ranks", [3]);
+  expect(all(".hta-chip")).toHaveLength(0);
+  other.set("ranks", [3]);
+  expect(texts(".hta-chip")[0]).toContain("rank 3");
+  expect(model.get("_visible")).toBe(true);
+  stop.abort();
+  expect(model.get("_visible")).toBe(false);
 });

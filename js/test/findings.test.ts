@@ -48,6 +48,14 @@ test("a row has its price, its sentence, and what is behind it", async () => {
   expect(element.querySelector<HTMLElement>(".hta-swatch")?.style.width).toBe("50%");
 });
 
+test("where no row has a price, no place is kept for prices", async () => {
+  const free = { ...ROW, price: "", share: 0 };
+  const { findings, element } = await shown(free, free);
+  expect(element.classList.contains("hta-unpriced")).toBe(true);
+  findings.show([free, ROW]);
+  expect(element.classList.contains("hta-unpriced")).toBe(false);
+});
+
 test("Show selects, and selects nothing when pressed again", async () => {
   const { send, selection, buttons, element } = await shown(ROW);
   const [button] = buttons();

@@ -376,6 +376,14 @@ test("ranks, steps and axis are drawn from what the model carries, without a ker
   expect(el.querySelector("canvas")?.getAttribute("aria-label")).toContain("2 ranks");
 });
 
+test("the threads of the first rank are open where no rank has GPU work", async () => {
+  const opened = ({ model }: { model: TimelineModel }) =>
+    model.sent.filter(({ kind }) => kind === "lanes").map(({ rank }) => rank);
+  expect(opened(await show())).toEqual([]);
+  const bare = { ...layout(), ranks: layout().ranks.map((rank) => ({ ...rank, planes: [] })) };
+  expect(opened(await show({ _timeline: bare }))).toEqual([bare.ranks[0]?.rank]);
+});
+
 test("a sharper window is asked for, of no more than is recorded", async () => {
   const { model } = await show();
   const [asked] = model.sent;

@@ -88,8 +88,8 @@ def test_a_job_like_itself_has_lost_nothing(slow):
 def test_recordings_without_steps_are_not_measured_by_steps(slow, tmp_path):
     path = write(tmp_path / "trace.json", [call(0, 1, 1), kernel(5, 10, correlation=1)])
     found = compare_findings(slow, open_trace(path))
-    assert found.units == ("per step", "of the recording")
-    assert "10 µs of the recording" in found.finding
+    assert found.units == ("per step", "of the GPU span")
+    assert "10 µs of the GPU span" in found.finding
     assert "less time" not in found.finding
     assert {each.outcome for each in found.findings} == {"untold"}
 

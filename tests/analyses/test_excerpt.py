@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -27,14 +26,10 @@ ANALYSES = [temporal_breakdown, overlap, kernel_breakdown, idle_owners, idle_tim
 
 def counted(raw, device, *, steps=(), window=None):
     """Stretches of time of a device that are counted (ns, as the events say)."""
-    first, last = raw.window
-    edges = [first, *(end for _, end in raw.step_bounds(device) or [(-1, last)])]
-    numbers = [number for number, _ in raw.step_bounds(device) or [(-1, last)]]
-    stretches = [
-        each
-        for number, each in zip(numbers, itertools.pairwise(edges), strict=True)
-        if not steps or number in steps
-    ]
+    stretches = [raw.window]
+    if steps:
+        bounds = raw.step_bounds(device)
+        stretches = [(begin, end) for number, begin, end in bounds if number in steps]
     if window is not None:
         stretches = [(max(a, window[0]), min(b, window[1])) for a, b in stretches]
     return merged([(a, b) for a, b in stretches if a < b])
@@ -111,10 +106,7 @@ def test_windows_against_a_cut_trace(tmp_path_factory, events, start, length):
 def steps_and_work(draw):
     """Steps one after the other, with work that is launched in any of them and runs into others."""
     bounds = np.cumsum(draw(st.lists(st.integers(5, 40), min_size=3, max_size=5)))
-    marks = [
-        step(3 + place, int(a), int(b - a))
-        for place, (a, b) in enumerate(itertools.pairwise(bounds))
-    ]
+    marks = [step(3 + place, int(a), int(b - a)) for place, (a, b) in enumerate(pairwise(bounds))]
     return draw(st.permutations([*draw(calls_and_work()), *marks]))
 
 
@@ -162,8 +154,18 @@ def test_steps_add_up_to_all_of_them(tmp_path):
     of_each = [temporal_breakdown(job, steps=[number]).ranks[names] for number in (0, 1)]
     both = temporal_breakdown(job, steps=[1, 0]).ranks[names]
     pd.testing.assert_frame_equal(of_each[0] + of_each[1], both)
-    everything = temporal_breakdown(job, window_ns=(-1, 10**9)).ranks[names]
-    pd.testing.assert_frame_equal(everything, both)
+
+
+def test_a_window_holds_what_is_before_and_after_the_steps(tmp_path):
+    """The last mark ends 10 µs after the last kernel of its step."""
+    job = open_job(tmp_path, [three_steps()])
+    steps, everything = (
+        temporal_breakdown(job, **time).ranks.iloc[0]
+        for time in ({"steps": [0, 1]}, {"window_ns": (-1, 10**9)})
+    )
+    assert everything["compute_time_ns"] == steps["compute_time_ns"]
+    assert everything["idle_time_ns"] == steps["idle_time_ns"] + 10_000
+    assert everything["kernel_time_ns"] == idle_owners(job).devices["window_ns"].item() == 200_000
 
 
 def test_windows_count_on_the_common_clock(tmp_path):
@@ -179,7 +181,7 @@ def test_windows_count_on_the_common_clock(tmp_path):
 def test_a_rank_without_the_steps_counts_nothing(tmp_path):
     job = open_job(tmp_path, [three_steps(), [kernel(0, 10), host(0, 90, "op")]])
     table = temporal_breakdown(job, steps=[1]).ranks
-    assert table["kernel_time_ns"].tolist() == [100_000, 0]
+    assert table["kernel_time_ns"].tolist() == [90_000, 0]
     assert table["operations"].tolist() == [2, 0]
 
 

@@ -433,7 +433,7 @@ def test_a_range_that_began_in_another_frame_owns_the_time(tmp_path):
 
 
 def test_steps(tmp_path):
-    """A step ends with its last kernel that computes."""
+    """A step ends with its last kernel that computes; after the last one, idle time is of none."""
     events = [
         *(step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)),
         *(call(10, 1, 1), kernel(20, 100, correlation=1)),
@@ -442,16 +442,16 @@ def test_steps(tmp_path):
     ]
     result = idle_owners(open_job(tmp_path, [events]))
     by_step = result.causes.groupby("step")["idle_ns"].sum().to_dict()
-    assert by_step == {1: 20_000, 2: 10_000 + 30_000 + 10_000}
+    assert by_step == {1: 20_000, 2: 10_000 + 30_000, -1: 10_000}
     second = idle_owners(open_job(tmp_path, [events]), steps=[2])
     assert second.devices.to_dict("records") == [
         {
             "rank": 0,
             "device": 0,
-            "window_ns": 80_000,
+            "window_ns": 70_000,
             "busy_ns": 30_000,
-            "idle_ns": 50_000,
-            "gaps": 3,
+            "idle_ns": 40_000,
+            "gaps": 2,
         }
     ]
     check_sums(second)
@@ -478,9 +478,13 @@ def test_a_kernel_of_no_duration_ends_a_step_in_an_idle_interval(tmp_path):
     job = open_job(tmp_path, [ENDS_IN_AN_IDLE_INTERVAL])
     whole = idle_owners(job)
     assert by_owner(whole) == by_brute_force(ENDS_IN_AN_IDLE_INTERVAL)
-    assert whole.causes.groupby("step")["idle_ns"].sum().to_dict() == {1: 60_000, 2: 90_000}
+    assert whole.causes.groupby("step")["idle_ns"].sum().to_dict() == {
+        1: 60_000,
+        2: 70_000,
+        -1: 20_000,
+    }
     assert whole.devices["gaps"].tolist() == [3]
-    for number, idle_ns in ((1, 60_000), (2, 90_000)):
+    for number, idle_ns in ((1, 60_000), (2, 70_000)):
         part = idle_owners(job, steps=[number])
         assert part.devices["idle_ns"].tolist() == [idle_ns]
         check_sums(part)

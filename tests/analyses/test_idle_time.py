@@ -240,14 +240,14 @@ def test_findings(tmp_path):
     late = [kernel(0, 10), call(12, 1, 1), kernel(20, 10, correlation=1), kernel(35, 5)]
     job = open_job(tmp_path, [late, [kernel(0, 10), kernel(50, 10)], [kernel(0, 2)]])
     assert idle_time(job, [0]).finding == (
-        "The GPU of rank 0 is idle 37.5 % of the time (15 µs of 40 µs): 53.3 % during the launch "
-        "call (CPU late), 33.3 % of unknown cause (launch not recorded), 13.3 % before "
+        "The GPU of rank 0 is idle 37.5 % of the GPU span (15 µs of 40 µs): 53.3 % during the "
+        "launch call (CPU late), 33.3 % of unknown cause (launch not recorded), 13.3 % before "
         "the launch call "
         "began "
         "(CPU late)."
     )
     assert idle_time(job, [0, 1]).finding.startswith(
-        "The 2 GPUs are idle 55 % of the time (55 µs of 100 µs)"
+        "The 2 GPUs are idle 55 % of their GPU spans (55 µs of 100 µs)"
     )
     assert idle_time(job, [2]).finding == ""
 
@@ -255,7 +255,9 @@ def test_findings(tmp_path):
 def test_little_idle_time_is_not_worth_a_sentence(tmp_path):
     job = open_job(tmp_path, [[kernel(0, 98), kernel(100, 1)], [kernel(0, 96), kernel(100, 1)]])
     assert idle_time(job, [0]).finding == ""
-    assert idle_time(job, [1]).finding.startswith("The GPU of rank 1 is idle 3.96 % of the time")
+    assert idle_time(job, [1]).finding.startswith(
+        "The GPU of rank 1 is idle 3.96 % of the GPU span"
+    )
 
 
 @pytest.mark.parametrize("long_us", [10, 10_000_000])
@@ -377,15 +379,15 @@ def test_longer_steps_are_said(tmp_path):
     events = [step(1, 0, 100), kernel(60, 20), kernel(82, 18)]
     job = open_job(tmp_path, [events])
     assert idle_time(job).finding == (
-        "The GPU of rank 0 is idle 5 % of the time (2 µs of 40 µs): 100 % of unknown cause (launch "
-        "not recorded). Over the recorded steps, which last longer, the GPU is idle 62 % of the "
-        "time (62 µs of 100 µs) and computing 38 %."
+        "The GPU of rank 0 is idle 5 % of the GPU span (2 µs of 40 µs): 100 % of unknown cause "
+        "(launch not recorded). Over the analysed time, which lasts longer, the GPU is idle 62 % "
+        "(62 µs of 100 µs) and computing 38 %."
     )
 
 
 def test_longer_steps_are_said_where_little_is_idle_between_operations(tmp_path):
     job = open_job(tmp_path, [[step(1, 0, 100), kernel(60, 20), kernel(80, 20)]])
     assert idle_time(job).finding == (
-        "The GPU of rank 0 is idle 0 % of the time (0 ns of 40 µs). Over the recorded steps, which "
-        "last longer, the GPU is idle 60 % of the time (60 µs of 100 µs) and computing 40 %."
+        "The GPU of rank 0 is idle 0 % of the GPU span (0 ns of 40 µs). Over the analysed time, "
+        "which lasts longer, the GPU is idle 60 % (60 µs of 100 µs) and computing 40 %."
     )

@@ -9,7 +9,7 @@ from hta_widgets.analyses.diagnosis.not_recorded import RankRecords, not_recorde
 from tests.analyses.collective_jobs import all_fields, ddp, no_fields, open_job, write_job
 from tests.kineto_text import call, host, kernel, step, write
 
-ALL = RankRecords(kernels=True, host_code=True, communication=True, collectives=True)
+ALL = RankRecords(*(True for _ in RankRecords._fields))
 
 
 def lacking(records, *, world_size=0, with_steps=True):
@@ -41,9 +41,31 @@ def test_ranks_without_a_trace(ranks, world_size):
 
 
 def test_without_kernels_nothing_else_is_said():
-    busy = RankRecords(kernels=False, host_code=False, communication=True, collectives=False)
+    busy = ALL._replace(kernels=False, host_code=False, collectives=False)
     assert lacking({0: busy, 1: busy}, with_steps=False, world_size=8) == ["Kernels are"]
     assert lacking({0: busy, 1: ALL}) == ["Kernels of rank 0 are"]
+
+
+def test_without_gpu_work_it_is_said_what_tells_more_of_the_cpus():
+    on_cpu = ALL._replace(gpu_work=False, communication=False, collectives=False)
+    assert lacking({0: on_cpu}) == ["GPU work is"]
+    bare = on_cpu._replace(frames=False, memory=False)
+    assert lacking({0: bare}) == ["GPU work is", "Python frames are", "Memory events are"]
+    assert lacking({0: bare, 1: on_cpu}) == ["GPU work is"]
+    assert lacking({0: bare._replace(host_code=False)}, with_steps=False) == ["GPU work is"]
+    assert lacking({0: ALL, 1: bare, 2: bare}) == ["GPU work of ranks 1-2 is"]
+
+
+def test_steps_that_ranks_do_not_have_in_common():
+    records, said = dict.fromkeys(range(5), ALL), "in common with the others are"
+    one, several = (
+        not_recorded(records, world_size=5, with_steps=True, left_out=each)
+        for each in ([2], [3, 4])
+    )
+    assert [each.what for each in (*one, *several)] == [
+        f"Steps that rank 2 has {said}",
+        f"Steps that ranks 3-4 have {said}",
+    ]
 
 
 def test_of_traces(tmp_path):
@@ -65,8 +87,12 @@ def test_it_is_of_the_whole_job_whatever_ranks_are_chosen(tmp_path):
 def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
     write(tmp_path / "rank-0.json", [step(1, 0, 9), host(0, 5, "aten::mm"), step(2, 9, 9)])
     alone = diagnosis(open_job(tmp_path))
-    assert alone.finding == "No GPU work was recorded on the selected ranks."
+    assert alone.finding.startswith("No GPU work was recorded: the job ran on the CPU, or ")
     assert (len(alone), alone.steps.empty, alone.period_ns) == (0, True, 0.0)
     work = [step(1, 0, 9), call(1, 1, 1), kernel(3, 4, correlation=1), step(2, 9, 9)]
     write(tmp_path / "rank-1.json", work)
-    assert diagnosis(open_job(tmp_path)).steps["rank"].tolist() == [1]
+    both = open_job(tmp_path)
+    assert diagnosis(both).steps["rank"].tolist() == [1]
+    chosen = diagnosis(both, [0])
+    assert chosen.finding.startswith("No GPU work was recorded on the selected ranks. Of 5 µs of ")
+    assert chosen.not_recorded[0].what == "GPU work of rank 0 is"

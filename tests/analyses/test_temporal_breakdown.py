@@ -100,14 +100,12 @@ def test_longer_steps_are_said(tmp_path):
     events = [step(3, 0, 100), kernel(60, 20), kernel(80, 4, name="ncclDevKernel_AllReduce")]
     job = open_job(tmp_path, [[*events, kernel(86, 4)], [*events, kernel(86, 4)]])
     assert temporal_breakdown(job, [0]).finding == (
-        "The GPU of rank 0 is idle 6.67 % of the time (2 µs of 30 µs), computing 80 %, "
-        "communicating (not hidden) 13.3 %. Over the recorded steps, which last longer, "
-        "the GPU is idle "
-        "72 % of the time (72 µs of 100 µs) and computing 24 %."
+        "The GPU of rank 0 is idle 6.67 % of the GPU span (2 µs of 30 µs), computing 80 %, "
+        "communicating (not hidden) 13.3 %. Over the analysed time, which lasts longer, the GPU is "
+        "idle 72 % (72 µs of 100 µs) and computing 24 %."
     )
     assert temporal_breakdown(job).finding.endswith(
-        ", which last longer, the GPUs are idle 72 % of the time (144 µs of 200 µs) and computing "
-        "24 %."
+        ", which lasts longer, the GPUs are idle 72 % (144 µs of 200 µs) and computing 24 %."
     )
 
 
@@ -137,11 +135,11 @@ def test_findings(tmp_path):
     (tmp_path / "alike").mkdir()
     alike = open_job(tmp_path / "alike", [[kernel(0, 10), kernel(30, 10)]] * 2)
     assert temporal_breakdown(job).finding == (
-        "The 2 GPUs are idle 30 % of the time (24 µs of 80 µs), computing 70 %"
+        "The 2 GPUs are idle 30 % of their GPU spans (24 µs of 80 µs), computing 70 %"
         "; the idle share ranges from 10 % (rank 1) to 50 % (rank 0)."
     )
     assert temporal_breakdown(job, [1]).finding == (
-        "The GPU of rank 1 is idle 10 % of the time (4 µs of 40 µs), computing 90 %."
+        "The GPU of rank 1 is idle 10 % of the GPU span (4 µs of 40 µs), computing 90 %."
     )
     assert "ranges" not in temporal_breakdown(alike).finding
     assert temporal_breakdown(job, [2]).finding == "No GPU work was recorded on the selected ranks."

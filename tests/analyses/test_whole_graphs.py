@@ -162,7 +162,7 @@ def test_every_analysis_names_the_graphs(export):
     assert (row["compute_time_ns"], row["graph_time_ns"]) == (15_000, 70_000)
     assert (row["non_compute_time_ns"], row["idle_time_ns"], row["operations"]) == (15_000, 0, 6)
     assert temporal.finding == (
-        "The GPU of rank 0 is idle 0 % of the time (0 ns of 100 µs), computing 15 %, in "
+        "The GPU of rank 0 is idle 0 % of the GPU span (0 ns of 100 µs), computing 15 %, in "
         f"{WORDS} 70 %, communicating (not hidden) 10 %, copying 5 %."
     )
     kernels = kernel_breakdown(job)

@@ -337,7 +337,7 @@ def test_the_budget_of_the_ranks_says_what_it_counts(loaded: Job, tmp_path):
         for board in boards
         for figure in board.panels["ranks"].figures.values()
     ]
-    assert titles == ["ms per step", "ms of the recording"]
+    assert titles == ["ms per step", "ms of the GPU span"]
 
 
 def test_a_step_is_equally_long_in_all_bands(tmp_path):
@@ -348,11 +348,11 @@ def test_a_step_is_equally_long_in_all_bands(tmp_path):
     board = Dashboard(tmp_path)
     page = board._repr_mimebundle_()[0]["text/html"]
     bands = board._bands
-    assert bands["facts"][-1] == "40 ms recorded"
-    assert verdict(board.findings).endswith(" of 40 ms of the recording")
+    assert bands["facts"][-1] == "GPU span of 40 ms"
+    assert verdict(board.findings).endswith(" of 40 ms of the GPU span")
     assert bands["budget"]["whose"].endswith("the sum is 40 ms")
-    assert "40 ms recorded" in page
-    assert "40 ms in the mean recording" in page
+    assert "GPU span of 40 ms" in page
+    assert "40 ms in the mean GPU span" in page
     titles = bands["budget"]["title"], *board.panels["steps"].figures
-    assert {*titles} - {OWN_TIME} == {"Where the recording goes"}
-    assert 'alt="Chart: Where the recording goes"' in page
+    assert {*titles} - {OWN_TIME} == {"Where the GPU span goes"}
+    assert 'alt="Chart: Where the GPU span goes"' in page

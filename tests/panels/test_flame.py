@@ -107,5 +107,8 @@ def test_memory_has_a_unit_of_its_own(tmp_path_factory):
 
 def test_nothing_recorded_is_said(tmp_path):
     panel = FlamePanel(open_job(tmp_path, [NET[:2]]))
-    assert panel._view["empty"] == "No GPU work was recorded on this rank."
+    assert panel.weight == "cpu"
+    assert panel._view["empty"] is None
+    panel.weight = "gpu"
+    assert panel._view["empty"] == "No GPU work was recorded on this rank: show CPU time."
     assert sent(panel)["all"] == 0

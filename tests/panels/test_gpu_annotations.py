@@ -43,4 +43,6 @@ def test_nothing_is_explained(tmp_path):
     expected = "No user annotations were recorded on the selected ranks."
     assert AnnotationsPanel(empty)._view["empty"] == expected
     idle = open_trace(write(tmp_path / "b.json", [annotation(0, 5, "a")]), progress=False)
-    assert AnnotationsPanel(idle)._view["empty"] == "No GPU time belongs to a user annotation."
+    assert AnnotationsPanel(idle)._view["empty"] is None
+    panel = AnnotationsPanel(idle, on="gpu")
+    assert panel._view["empty"] == "No GPU time belongs to a user annotation."

@@ -105,7 +105,10 @@ def test_nothing_is_explained(small, tmp_path):
     assert none._view["empty"] == expected
     cpu_only = write(tmp_path / "c.json", [host(0, 5, "aten::mm")])
     panel = OperatorsPanel(open_trace(cpu_only, progress=False))
-    assert panel._view["empty"] == "No GPU time belongs to an operator."
+    assert panel.weight == "cpu"
+    assert panel._view["empty"] is None
+    panel.weight = "gpu"
+    assert panel._view["empty"] == "No GPU time belongs to an operator: show CPU time."
 
 
 def test_launch_calls_stand_in_for_operators(tmp_path):

@@ -42,6 +42,7 @@ from tests import nsys_export as nsys
 from tests.cupti_folder import row, write_cupti_folder
 from tests.kineto_text import call, kernel, write
 from tests.recipe_folder import write_recipe_folder
+from tests.recorded_folders import Recorded, cycles, tensorboard, write_folder
 
 EVENTS = [call(1, 1, 1), kernel(3, 3, correlation=1)]
 TABLES = {
@@ -411,8 +412,28 @@ def test_two_files_of_one_rank_are_named_by_their_urls(run, remote):
     remote.pipe_file("/bucket/run/again.json.gz", remote.cat_file("/bucket/run/rank1.json.gz"))
     with pytest.raises(RankError) as caught:
         open_trace(run, progress=False)
-    said = f"{run}/again.json.gz and {run}/rank1.json.gz are both rank 1"
-    assert str(caught.value).startswith(said)
+    assert f"- rank 1: {run}/again.json.gz, {run}/rank1.json.gz\n" in str(caught.value)
+
+
+def test_cycles_of_a_folder_are_told_apart_by_first_bytes(run, remote, tmp_path):
+    remote.rm(run.partition("://")[2], recursive=True)
+    for path in write_folder(tmp_path / "made", cycles(2, 2)).iterdir():
+        remote.pipe_file(f"/bucket/run/{path.name}", path.read_bytes())
+    job = open_trace(run, cycle=0, progress=False, include_last_profiler_step=True)
+    assert [job.rank(rank).steps.distinct for rank in job.ranks] == [(2, 3), (2, 3)]
+    assert job.open_cycle(1).rank(1).steps.distinct == (7, 8)
+
+
+def test_runs_are_listed_by_their_urls(run, remote, tmp_path):
+    remote.rm(run.partition("://")[2], recursive=True)
+    made = [Recorded(pid=pid, start_us=pid * 1e7) for pid in (1, 2)]
+    for path in write_folder(tmp_path / "made", made).iterdir():
+        remote.pipe_file(f"/bucket/run/{path.name}", path.read_bytes())
+    with pytest.raises(RankError) as caught:
+        open_trace(run, progress=False)
+    assert f"\n  open_trace('{run}/{tensorboard(made[0])}')\n" in str(caught.value)
+    shell = caught.value.in_shell("hta-widgets report")
+    assert f"  hta-widgets report {run}/{tensorboard(made[1])}" in shell
 
 
 def test_a_file_becomes_a_folder_and_a_file_again(remote, tmp_path):

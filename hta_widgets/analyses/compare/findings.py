@@ -64,12 +64,12 @@ class ComparedFindings(Result):
         By cause, of which a diagnosis has one finding each; the most expensive first.
     classes : DataFrame
         One row per class of the budget that occurs, then ``all``: ``class``, ``first_ns``,
-        ``second_ns`` (of the mean step of all ranks, or without steps of the recording; float) and
+        ``second_ns`` (of the mean step of all ranks, or without steps of the GPU span; float) and
         ``delta_ns``, their difference.
     first, second : str
         Names of the jobs.
     units : tuple of str
-        What the times of each are of: ``per step`` or ``of the recording``.
+        What the times of each are of: ``per step`` or ``of the GPU span``.
     """
 
     findings: tuple[ComparedFinding, ...]
@@ -121,7 +121,7 @@ def compare_findings(first: Job, second: Job) -> ComparedFindings:
 
 
 def _unit(found: Diagnosis) -> str:
-    return "per step" if (found.steps["step"] >= 0).any() else "of the recording"
+    return "per step" if (found.steps["step"] >= 0).any() else "of the GPU span"
 
 
 def _only_lacks(one: Diagnosis, other: Diagnosis) -> str:

@@ -2,6 +2,7 @@
 
 from hta_widgets.analyses.diagnosis.analysis import Diagnosis, diagnosis
 from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
+from hta_widgets.analyses.diagnosis.cpu_work import CpuOwner, CpuWork
 from hta_widgets.analyses.diagnosis.finding import Finding, Link
 from hta_widgets.analyses.diagnosis.limits import Limits
 from hta_widgets.analyses.diagnosis.not_recorded import NotRecorded
@@ -10,6 +11,8 @@ from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
 __all__ = [
     "BUDGET",
     "CAUSES",
+    "CpuOwner",
+    "CpuWork",
     "Diagnosis",
     "Finding",
     "Limits",

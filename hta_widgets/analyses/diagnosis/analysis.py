@@ -11,7 +11,9 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.diagnosis.compared_ranks import compared_ranks
 from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.analyses.diagnosis.finding import Finding
 from hta_widgets.analyses.diagnosis.largest_kernels import only_faster_kernels
 from hta_widgets.analyses.diagnosis.limits import Limits, TrialLimits
@@ -24,8 +26,10 @@ from hta_widgets.analyses.diagnosis.rules.cause_not_found import unseen_work_not
 from hta_widgets.analyses.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.analyses.diagnosis.step_facts import SHOWN_COLUMNS
 from hta_widgets.analyses.diagnosis.steps import Steps
-from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
+from hta_widgets.analyses.diagnosis.vocabulary import CAUSES, Status, Workload
 from hta_widgets.analyses.result import Result
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_of
 
@@ -48,12 +52,25 @@ class Diagnosis(Result, Sequence[Finding]):
         ``period_ns``.
     job : Job
     ranks : tuple of int
-        Those that were diagnosed.
+        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
+        or all if none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
-        Length of the mean step of all diagnosed ranks (without steps: of their recordings), which
+        Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
         the classes of the budget add up to.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
+    cpu_work : CpuWork or None
+        What the CPUs did, where none of the chosen ranks has GPU work; else None.
+    left_out_steps : tuple of int
+        Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
+        (of a slow first step whose cause is not known): the prices of all other findings are found
+        in the other steps.
+    status : {"findings", "healthy", "cannot_tell", "no_gpu_work"}
+        ``healthy`` if nothing costs more than its limit, ``cannot_tell`` if that cannot be known:
+        no kernels are recorded, or the GPUs wait for what the traces do not show.
+    workload : {"training", "cpu_only", "other"}
+        ``training`` if a backward pass or the step of an optimizer is recorded; ``other`` is GPU
+        work without: inference, a server, a benchmark, or a trace without operators.
     """
 
     findings: tuple[Finding, ...]
@@ -62,6 +79,10 @@ class Diagnosis(Result, Sequence[Finding]):
     ranks: tuple[int, ...]
     period_ns: float
     not_recorded: tuple[NotRecorded, ...]
+    left_out_steps: tuple[int, ...]
+    status: Status
+    workload: Workload
+    cpu_work: CpuWork | None = None
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -130,33 +151,74 @@ def diagnosis(
     limits = limits or Limits()
     facts = job.remember(_facts_of_all, limits.trials)
     asked = None if steps is None else tuple(steps)
-    together = Steps.of({rank: facts[rank].steps for rank in chosen}, asked)
+    compared = compared_ranks({rank: facts[rank].steps for rank in chosen})
+    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     met = job.remember(_meetings_of_all, limits.trials)
     context = Context(job, together, together, facts, limits, met)
-    findings = _findings(context)
-    lacks = _lacks(job, facts, together) if together.ranks else ()
+    findings, kept = _findings(context)
+    unseen = unseen_work_notices(context)
+    lacks = _lacks(job, facts, together, chosen)
+    on_cpu = None if together.ranks else cpu_work(job, chosen, asked)
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(together),
         job=job,
-        ranks=chosen,
+        ranks=together.ranks or chosen,
         period_ns=together.period_ns,
         not_recorded=lacks,
-        finding=_verdict(context, findings),
+        cpu_work=on_cpu,
+        left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
+        status=_status(context, findings, unseen),
+        workload=_workload(context),
+        finding=_verdict(context, findings) if on_cpu is None else on_cpu.verdict,
         notices=(
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
-            *(unseen_work_notices(context) if findings else ()),
+            *_left_out_notices(together, kept, findings),
+            *(unseen if findings else ()),
         ),
     )
 
 
-def _lacks(job: Job, facts: Mapping[int, RankFacts], together: Steps) -> tuple[NotRecorded, ...]:
+def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]) -> Status:
+    if findings:
+        return "findings"
+    if not context.ranks:
+        return "no_gpu_work"
+    is_known = any(context.facts[rank].records.kernels for rank in context.ranks)
+    return "healthy" if is_known and not unseen else "cannot_tell"
+
+
+def _workload(context: Context) -> Workload:
+    if not context.ranks:
+        return "cpu_only"
+    trains = any(context.facts[rank].records.trains for rank in context.ranks)
+    return "training" if trains else "other"
+
+
+def _left_out_notices(together: Steps, kept: Steps, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What is lost in a step that is left out, and in no finding."""
+    named = {step for finding in findings for step in finding.steps if step not in kept.numbers}
+    silent = [each for each in together.numbers if each not in kept.numbers and each not in named]
+    if not silent or not kept.period_ns:
+        return ()
+    lost = together.without([each for each in together.numbers if each not in silent])
+    which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
+    takes, others = duration(lost.period_ns), duration(kept.period_ns)
+    words = "causes are looked for in the others only"
+    return (f"{which} took {takes}, the others {others} on average: {words}",)
+
+
+def _lacks(
+    job: Job, facts: Mapping[int, RankFacts], together: Steps, chosen: Sequence[int]
+) -> tuple[NotRecorded, ...]:
     """What the traces of all ranks lack."""
+    busy = [rank for rank in chosen if facts[rank].steps["step"].size]
     return not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=max(job.reduce(world_size_of, job.ranks).values(), default=0),
         with_steps=together.are_recorded,
+        left_out=[rank for rank in busy if rank not in together.ranks],
     )
 
 
@@ -171,10 +233,10 @@ def _meetings_of_all(job: Job, limits: TrialLimits) -> Meetings:
     return Meetings.of(job, arrivals)
 
 
-def _findings(context: Context) -> tuple[Finding, ...]:
-    """Ask all rules, and sort what they find by its cost."""
+def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
+    """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
     if not context.ranks:
-        return ()
+        return (), context.steps
     for rule in FIRST_RULES:
         found = rule(context)
         if found is not None:
@@ -189,14 +251,12 @@ def _findings(context: Context) -> tuple[Finding, ...]:
             context.found[found.cause] = found
     others = [each for each in context.found.values() if each not in of_first_steps]
     every = (*of_first_steps, *within_the_step(context, others))
-    return tuple(sorted(every, key=lambda found: -found.recoverable_ms))
+    return tuple(sorted(every, key=lambda found: -found.recoverable_ms)), context.steps
 
 
 def _verdict(context: Context, findings: Sequence[Finding]) -> str:
     if findings:
         return findings[0].sentence
-    if not context.ranks:
-        return "No GPU work was recorded on the selected ranks."
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
         return "No cause can be told: the traces do not hold the kernels."
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))

@@ -184,7 +184,7 @@ class _Proved(NamedTuple):
 def _proved(operators: Operators, kinds: list[_Kind]) -> _Proved:
     """Look for attention in the order of places, which is that in which a thread calls."""
     calls, first = np.unique(operators.place, return_index=True)
-    tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in kinds])
+    tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in kinds], dtype=bool)
     calls, first = (each[tells[operators.kind[first]]] for each in (calls, first))
     opened: dict[Scores, tuple[int, str]] = {}
     found: list[tuple[Scores, int, int]] = []

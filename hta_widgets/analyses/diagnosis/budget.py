@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import pandas as pd
 
 from hta_widgets.analyses.diagnosis.vocabulary import Cause
+from hta_widgets.errors import ParameterError
 
 
 class BudgetClass(NamedTuple):
@@ -58,7 +59,7 @@ BUDGET: Final = (
     ),
     BudgetClass(
         "late_synchronising",
-        "CPU late: synchronising",
+        "CPU late: after a blocking call",
         ("gap_sync_ns",),
         ("blocking_sync",),
     ),
@@ -68,6 +69,21 @@ BUDGET: Final = (
     ),
 )
 """Disjoint; together they are the time of a step."""
+
+
+def class_of(cause: Cause) -> BudgetClass:
+    """The class of time that a cause is seen in.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such cause.
+    """
+    found = {each: of_class for of_class in BUDGET for each in of_class.causes}
+    if cause not in found:
+        msg = f"no cause is called {cause!r}; there are {', '.join(sorted(found))}"
+        raise ParameterError(msg)
+    return found[cause]
 
 
 def budget(steps: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hta_widgets.analyses.shared.attribution import patterns
 from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -20,11 +21,11 @@ def blocking_calls(rank: Rank) -> Mask:
 
 
 def loading_calls(rank: Rank) -> Mask:
-    """Calls that load data, or prepare it and launch no kernels."""
+    """Calls that load data, or prepare it and launch no kernels, or without kernels no modules."""
     calls = calls_of(rank)
     prepares = calls.named(patterns.PREPROCESSING.search)
     if prepares.any():
-        prepares &= ~_launching_kernels(rank, calls)
+        prepares &= ~_around(calls, _computing(rank, calls))
     return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
 
 
@@ -44,11 +45,19 @@ def telling_calls(rank: Rank) -> Mask:
     return _TELLING.among(calls_of(rank).kind)
 
 
-def _launching_kernels(rank: Rank, calls: Calls) -> Mask:
-    """Calls in which a kernel is launched: in name only, a whole program may process images."""
+def _computing(rank: Rank, calls: Calls) -> Mask:
+    """Calls that launch kernels; where none is recorded, those of modules and their gradients."""
     events = rank.trace.events
-    launch = rank.launches[events.rows_of(Kind.KERNEL)].astype(np.int64)
+    kernels = events.rows_of(Kind.KERNEL)
+    if not kernels.size:
+        return np.asarray(phases(rank) != PHASES.index("other"))
+    launch = rank.launches[kernels].astype(np.int64)
     launching = np.zeros(calls.kind.size, dtype=np.bool_)
     launching[calls.places_of(launch[launch >= 0])] = True
-    before = np.concatenate(([0], np.cumsum(launching)))
+    return launching
+
+
+def _around(calls: Calls, chosen: Mask) -> Mask:
+    """Some calls and all around them: in name only, a whole program may process images."""
+    before = np.concatenate(([0], np.cumsum(chosen)))
     return np.asarray(before[calls.forest.ends] > before[:-1])

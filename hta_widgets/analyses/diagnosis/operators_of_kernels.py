@@ -51,7 +51,7 @@ def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -
     nearest = nearest_at_or_above(calls.forest, chosen)
     place = np.append(nearest, -1)[calls.places_of(work.launch)]
     used, which = np.unique(place, return_inverse=True)
-    rows = calls.forest.rows[used] if used.size else used
+    rows = np.append(calls.forest.rows, -1)[used]
     events = rank.trace.events
     (dims, dim_texts), (types, type_texts) = (
         events.texts_at("operators", column, rows) for column in ("input_dims", "input_types")

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.diagnosis.host_gaps import GAPS, HostGaps, host_gaps
 from hta_widgets.analyses.diagnosis.host_time import HOST_COLUMNS, host_time
 from hta_widgets.analyses.diagnosis.kernel_names import NAME_COLUMNS
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window, window_of
+from hta_widgets.analyses.shared.attribution.window import Window, window_of
 from hta_widgets.analyses.shared.collectives.partition import PARTS, Partition, RankSplit
-from hta_widgets.analyses.shared.excerpt import all_work
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -36,8 +34,6 @@ STEP_COLUMNS: Final = (
 
 Columns = dict[str, NDArray[np.int64]]
 
-_COMPUTES: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
-
 
 class DeviceSteps(NamedTuple):
     """The steps of the device with most work of a rank.
@@ -47,9 +43,7 @@ class DeviceSteps(NamedTuple):
     device : int
     window : Window
     edges : ndarray of int64
-        Bounds of the steps: step ``k`` ends with its last kernel that computes. The first begins
-        with its mark on the CPU, or when the work launched before it is done. Without steps, the
-        first start and the last end of GPU work.
+        Bounds of the steps, from `Window.step_edges`.
     work : GpuWork
         All that is recorded on the device, also of steps that are not analysed.
     busy : Partition
@@ -79,8 +73,8 @@ def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:
     if device is None:
         return None
     window = window_of(rank)
-    work = all_work(rank, device)
-    edges = _edges(rank, window, device, work)
+    work = rank.all_work(device)
+    edges = window.step_edges(rank, device)
     return DeviceSteps(
         device=device,
         window=window,
@@ -114,32 +108,6 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
     }
-
-
-def _edges(rank: Rank, window: Window, device: int, recorded: GpuWork) -> Times:
-    if NO_STEP in window.steps:
-        lasting = np.flatnonzero(recorded.duration_ns)
-        first_ns = recorded.start_ns[lasting].min(initial=window.end_ns)
-        return np.array([first_ns, recorded.end_ns[lasting].max(initial=first_ns)])
-    edges = window.step_edges(rank, device)
-    work = rank.gpu_work.by_device()[device]
-    of_last = (window.step_of(rank, work) == window.steps.size - 1) & (work.launch >= 0)
-    computes = of_last & np.isin(work.type, _COMPUTES)
-    ends = work.end_ns[computes if computes.any() else of_last]
-    edges[-1] = max(int(ends.max(initial=edges[-2])), int(edges[-2]))
-    edges[0] = min(_still_running(rank, window, recorded), int(edges[1]))
-    return edges
-
-
-def _still_running(rank: Rank, window: Window, recorded: GpuWork) -> int:
-    """When the work that was launched before the first step is done: it is not of this step."""
-    launch = recorded.launch
-    launched_ns = rank.trace.events.start_ns[launch]
-    of_steps = (launch >= 0) & (launched_ns >= window.start_ns)
-    computes = np.isin(recorded.type, _COMPUTES)
-    first_ns = recorded.start_ns[of_steps & computes].min(initial=window.end_ns)
-    earlier = ~of_steps & computes & (recorded.start_ns < first_ns)
-    return int(recorded.end_ns[earlier].max(initial=window.start_ns))
 
 
 def _kernels(rank: Rank, steps: DeviceSteps) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ class Steps:
     ranks : tuple of int
         Those with GPU work.
     numbers : tuple of int
-        Of the ProfilerSteps; (-1,) if the ranks have none in common: the recording is one step.
+        Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step.
     columns : dict of str to ndarray of float64, shape (ranks, steps)
         Those of `STEP_COLUMNS`; times in ns.
     """
@@ -83,7 +83,7 @@ class Steps:
     @property
     def noun(self) -> str:
         """What costs are counted by, in words."""
-        return "step" if self.are_recorded else "recording"
+        return "step" if self.are_recorded else "GPU span"
 
     @property
     def per_noun(self) -> str:

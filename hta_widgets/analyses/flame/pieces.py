@@ -22,7 +22,7 @@ from hta_widgets.analyses.shared.attribution.counted import (
     host_time,
 )
 from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt, all_work
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -106,7 +106,7 @@ def pieces_of(rank: Rank, weight: Weight) -> tuple[Rows, Pieces]:
 
 def _gpu(rank: Rank) -> tuple[Rows, Pieces]:
     calls = calls_of(rank)
-    works = [all_work(rank, device) for device in rank.gpu_work.devices]
+    works = [rank.all_work(device) for device in rank.gpu_work.devices]
     parts = [
         (
             *(calls.places_of(work.launch), work.start_ns, work.end_ns),

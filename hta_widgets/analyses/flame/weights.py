@@ -12,7 +12,7 @@ from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
-from hta_widgets.analyses.shared.excerpt import Excerpt, all_work, counted_work
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -42,7 +42,7 @@ def owners_in_any(rank: Rank, weight: Weight) -> Rows:
     if weight == "cpu":
         return np.arange(calls_of(rank).kind.size)
     if weight == "gpu":
-        launches = [all_work(rank, device).launch for device in rank.gpu_work.devices]
+        launches = [rank.all_work(device).launch for device in rank.gpu_work.devices]
         places = calls_of(rank).places_of(np.concatenate([rank.gpu_work.launch[:0], *launches]))
     else:
         places = weights_of(rank, weight, None).place

@@ -12,6 +12,7 @@ from hta_widgets.analyses.idle_owners.owner_table import owner_table
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -27,13 +28,15 @@ class IdleOwners(Result):
     Attributes
     ----------
     devices : DataFrame
-        One row per rank and device: ``rank``, ``device``, ``window_ns`` (the time that is accounted
-        for: from the first analysed ProfilerStep to the end of the last or of its GPU work; without
-        steps, from the first start to the last end of calls and GPU work), ``busy_ns`` (time with
-        any recorded GPU work), ``idle_ns`` (the rest), ``gaps`` (uninterrupted idle intervals).
+        One row per rank and device: ``rank``, ``device``, ``window_ns`` (the analysed
+        time: from the first analysed ProfilerStep to the end of the last or of its GPU work;
+        without steps, from the first start to the last end of calls and GPU work), ``busy_ns``
+        (time with any recorded GPU work), ``idle_ns`` (the rest), ``gaps``
+        (uninterrupted idle intervals).
     causes : DataFrame
         One row per rank, device, step, part and cause: ``step`` (number of the ProfilerStep, -1
-        without steps), ``part`` (``head``: before the first work; ``between``; ``tail``: after the
+        before the first, after the last, and without steps), ``part`` (``head``: before the first
+        work; ``between``; ``tail``: after the
         last), ``cause`` (see `IDLE_CAUSES`), ``idle_ns``, ``gaps`` (intervals with such time).
     owners : DataFrame
         The same by owner, longest first: ``rank``, ``device``, ``cause``, ``part``, ``step``,
@@ -97,7 +100,9 @@ def idle_owners(
     excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
     each = [*job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()]
     devices, causes, owners, drains, merged = _joined(each)
-    paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged)
+    whole = "the analysed time" if (causes["step"] != NO_STEP).any() else "the recording"
+    whole = whole if excerpt is None else "the selected time"
+    paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged, whole)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
     has_frames = any(tables.has_frames for tables in each)
     return IdleOwners(

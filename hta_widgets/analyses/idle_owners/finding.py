@@ -12,7 +12,6 @@ from hta_widgets.analyses.idle_owners.paths import MergedPaths, Nodes
 from hta_widgets.analyses.shared.attribution.calls import Mask
 from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
 from hta_widgets.analyses.shared.attribution.counted import sums_at
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.shared.rows import sums_by_text
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
@@ -36,18 +35,22 @@ _STACKS_ADVICE = (
 
 
 def idle_owner_finding(
-    devices: pd.DataFrame, causes: pd.DataFrame, owners: pd.DataFrame, paths: MergedPaths
+    devices: pd.DataFrame,
+    causes: pd.DataFrame,
+    owners: pd.DataFrame,
+    paths: MergedPaths,
+    whole: str,
 ) -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
-    A line of Python counts for what is inside it, but in no other line.
+    ``whole`` names the time that is counted. A line of Python counts for what is inside it, but in
+    no other line.
     """
     if devices.empty:
         return "No GPU work was recorded on the selected ranks."
     idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
     if idle_ns < WORTH_SAYING * window_ns or not idle_ns:
         return ""
-    whole = "the steps" if (causes["step"] != NO_STEP).any() else "the recording"
     gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
     of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
     known = sums_by_text(causes["cause"], causes["idle_ns"])

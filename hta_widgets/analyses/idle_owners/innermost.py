@@ -104,10 +104,10 @@ class Timeline(NamedTuple):
         )
 
     @classmethod
-    def of_steps(cls, ends: Times) -> Timeline:
-        """Position of the step, given the ends of all but the last, ascending."""
-        edges = np.concatenate(([_BEFORE_ALL], ends, [_AFTER_ALL]))
-        return cls(edges, np.arange(ends.size + 1))
+    def of_steps(cls, edges: Times) -> Timeline:
+        """How many of some edges, ascending, each time is behind."""
+        edges = np.concatenate(([_BEFORE_ALL], edges, [_AFTER_ALL]))
+        return cls(edges, np.arange(edges.size - 1))
 
     @classmethod
     def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:

@@ -42,7 +42,8 @@ class OwnedTime:
     pieces : Pieces
         In order of interval and time; each is of one step.
     step : ndarray of int64
-        Number of the ProfilerStep of each piece, `NO_STEP` without steps.
+        Number of the ProfilerStep of each piece, `NO_STEP` before the first, after the last, and
+        without steps.
     cause : ndarray of int8
         Position in `IDLE_CAUSES` of each piece.
     thread : ndarray of int32
@@ -200,34 +201,35 @@ class _Split:
         return rest, cause[rest.gap].astype(np.int8)
 
     def by_step(self, pieces: Pieces) -> tuple[Pieces, Rows, Rows]:
-        """Cut pieces where a step ends inside; the step of each, and what it was cut from.
+        """Cut pieces where a step begins or ends; the step of each, and what it was cut from.
 
         Only a kernel of no duration ends while the device is idle.
         """
         window = window_of(self.rank)
+        numbers = np.concatenate(([NO_STEP], window.steps, [NO_STEP]))
         first, last = self._steps_of_gaps(window)
         crossed = (last > first)[pieces.gap]
         whole = np.flatnonzero(~crossed)
-        step = window.steps[first[pieces.gap[whole]]]
+        step = numbers[first[pieces.gap[whole]]]
         if whole.size == crossed.size:
             return pieces, step, whole
         parts, steps, sources = [pieces.take(whole)], [step], [whole]
         device = self.gaps.device[pieces.gap]
         for each in self.rank.gpu_work.devices:
             chosen = np.flatnonzero(crossed & (device == each))
-            edges = window.step_edges(self.rank, each)[1:-1]
+            edges = window.step_edges(self.rank, each)
             cut, of_chosen = Timeline.of_steps(edges).cut(pieces.take(chosen))
             parts.append(cut._replace(owner=pieces.owner[chosen[of_chosen]]))
-            steps.append(window.steps[cut.owner])
+            steps.append(numbers[cut.owner])
             sources.append(chosen[of_chosen])
         return joined(parts), np.concatenate(steps), np.concatenate(sources)
 
     def _steps_of_gaps(self, window: Window) -> tuple[Rows, Rows]:
-        """Positions of the steps in which each interval begins and ends."""
+        """Positions of the steps in which each interval begins and ends; 0 is before the first."""
         gaps = self.gaps
         first, last = np.zeros((2, gaps.part.size), dtype=np.int64)
         for each in self.rank.gpu_work.devices:
-            edges, own = window.step_edges(self.rank, each)[1:-1], gaps.device == each
+            edges, own = window.step_edges(self.rank, each), gaps.device == each
             first[own] = np.searchsorted(edges, gaps.start_ns[own], side="right")
             last[own] = np.searchsorted(edges, gaps.end_ns[own], side="left")
         return first, last

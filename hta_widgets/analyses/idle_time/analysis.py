@@ -140,7 +140,13 @@ def idle_time(
         devices=_table([_of_devices(of_rank) for of_rank in devices_of]),
         stream_split=stream_split,
         device_split=device_split,
-        finding=idle_finding(stream_split, device_split, wanted, [*chain(*times)]),
+        finding=idle_finding(
+            stream_split,
+            device_split,
+            wanted,
+            [*chain(*times)],
+            is_excerpt=excerpt is not None,
+        ),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),

@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.idle_time.split import IDLE_SPLIT
-from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps
+from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps, span_in_words
 from hta_widgets.quantities import duration, percent
 
 WORTH_SAYING: Final = 0.03
@@ -32,10 +32,12 @@ def idle_finding(
     devices: pd.DataFrame,
     wanted: Collection[int],
     times: Sequence[GpuTime],
+    *,
+    is_excerpt: bool = False,
 ) -> str:
     """Say how long the GPUs are idle and why; empty below `WORTH_SAYING`.
 
-    Where the recorded steps last longer than the GPU work and are idle for another share, a second
+    Where the analysed time lasts longer than the GPU span and is idle for another share, a second
     sentence says that share.
 
     Parameters
@@ -46,6 +48,8 @@ def idle_finding(
         The streams that were asked for.
     times : sequence of GpuTime
         Of the devices.
+    is_excerpt : bool
+        Whether only the part of the GPU spans in the selected time counts.
     """
     if devices.empty:
         return "No GPU work was recorded on the selected ranks."
@@ -60,9 +64,10 @@ def idle_finding(
     if not is_worth_saying and not longer:
         return ""
     who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
+    whole = span_in_words(gpus, is_excerpt=False) + (" in the selected time" * is_excerpt)
     why = f": {_causes(by_part.tolist())}" if is_worth_saying else ""
     return (
-        f"{who} idle {percent(100 * idle_ns / span_ns)} of the time ({duration(idle_ns)} of "
+        f"{who} idle {percent(100 * idle_ns / span_ns)} of {whole} ({duration(idle_ns)} of "
         f"{duration(span_ns)}){why}.{longer}"
     )
 

@@ -106,13 +106,13 @@ def _whole_time(kernel_types: Collection[str]) -> str:
 
 
 def _over_steps(times: Iterable[GpuTime]) -> str:
-    """Sentence on the busy time where the recorded steps last longer than the GPU work."""
+    """Sentence on the busy time where the analysed time lasts longer than the GPU span."""
     total = longer_steps(times)
     if total is None:
         return ""
     return (
-        f" The busy time is {percent(100 * total.busy_ns / total.span_ns)} of the time from the "
-        f"first to the last GPU operation ({duration(total.span_ns)}), but "
-        f"{percent(100 * total.steps_busy_ns / total.steps_ns)} of the recorded steps "
+        f" The busy time is {percent(100 * total.busy_ns / total.span_ns)} of the GPU span "
+        f"({duration(total.span_ns)}), but "
+        f"{percent(100 * total.steps_busy_ns / total.steps_ns)} of the analysed time "
         f"({duration(total.steps_ns)})."
     )

@@ -15,7 +15,7 @@ from hta_widgets.analyses.launch_facts.operator_names import operator_names
 from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.module_paths import module_paths
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, all_work, counted_work
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.shared.launch_configuration import launch_configuration
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
@@ -119,7 +119,7 @@ def _sums(rank: Rank, excerpt: Excerpt | None) -> Numbers:
 
 def _every(rank: Rank) -> tuple[Alike, NDArray[np.int32]]:
     """All kernels, also of steps that are not analysed; the row of each, by that of its event."""
-    of_devices = (all_work(rank, each) for each in rank.gpu_work.devices)
+    of_devices = (rank.all_work(each) for each in rank.gpu_work.devices)
     work = reduce(GpuWork.followed_by, of_devices, rank.gpu_work.take(np.zeros(0, dtype=np.int64)))
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
     values = launch_configuration(rank, work, _RECORDED)

@@ -49,8 +49,8 @@ class Roofline(Result):
         One row per rank and device: ``name`` (empty if not recorded), ``memory_bytes``
         (of the device, 0 if not recorded), ``kernels``, ``kernel_ns``,
         ``flop``, ``flop_ns`` (GPU time of operators whose FLOP are counted), ``bytes_ns`` (of those
-        of which only the bytes are), ``uncounted_ns``, ``window_ns`` (the time that is accounted
-        for, see `IdleOwners`), ``tflops`` (over ``flop_ns``), ``mfu_percent`` (the time that the
+        of which only the bytes are), ``uncounted_ns``, ``window_ns`` (the analysed
+        time, see `IdleOwners`), ``tflops`` (over ``flop_ns``), ``mfu_percent`` (the time that the
         counted FLOP take at the dense peaks of their types, of the window; NaN without a known
         peak), ``coverage_percent`` (``flop_ns`` of ``kernel_ns``).
     """

@@ -31,8 +31,9 @@ class Excerpt(NamedTuple):
     """The time of each rank that is counted.
 
     Step ``k`` of a device lasts from the end of the step before to its own end, that of the last
-    kernel that computes of those launched in it (`Window.step_edges`): steps fill the time from the
-    first mark to the end of the last step, so that what is counted of each adds up to the whole.
+    kernel that computes of those launched in it (`Window.step_edges`), so that what is counted of
+    each step adds up to what is counted of all. A window holds the lead-in before the first step
+    and the tail after the last one, too: all of the analysed time (`Window`).
     All recorded work is cut at the edges of the counted time, as if the trace were cut there: what
     crosses an edge counts with its part inside.
 
@@ -98,9 +99,11 @@ class Excerpt(NamedTuple):
         if device not in rank.gpu_work.devices:
             return Intervals.union([], [])
         whole = window_of(rank)
-        edges = whole.step_edges(rank, device)
-        chosen = np.isin(whole.steps, self.steps or whole.steps)
-        counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
+        counted = Intervals.union([whole.start_ns], [whole.end_ns])
+        if self.steps:
+            edges = whole.step_edges(rank, device)
+            chosen = np.isin(whole.steps, self.steps)
+            counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
         window = self.window_of(rank)
         return counted if window is None else counted.clip(*window)
 
@@ -195,8 +198,8 @@ def _cut_work(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuWork]:
 
 
 def _cut_work_of(rank: Rank, device: int, counted: Intervals) -> GpuWork:
-    near = [_near(each, counted) for each in _analysed_and_not(rank, device)]
-    return _cut(_joined(near), counted)
+    near = [_near(each, counted) for each in rank.analysed_and_left_out(device)]
+    return _cut(GpuWork.joined(near), counted)
 
 
 def _near(work: GpuWork, counted: Intervals) -> GpuWork:
@@ -223,22 +226,6 @@ def _time_of(counted: Intervals, work: GpuWork, *, has_steps: bool) -> GpuTime:
         return GpuTime(counted.length, busy_ns, 0, 0, 0)
     computing_ns = work.busy_by_type[KernelType.COMPUTATION].length
     return GpuTime(counted.length, busy_ns, counted.length, busy_ns, computing_ns)
-
-
-def all_work(rank: Rank, device: int) -> GpuWork:
-    """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
-    return _joined(_analysed_and_not(rank, device))
-
-
-def _analysed_and_not(rank: Rank, device: int) -> list[GpuWork]:
-    others = np.flatnonzero(rank.left_out_work.device == device)
-    left_out = [rank.left_out_work.take(others)] if others.size else []
-    return [rank.gpu_work.by_device()[device], *left_out]
-
-
-def _joined(parts: list[GpuWork]) -> GpuWork:
-    some = [part for part in parts if len(part)] or parts[:1]
-    return some[0].followed_by(*some[1:]) if len(some) > 1 else some[0]
 
 
 def _cut(work: GpuWork, counted: Intervals) -> GpuWork:

@@ -1,4 +1,4 @@
-"""Time of a GPU by two clocks: that of its own work, and that of the recorded steps."""
+"""Time of a GPU by two clocks: that of its own work, and that of the analysed steps."""
 
 from __future__ import annotations
 
@@ -69,6 +69,13 @@ def longer_steps(times: Iterable[GpuTime]) -> GpuTime | None:
     return total if total.steps_ns > total.span_ns and is_other else None
 
 
+def span_in_words(gpus: int, *, is_excerpt: bool) -> str:
+    """What `GpuTime.span_ns` is of: the GPU span, or all of the selected time."""
+    if is_excerpt:
+        return "the selected time"
+    return "the GPU span" if gpus == 1 else "their GPU spans"
+
+
 def over_steps(times: Iterable[GpuTime]) -> str:
     """Sentence on `longer_steps`, with a blank in front; empty if there are none."""
     working = [each for each in times if each.span_ns]
@@ -77,9 +84,9 @@ def over_steps(times: Iterable[GpuTime]) -> str:
         return ""
     idle_ns = total.steps_ns - total.steps_busy_ns
     return (
-        f" Over the recorded steps, which last longer, "
+        f" Over the analysed time, which lasts longer, "
         f"{'the GPU is' if len(working) == 1 else 'the GPUs are'} idle "
-        f"{percent(100 * idle_ns / total.steps_ns)} of the time ({duration(idle_ns)} of "
+        f"{percent(100 * idle_ns / total.steps_ns)} ({duration(idle_ns)} of "
         f"{duration(total.steps_ns)}) and computing "
         f"{percent(100 * total.steps_compute_ns / total.steps_ns)}."
     )

@@ -48,7 +48,7 @@ CLASS_LABELS: Final = {
     "communication": "communication (waiting not told apart)",
     "waiting": "waiting for ranks",
     "late_launching": "CPU late: launching",
-    "late_synchronising": "CPU late: synchronising",
+    "late_synchronising": "CPU late: after a blocking call",
     "data_loading": "data loading",
     "other_idle": "other idle",
 }
@@ -62,7 +62,7 @@ _PHRASES: Final = {
     "communication": "communication alone, of which waiting cannot be told",
     "waiting": "waiting for other ranks",
     "late_launching": "waiting for launches of the CPU",
-    "late_synchronising": "waiting for the CPU after synchronising",
+    "late_synchronising": "waiting for the CPU after a blocking call",
     "data_loading": "waiting for data",
     "other_idle": "otherwise idle",
 }
@@ -80,9 +80,9 @@ class StepTable(Result):
 
         ``rank``, ``device``, ``step`` (-1 without steps); ``start_ns``, ``end_ns`` (on the rank's
         clock, since its first event) and ``period_ns``, their difference: a step ends with the last
-        kernel that computes of those launched in it, and the next begins there, so that steps fill
-        the time from the first mark to the end of the last step. ``cpu_ns``: length of its mark on
-        the CPU.
+        kernel that computes of those launched in it, and the next begins there; the first begins
+        with its mark, or when what was launched before it is computed. ``cpu_ns``: length of its
+        mark on the CPU.
 
         The classes add up to the period exactly: ``compute_ns`` (time in which computation or work
         of unknown type runs), ``graph_ns`` (CUDA graphs recorded as a whole without these),
@@ -212,7 +212,7 @@ def _steps_finding(steps: pd.DataFrame, *, is_cut: bool) -> str:
         if ns >= CLASS_WORTH_SAYING * whole_ns
     )
     has_steps = bool((steps["step"] != NO_STEP).any())
-    what = "The mean step" if has_steps else "The recording"
+    what = "The mean step" if has_steps else "The GPU span"
     if is_cut:
         what = "The mean part of a step in the window" if has_steps else "The window"
     sentence = f"{what} takes {duration(whole_ns / len(steps))}: {said}"

@@ -12,7 +12,7 @@ from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
 from hta_widgets.analyses.shared.attribution.window import Window, window_of
 from hta_widgets.analyses.shared.collectives.partition import RankSplit, communication_parts
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, WindowNs
+from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
@@ -74,7 +74,7 @@ def _steps_of_device(
     if limits is not None:
         edges = np.clip(edges, *limits)
         chosen &= np.diff(edges) > 0
-    idle_ns = _idle_by_cause(rank, window, device, limits)
+    idle_ns = _idle_by_cause(rank, window, device, edges)
     columns = {
         "rank": np.full(count, rank.trace.rank, dtype=np.int64),
         "device": np.full(count, device, dtype=np.int64),
@@ -124,18 +124,16 @@ def _communication(
     return dict(zip(COMMUNICATION_CLASSES, found, strict=True))
 
 
-def _idle_by_cause(
-    rank: Rank, window: Window, device: int, limits: WindowNs | None
-) -> NDArray[np.int64]:
-    """Idle time inside the limits, a row for each step and a column for each cause."""
+def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> NDArray[np.int64]:
+    """Idle time inside the edges, a row for each step and a column for each cause."""
     gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
     of_device = np.flatnonzero(gaps.device[owned.pieces.gap] == device)
+    of_device = of_device[np.isin(owned.step[of_device], window.steps)]
     pieces = owned.pieces.take(of_device)
     order = np.argsort(window.steps)
     step = order[np.searchsorted(window.steps[order], owned.step[of_device])]
     sums = np.zeros((window.steps.size, len(CAUSE_NAMES)), dtype=np.int64)
-    first, last = limits or (window.start_ns, window.end_ns)
-    inside_ns = np.minimum(pieces.end_ns, last) - np.maximum(pieces.start_ns, first)
+    inside_ns = np.minimum(pieces.end_ns, edges[-1]) - np.maximum(pieces.start_ns, edges[0])
     np.add.at(sums, (step, owned.cause[of_device]), np.maximum(inside_ns, 0))
     return sums
 

@@ -16,7 +16,6 @@ from hta_widgets.analyses.shared.collectives.partition import (
     RankSplit,
     waiting_until,
 )
-from hta_widgets.analyses.shared.excerpt import all_work
 from hta_widgets.analyses.timeline.classes import (
     CLASS_OF_COLUMN,
     CODE,
@@ -75,7 +74,7 @@ def streams_of(rank: Rank) -> list[tuple[int, int]]:
     """Device and stream of all GPU work, ascending."""
     pairs: set[tuple[int, int]] = set()
     for device in rank.gpu_work.devices:
-        work = all_work(rank, device)
+        work = rank.all_work(device)
         pairs |= {(device, stream) for stream in np.unique(work.stream).tolist()}
     return sorted(pairs)
 
@@ -89,7 +88,7 @@ def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> Segments:
     lane = {pair: first_lane + place for place, pair in enumerate(streams_of(rank))}
     parts = []
     for device in rank.gpu_work.devices:
-        work = all_work(rank, device)
+        work = rank.all_work(device)
         for places in work.streams.parts:
             of_stream = work.take(places)
             pair = device, int(of_stream.stream[0])

@@ -39,7 +39,7 @@ class StepEdges(NamedTuple):
     Attributes
     ----------
     number : ndarray of int64
-        -1 for a recording without steps.
+        -1 for the GPU span, without steps.
     edges : ndarray of int64
         Where each begins on the device, and where the last ends (ns).
     """

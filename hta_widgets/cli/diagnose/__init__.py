@@ -12,8 +12,8 @@ from hta_widgets.cli.diagnose.report import report
 from hta_widgets.cli.terminal import say
 from hta_widgets.trace.opening.open import open_trace
 
-FINDINGS: Final = 3
-"""Exit code if there are findings, and the caller asks to fail then."""
+FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}
+"""Exit code by status of the diagnosis, where the caller asks to fail."""
 
 INTERRUPTED: Final = 130
 """Exit code of a shell's command that Ctrl-C ended: nothing is known of the job."""
@@ -23,6 +23,7 @@ def print_diagnosis(
     traces: Sequence[str],
     ranks: Sequence[int] | None,
     *,
+    cycle: int | None = None,
     as_json: bool,
     fail_on_findings: bool,
 ) -> int:
@@ -34,17 +35,19 @@ def print_diagnosis(
         Paths or URLs.
     ranks : sequence of int, optional
         Those that are diagnosed, all when not given.
+    cycle : int, optional
+        As in `open_trace`.
     as_json : bool
         Print the document of ``docs/diagnosis.schema.json`` instead of text.
     fail_on_findings : bool
-        Return `FINDINGS` if there are any; 0 otherwise.
+        Return one of `FAILURES` unless the job is healthy; 0 otherwise.
     """
     source = traces[0] if len(traces) == 1 else traces
     try:
-        job = open_trace(source, progress=sys.stderr.isatty())
+        job = open_trace(source, cycle=cycle, progress=sys.stderr.isatty())
         diagnosis = diagnose(job, ranks)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return INTERRUPTED
     say(json_text(diagnosis) if as_json else report(diagnosis))
-    return FINDINGS if diagnosis and fail_on_findings else 0
+    return FAILURES.get(diagnosis.status, 0) if fail_on_findings else 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import TextWrapper
 from typing import Final
 
-from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.analyses.diagnosis import CpuWork, Diagnosis, Finding
 from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
 from hta_widgets.cli.terminal import cut, printable
 from hta_widgets.errors import number_ranges
@@ -31,9 +31,12 @@ _NS_PER_MS: Final = 1e6
 
 def report(diagnosis: Diagnosis) -> str:
     """Write findings, what to do about them, and what was not recorded."""
-    lines = [counted(len(diagnosis), "finding") if diagnosis else "No finding", ""]
+    nothing = "No finding" if diagnosis.cpu_work is None else "No GPU work"
+    lines = [counted(len(diagnosis), "finding") if diagnosis else nothing, ""]
     lines += _wrapped(_what_was_looked_at(diagnosis))
-    if not diagnosis:
+    if diagnosis.cpu_work is not None:
+        lines += _cpu_work(diagnosis.cpu_work)
+    elif not diagnosis:
         lines += _wrapped(diagnosis.finding)
     for number, finding in enumerate(diagnosis[:MOST_SHOWN], start=1):
         lines += ["", *_finding(diagnosis, number, finding)]
@@ -56,9 +59,27 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         _numbered("rank", diagnosis.ranks),
         f"{_numbered('step', steps)} of {duration(diagnosis.period_ns)}"
         if steps
-        else f"a recording of {duration(diagnosis.period_ns)}",
+        else f"a GPU span of {duration(diagnosis.period_ns)}",
     ]
     return f"{name}: {', '.join(parts)}"
+
+
+def _cpu_work(work: CpuWork) -> Iterator[str]:
+    """What the CPUs did: operators and lines with most time, data loading, and memory."""
+    yield from _wrapped(work.no_gpu_work if work.sentences else work.verdict)
+    for whole, whole_ns, owners in (
+        (work.all_operators, work.operators_ns, work.operators),
+        (work.all_lines, work.lines_ns, work.lines),
+    ):
+        if owners:
+            yield from ("", *_wrapped(f"{whole}:"))
+        for name, own_ns, calls in owners:
+            share = percent(100 * own_ns / whole_ns) if whole_ns else percent(0)
+            text = f"{duration(own_ns)} ({share}): {cut(name, MOST_CHARACTERS)}"
+            yield from _item("- ", f"{text}, {counted(calls, 'call')}")
+    for text in (work.of_loading, work.memory):
+        if text:
+            yield from ("", *_wrapped(text))
 
 
 def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:

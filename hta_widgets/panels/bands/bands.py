@@ -12,6 +12,7 @@ from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.head import facts, verdict
 from hta_widgets.panels.bands.launch import launch_of
 from hta_widgets.panels.bands.messages import Bands, Detail
+from hta_widgets.panels.base.cpu_rows import cpu_rows
 from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import Selection
@@ -42,18 +43,26 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
     rows = finding_rows(found, selection)
     job = found.job
     few = not job.too_many_to_hold(selection.ranks)
+    on_cpu = cpu_rows(found, selection)
     return Bands(
         ready=True,
         facts=facts(found.job, found),
         verdict=verdict(found) if rows else "",
-        said="" if rows else found.finding,
-        findings=rows,
+        said=_said(found),
+        findings=rows or on_cpu,
         budget=budget_band(found, selection, rows),
         detail=_detail(found, selection, rows) if few else None,
         events=f"{count_events(job, selection):,}" if few else "",
         code=selection.to_code(),
         error=None,
     )
+
+
+def _said(found: Diagnosis) -> str:
+    """What stands in place of findings, or above what the CPUs did."""
+    if found.cpu_work is not None:
+        return found.cpu_work.no_gpu_work if found.cpu_work.sentences else found.finding
+    return "" if found else found.finding
 
 
 def _detail(

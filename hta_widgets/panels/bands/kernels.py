@@ -41,7 +41,7 @@ def kernel_times(job: Job) -> pd.DataFrame:
     by_rank = job.reduce(times_of_rank, job.ranks).values()
     table = pd.DataFrame(
         {
-            "name": [name for each in by_rank for name in each.names],
+            "name": pd.Series([name for each in by_rank for name in each.names], dtype=object),
             "count": np.concatenate([np.zeros(0, np.int64), *(each.counts for each in by_rank)]),
             "total_ns": np.concatenate(
                 [np.zeros(0, np.int64), *(each.totals_ns for each in by_rank)]

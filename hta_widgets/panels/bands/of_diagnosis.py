@@ -46,7 +46,7 @@ class _OfDiagnosis(Panel[Diagnosis]):
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
         """Explain an empty panel: no GPU work."""
-        return self.job.remember(diagnosis).finding if result.steps.empty else None
+        return None if result.cpu_work is None else result.cpu_work.no_gpu_work
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
         """The budget in the selected steps; in all if none of these is analysed."""
@@ -71,7 +71,7 @@ class RanksPanel(_OfDiagnosis):
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each rank, the one that waits least first."""
         has_steps = bool((result.steps["step"] != NO_STEP).any())
-        unit = "ms per step" if has_steps else "ms of the recording"
+        unit = "ms per step" if has_steps else "ms of the GPU span"
         if self._in_window(result) is not None:
             unit = "ms in the window"
         return {self.title: rank_budgets(self.tabulate(result), selected=self.ranks, unit=unit)}
@@ -116,7 +116,7 @@ class StepsPanel(_OfDiagnosis):
         """
         steps, inside = self.selection.steps, self._in_window(result)
         has_steps = bool((result.steps["step"] != NO_STEP).any())
-        title = self.title if has_steps else "Where the recording goes"
+        title = self.title if has_steps else "Where the GPU span goes"
         unit = "ms" if inside is None else "ms in the window"
         figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
         own = own_time(result.steps)

@@ -1,14 +1,16 @@
-"""What the search of a dashboard finds: ranks, steps, streams, kernels and operators."""
+"""What the search of a dashboard finds: numbers, kernels, operators, annotations, frames."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.grouping import grouped
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.base.controls import streams_of
@@ -16,10 +18,11 @@ from hta_widgets.panels.base.protocol import Option
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_NAMES: Final = 400
-"""Kernels, and operators, that can be found: those with the most time, and the most calls."""
+"""Names of each kind that can be found: operators with the most calls, others with most time."""
 
 LONGEST: Final = 4_000
 """Characters of a name that a page is sent."""
@@ -30,9 +33,16 @@ _WIDTH: Final = 64
 def options(job: Job) -> list[Option]:
     """Everything that can be found: its label, the field and value that it selects, and what it is.
 
-    The value is JSON of a pair of the field and its value.
+    The value is JSON of a pair of the field and its value. Annotations and Python functions are no
+    field of a selection: they select the window of their longest call.
     """
-    return [*_numbers(job), *_kernels(job), *_operators(job)]
+    return [
+        *_numbers(job),
+        *_kernels(job),
+        *_operators(job),
+        *_calls(job, Kind.ANNOTATION, "annotation"),
+        *_calls(job, Kind.PYTHON, "Python function"),
+    ]
 
 
 def _numbers(job: Job) -> Iterator[Option]:
@@ -64,6 +74,35 @@ def _operators(job: Job) -> Iterator[Option]:
         yield _option(name, "operators", [name], f"operator, {counted(totals[name], 'call')}")
 
 
+def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
+    """The calls of a kind by name; the window is on the common clock."""
+    offsets_ns, every = common_offsets_ns(job), dict[str, _Calls]()
+    for rank, found in job.reduce(_calls_of, job.ranks, kind).items():
+        for each in found:
+            moved = each._replace(start_ns=each.start_ns + offsets_ns[rank])
+            known = every.get(each.name)
+            every[each.name] = moved if known is None else moved.with_those_of(known)
+    most = sorted(every.values(), key=lambda each: (-each.total_ns, each.name))[:MOST_NAMES]
+    for name, times, _, start_ns, longest_ns in most:
+        detail = f"{noun}, {counted(times, 'call')}, the longest {duration(longest_ns)}"
+        yield _option(name, "window_ns", [start_ns, start_ns + longest_ns], detail)
+
+
+class _Calls(NamedTuple):
+    """All calls of a name; start and length are those of the longest one."""
+
+    name: str
+    times: int
+    total_ns: int
+    start_ns: int
+    longest_ns: int
+
+    def with_those_of(self, other: _Calls) -> _Calls:
+        longest = max(self, other, key=lambda each: (each.longest_ns, -each.start_ns))
+        total_ns = self.total_ns + other.total_ns
+        return longest._replace(times=self.times + other.times, total_ns=total_ns)
+
+
 def _option(label: str, field: str, value: Any, detail: str) -> Option:  # noqa: ANN401
     return (label, json.dumps([field, value]), detail)
 
@@ -83,3 +122,24 @@ def _operators_of(rank: Rank) -> tuple[tuple[str, int], ...]:
         for code in most.tolist()
         if counts[code] and len(names[code]) <= LONGEST
     )
+
+
+def _calls_of(rank: Rank, kind: Kind) -> tuple[_Calls, ...]:
+    """The calls of a kind that last longest in all, without the marks of steps."""
+    events = rank.trace.events
+    rows, names = events.rows_of(kind), events.name.values
+    rows = rows[~np.isin(rows, step_marks(events)[0])]
+    groups = grouped(events.name.codes[rows])
+    total_ns = groups.reduce(np.add, events.duration_ns[rows])
+    longest_ns = groups.reduce(np.maximum, events.duration_ns[rows])
+    found = []
+    for place in np.argsort(-total_ns, kind="stable")[:MOST_NAMES].tolist():
+        mine = rows[groups.parts[place]]
+        longest = mine[np.argmax(events.duration_ns[mine])]
+        name = names[events.name.codes[longest]]
+        if longest_ns[place] and len(name) <= LONGEST:
+            start_ns = int(events.start_ns[longest])
+            found.append(
+                _Calls(name, mine.size, int(total_ns[place]), start_ns, int(longest_ns[place]))
+            )
+    return tuple(found)

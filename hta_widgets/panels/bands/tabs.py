@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hta_widgets.panels.bands.messages import Tab
+from hta_widgets.trace.job import Job
 
 
 class TabPanels(NamedTuple):
@@ -63,6 +64,9 @@ NOT_IN_TABS: Final = ("diagnosis", "timeline")
 OTHERS: Final = ("others", "More")
 """Name and label of the tab of panels that no tab names."""
 
+OF_CPUS: Final = "operators"
+"""Name of the tab that says most of a job without GPU work."""
+
 
 def tabs_of(names: Sequence[str]) -> list[Tab]:
     """The tabs of a dashboard.
@@ -77,6 +81,13 @@ def tabs_of(names: Sequence[str]) -> list[Tab]:
     rest = tuple(name for name in names if name not in {*named, *NOT_IN_TABS})
     tabs = [_tab(tab, place) for tab in (*TABS, TabPanels(*OTHERS, rest))]
     return [tab for tab in tabs if tab["panels"] or tab["without"]]
+
+
+def first_tab(job: Job, tabs: Sequence[Tab]) -> str:
+    """Name of the tab that is open at first: that of the operators if there is no GPU work."""
+    names = [tab["name"] for tab in tabs]
+    wanted = [] if job.has_gpu_work() else [name for name in names if name == OF_CPUS]
+    return next(iter([*wanted, *names]), "")
 
 
 def _tab(tab: TabPanels, place: Mapping[str, int]) -> Tab:

@@ -76,10 +76,9 @@ def _linked(panel: Panel[Any]) -> tuple[str, ...]:
 
 
 def _changed(holder: Panel[Any] | Selection, names: tuple[str, ...]) -> dict[str, str]:
-    traits = holder.traits()
     values = {name: getattr(holder, name) for name in names}
     return {
-        name: repr(value) for name, value in values.items() if value != traits[name].default(holder)
+        name: repr(value) for name, value in values.items() if value != holder.trait_defaults(name)
     }
 
 

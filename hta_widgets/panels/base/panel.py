@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
-from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
+from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
 from hta_widgets.panels.base.signature import PanelSignature
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
 from hta_widgets.panels.base.table_view import TableLook
@@ -60,6 +61,8 @@ class Panel(ActingPanel[ResultT]):
     ------
     TypeError
         If a parameter is unknown.
+    TraitError, UnknownRankError
+        If a parameter, or a rank of the selection, is not one that the job has.
     """
 
     __signature__ = PanelSignature()
@@ -86,21 +89,26 @@ class Panel(ActingPanel[ResultT]):
         self.job = as_job(source)
         self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
-        if selection is None:
-            selection = Selection.of(self.job) if self.linked else Selection()
-        self.selection = selection
-        self._job_notices = job_notices
-        self._on_demand = on_demand
-        self._parameters = list(self.parameters())
-        self._linked = self._linked_fields()
-        for name in self._linked:
-            setattr(selection, name, parameters.pop(name, getattr(selection, name)))
-        super().__init__(
-            **{name: getattr(selection, name) for name in self._linked},
-            _spec=self._describe(),
-            _selection=self.selection,
-            **parameters,
-        )
+        with ExitStack() as unfinished:
+            if selection is None and self.linked:
+                selection = Selection.of(self.job)
+            self.selection = selection or unfinished.enter_context(closing(Selection()))
+            self._job_notices = job_notices
+            self._on_demand = on_demand
+            self._parameters = list(self.parameters())
+            self._linked = self._linked_fields()
+            if "ranks" in self._linked:
+                self.selection.concern(self.job)
+            for name in self._linked:
+                value = parameters.pop(name, getattr(self.selection, name))
+                setattr(self.selection, name, value)
+            super().__init__(
+                **{name: getattr(self.selection, name) for name in self._linked},
+                _spec=self._describe(),
+                _selection=self.selection,
+                **parameters,
+            )
+            unfinished.pop_all()
         self._follow()
 
     @property
@@ -173,13 +181,22 @@ class Panel(ActingPanel[ResultT]):
         super().close()
 
     @validate(*LINKED_FIELDS)
-    def _ascending(self, proposal: dict[str, Any]) -> list[int]:
-        return ascending(proposal["value"])
+    def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
+        return self.selection.picked(proposal["trait"].name, proposal["value"])
 
     def __repr__(self) -> str:
         """Job and parameters."""
         values = [f"{name}={getattr(self, name)!r}" for name in self.parameters()]
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
+
+    def _shows_gpu_work(self, *, of_one: bool = False) -> bool:
+        """Whether the shown ranks have any, or the first of them: else a panel shows CPU time.
+
+        Of ranks that are too many to be held, the first one stands for all.
+        """
+        known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
+        first_only = of_one or self.job.too_many_to_hold(known)
+        return self.job.has_gpu_work(known[:1] if first_only else known)
 
     def _describe(self) -> PanelSpec:
         parameters, traits = self.parameters(), self.traits()

@@ -66,6 +66,12 @@ class DetailGroup(Enum):
     Tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
     not recorded."""
 
+    OTHER_ARGUMENTS = "arguments that no analysis needs"
+    """Of events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
+    ``process_rank``; int64, -1 where not recorded; ``input_dims``, ``input_type``,
+    ``input_strides``, ``in_split_size``, ``out_split_size``; JSON text, empty where not
+    recorded."""
+
 
 class Details(NamedTuple):
     """Fields of one group.

@@ -49,6 +49,33 @@ class FoundRank(NamedTuple):
     devices: tuple[int, ...] = ()
 
 
+class Stated(NamedTuple):
+    """What the first bytes of a file, or its metadata, state of where and when it was recorded.
+
+    Attributes
+    ----------
+    rank : int, optional
+    world_size : int, optional
+        Number of ranks of the job.
+    process : int, optional
+        Id that the system gave to the recorded process.
+    start_ns : int, optional
+        Start of an early event (ns), to a microsecond or so.
+    is_since_epoch : bool
+        Whether `start_ns` counts from 1970; else from a zero that is the same for all recordings
+        of a process.
+    step : int, optional
+        Number of an early ProfilerStep.
+    """
+
+    rank: int | None = None
+    world_size: int | None = None
+    process: int | None = None
+    start_ns: int | None = None
+    is_since_epoch: bool = False
+    step: int | None = None
+
+
 Load: TypeAlias = "Callable[[Path, int, int | None, OnRead | None], Trace]"
 ReadDetails: TypeAlias = "Callable[[Path, Trace, int | None, DetailGroup], SideTable]"
 Metadata: TypeAlias = Mapping[str, object]
@@ -98,9 +125,11 @@ class Format:
         Whether a file, by its name, may be part of a trace that is a folder.
     in_folders : bool
         Whether a folder of such folders is a job.
-    rank_in : callable, optional
-        Rank stated in a file, for formats that record it. It takes the file and a function that
-        returns the metadata after the events.
+    stated_in : callable, optional
+        What a file states of where and when it was recorded, for formats that do. It takes the file
+        and a function that returns the metadata after the events.
+    has_gpu_work : callable, optional
+        Whether a file has GPU work; it may read all of it. Of formats with `stated_in`.
     is_copy : callable, optional
         Whether a file is a copy that hta_widgets wrote of another trace; such copies are ignored
         next to other traces.
@@ -119,7 +148,8 @@ class Format:
     suffixes: tuple[str, ...] = ()
     is_part: Callable[[str], bool] = _never_a_part
     in_folders: bool = False
-    rank_in: Callable[[Path, Callable[[], Metadata]], int | None] | None = None
+    stated_in: Callable[[Path, Callable[[], Metadata]], Stated] | None = None
+    has_gpu_work: Callable[[Path], bool] | None = None
     is_copy: Callable[[Path], bool] | None = None
     details: ReadDetails | None = None
 

@@ -1,4 +1,4 @@
-"""Recognise the traces that the user gave, and find which rank each is of."""
+"""Recognise the traces that the user gave, and find which rank and cycle each is of."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from hta_widgets.errors import (
     unreadable_path,
 )
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
+from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank
 from hta_widgets.trace.opening.fetch import FetchedSource
-from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_file_name
+from hta_widgets.trace.opening.find_cycles import cycles_of_files
+from hta_widgets.trace.opening.rank_numbers import number_ranks
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
-from hta_widgets.trace.ranks import cache
+from hta_widgets.trace.ranks.cycle import Cycle
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import PathLike
 
-_GIVE_RANKS = "give the ranks: open_trace({0: 'first.json', 1: 'second.json'})"
+_GIVE_TRACES = "give a trace, a folder of traces, or several traces"
 
 
-def find_sources(fetched: FetchedSource, notices: list[str]) -> dict[int, RankSource]:
-    """Find the ranks of a source whose URLs are fetched, and add what was noticed.
+def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
+    """Find the cycles and ranks of a source whose URLs are fetched, and add what was noticed.
 
     Raises
     ------
@@ -38,18 +39,18 @@ def find_sources(fetched: FetchedSource, notices: list[str]) -> dict[int, RankSo
     UnreadableError
         If the system does not allow reading it.
     RankError
-        If the ranks are unknown or ambiguous.
+        If the traces are of several runs, or a rank is none.
     """
     source = fetched.source
     if isinstance(source, Mapping):
         if not source:
-            msg = f"no trace was given; {_GIVE_RANKS}"
+            msg = f"no trace was given; {_GIVE_TRACES}"
             raise TraceNotFoundError(msg)
         ranks = {
             _given_rank(rank): _single_rank(_existing_path(path), notices)
             for rank, path in source.items()
         }
-        return {rank: fetched.with_remote(each) for rank, each in ranks.items()}
+        return [Cycle({rank: fetched.with_remote(each) for rank, each in ranks.items()})]
     if not isinstance(source, str | os.PathLike):
         return _number_traces([_existing_path(path) for path in source], fetched, notices)
     path = _existing_path(source)
@@ -77,7 +78,7 @@ def _existing_path(path: PathLike) -> Path:
         if S_ISDIR(state.st_mode):
             os.scandir(expanded).close()
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        msg = f"{path} does not exist; give a trace, a folder of traces, or {{rank: trace}}"
+        msg = f"{path} does not exist; {_GIVE_TRACES}"
         raise TraceNotFoundError(msg) from None
     except (OSError, RuntimeError) as error:
         raise unreadable_path(path, error) from error
@@ -97,9 +98,9 @@ def _given_rank(rank: int | str) -> int:
 
 def _number_traces(
     paths: Sequence[Path], fetched: FetchedSource, notices: list[str]
-) -> dict[int, RankSource]:
+) -> list[Cycle]:
     if not paths:
-        msg = f"no trace was given; {_GIVE_RANKS}"
+        msg = f"no trace was given; {_GIVE_TRACES}"
         raise TraceNotFoundError(msg)
     formats = {path: _known_format(path) for path in paths}
     if len(set(formats.values())) > 1:
@@ -131,50 +132,17 @@ def _single_rank(path: Path, notices: list[str]) -> RankSource:
 
 def _number_ranks(
     form: Format, paths: Sequence[Path], fetched: FetchedSource, notices: list[str]
-) -> dict[int, RankSource]:
+) -> list[Cycle]:
     found = [each for path in dict.fromkeys(paths) for each in form.find_ranks(path, notices)]
-    if form.rank_in:
+    if form.stated_in:
         sources = {each.path: fetched.with_remote(_rank_source(form, each)) for each in found}
-        return {rank: sources[path] for rank, path in _ranks_of_files(sources, fetched).items()}
+        return cycles_of_files(sources, fetched, notices)
     ranks, rule = number_ranks(found)
     notices += [rule] if rule else []
-    return {rank: fetched.with_remote(_rank_source(form, each)) for rank, each in ranks.items()}
+    sources_of = {rank: _rank_source(form, each) for rank, each in ranks.items()}
+    return [Cycle({rank: fetched.with_remote(each) for rank, each in sources_of.items()})]
 
 
 def _rank_source(form: Format, found: FoundRank) -> RankSource:
     """Source of a rank that was found in a trace of a format."""
     return RankSource(found.path, form, found.process)
-
-
-def _ranks_of_files(sources: Mapping[Path, RankSource], fetched: FetchedSource) -> dict[int, Path]:
-    """Map each rank to its file, by the rank stated in the file, else by the name of the file."""
-    files = tuple(sources)
-    ranks = [_rank_of_file(file, source, fetched) for file, source in sources.items()]
-    if len(files) == 1:
-        return {ranks[0] or 0: files[0]}
-    unknown = [file.name for file, rank in zip(files, ranks, strict=True) if rank is None]
-    if unknown:
-        names = ", ".join(unknown[:5])
-        msg = f"the rank of {names} is neither in the file nor in its name; {_GIVE_RANKS}"
-        raise RankError(msg)
-    numbered: dict[int, Path] = {}
-    for file, rank in zip(files, ranks, strict=True):
-        if rank is not None and numbered.setdefault(rank, file) != file:
-            msg = f"{numbered[rank]} and {file} are both rank {rank}; {_GIVE_RANKS}"
-            raise RankError(msg)
-    return numbered
-
-
-def _rank_of_file(file: Path, source: RankSource, fetched: FetchedSource) -> int | None:
-    """Rank stated in the file, else in its name.
-
-    Metadata after the events comes from the cache if the trace is cached, without fetching it.
-    """
-    named = rank_in_file_name(file.name)
-
-    def read_metadata() -> Metadata:
-        cached = cache.load(source, named or 0)
-        return cached.trace.metadata if cached else fetched.read_metadata(source)
-
-    stated = source.format.rank_in(file, read_metadata) if source.format.rank_in else None
-    return named if stated is None else stated

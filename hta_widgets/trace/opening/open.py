@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from operator import index
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -14,6 +17,7 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote
 from hta_widgets.trace.opening.find_ranks import find_sources
 from hta_widgets.trace.opening.rank_sample import RankSample
+from hta_widgets.trace.ranks.cycle import NEWEST, Cycle, cycle_notice, number_of_cycle
 from hta_widgets.trace.ranks.loader import inflated_size
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import TraceSource
@@ -40,6 +44,7 @@ def open_trace(
     kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
     include_last_profiler_step: bool = False,
     ranks: Iterable[int] | RankSample | None = None,
+    cycle: int | None = None,
     executor: Executor | None = None,
     progress: bool = True,
 ) -> Job:
@@ -61,12 +66,18 @@ def open_trace(
         Nsight Systems export, each process with GPU work is a rank. `number_ranks` documents how
         other formats are numbered, and a notice names the rule that was used. Ranks given in a
         mapping are kept.
+
+        Several files of a rank are cycles if one process recorded them, one after another:
+        ``tensorboard_trace_handler`` writes one for each repetition of the schedule.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
     include_last_profiler_step : bool
         Keep the last ProfilerStep, which is left out by default because it is rarely complete.
     ranks : iterable of int or RankSample, optional
         Open only these ranks, or an evenly spaced sample (``RankSample(8)``); all by default.
+    cycle : int, optional
+        Which cycle to open: 0 is the oldest, -1 the newest. By default the newest, and a notice
+        names the others.
     executor : Executor, optional
         Where ranks are loaded: any ``concurrent.futures.Executor``, such as that of a cluster
         (``dask.distributed.Client.get_executor()``). By default, processes of this machine where
@@ -89,39 +100,108 @@ def open_trace(
     UnreadableError
         If the system does not allow reading it.
     RankError
-        If the ranks are unknown or ambiguous.
+        If the traces are of several runs; the message says what to open for each.
+    UnknownCycleError
+        If there is no such cycle.
     RemoteError
         If a URL cannot be fetched.
     UnknownRankError
         If one of `ranks` does not exist.
     """
+    wanted = NEWEST if cycle is None else index(cycle)
+    found = _find(source, progress=progress)
+    settings = _Settings(
+        kernel_rules=KernelRules.from_user(kernel_rules),
+        include_last_profiler_step=include_last_profiler_step,
+        ranks=ranks if ranks is None or isinstance(ranks, RankSample) else tuple(ranks),
+        executor=executor,
+        progress=progress,
+    )
+    return _open_cycle(found, settings, wanted)
+
+
+def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
+    """Find the ranks of one cycle, as `open_trace` does and with its errors, without loading them.
+
+    Parameters
+    ----------
+    source : path, list of paths, or mapping of rank to path
+    cycle : int, optional
+        As in `open_trace`.
+    """
+    found = _find(source, progress=False)
+    return found.cycles[number_of_cycle(found.cycles, NEWEST if cycle is None else cycle)]
+
+
+def as_job(source: Job | HasJob | TraceSource, cycle: int | None = None) -> Job:
+    """Return the job of an object that has one, or open the traces.
+
+    Parameters
+    ----------
+    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+    cycle : int, optional
+        As in `open_trace`; by default that of the job.
+    """
+    if isinstance(source, Job):
+        return source if cycle is None else source.open_cycle(cycle)
+    if isinstance(source, HasJob):
+        return as_job(source.job, cycle)
+    return open_trace(source, cycle=cycle)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found of the traces that were given."""
+
+    cycles: tuple[Cycle, ...]
+    source: TraceSource
+    name: str
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How each cycle is opened."""
+
+    kernel_rules: KernelRules
+    include_last_profiler_step: bool
+    ranks: tuple[int, ...] | RankSample | None
+    executor: Executor | None
+    progress: bool
+
+
+def _find(source: TraceSource, *, progress: bool) -> _Found:
     notices: list[str] = []
     fetched = fetch_remote(source, progress=progress)
     with fetched.urls_in_errors(), os_errors_as_ours():
-        found = find_sources(fetched, notices)
-        sources = _select_ranks(found, ranks, notices)
-    big = _is_big(sources)
+        cycles = find_sources(fetched, notices)
+    return _Found(tuple(cycles), fetched.source, fetched.name, tuple(notices))
+
+
+def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
+    number = number_of_cycle(found.cycles, cycle)
+    chosen = found.cycles[number].sources
+    notices = [*found.notices, *cycle_notice(found.cycles, number)]
+    with os_errors_as_ours():
+        sources = _select_ranks(chosen, settings.ranks, notices)
+        big = _is_big(sources)
+    name = found.name or _job_name(found.source, sources)
     job = Job(
         sources,
-        name=fetched.name or _job_name(fetched.source, sources),
-        kernel_rules=KernelRules.from_user(kernel_rules),
-        include_last_profiler_step=include_last_profiler_step,
+        name=name if len(found.cycles) == 1 else f"{name}, cycle {number}",
+        kernel_rules=settings.kernel_rules,
+        include_last_profiler_step=settings.include_last_profiler_step,
         notices=notices,
-        executor=executor,
+        executor=settings.executor,
         hold_at_most=RANKS_HELD if big else None,
-        progress=progress,
-        recorded_ranks=found,
+        progress=settings.progress,
+        recorded_ranks=chosen,
+        cycles=found.cycles,
+        cycle=number,
+        open_cycle=partial(_open_cycle, found, settings),
     )
-    return job if big else job.load(progress=progress)
-
-
-def as_job(source: Job | HasJob | TraceSource) -> Job:
-    """Return the job of an object that has one, or open the traces."""
-    if isinstance(source, Job):
-        return source
-    if isinstance(source, HasJob):
-        return source.job
-    return open_trace(source)
+    with os_errors_as_ours():
+        return job if big else job.load(progress=settings.progress)
 
 
 def _select_ranks(

@@ -27,6 +27,11 @@ def lacks_of(rank: Rank) -> Lacks:
     return rank.lacks
 
 
+def has_gpu_work(rank: Rank) -> bool:
+    """Whether any GPU work of the rank is analysed."""
+    return len(rank.gpu_work) > 0
+
+
 def world_size_of(rank: Rank) -> int:
     """Number of ranks that the traced job had; 0 if the trace does not say it."""
     info = rank.trace.metadata.get("distributedInfo")
@@ -55,6 +60,7 @@ ALWAYS_ASKED: Final = (
     Question(origin_of),
     Question(notices_of),
     Question(lacks_of),
+    Question(has_gpu_work),
     Question(world_size_of),
 )
 """Asked along with the first question about a rank, so that it is not loaded again for these."""

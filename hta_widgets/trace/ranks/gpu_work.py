@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec
@@ -16,6 +16,7 @@ from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.model.events import Codes
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.model.read_only import read_only
 
 Arguments = ParamSpec("Arguments")
 
@@ -55,6 +56,11 @@ class GpuWork:
     names: tuple[str, ...]
     derivations: Derivations = field(default_factory=Derivations)
 
+    def __post_init__(self) -> None:
+        """Let nobody write into what all analyses share."""
+        for name in _COLUMNS:
+            read_only(getattr(self, name))
+
     def __len__(self) -> int:
         """Number of pieces of work."""
         return int(self.rows.size)
@@ -71,7 +77,7 @@ class GpuWork:
     @cached_property
     def end_ns(self) -> Times:
         """End of each piece in ns since the trace's origin."""
-        return self.start_ns + self.duration_ns
+        return read_only(self.start_ns + self.duration_ns)
 
     @cached_property
     def devices(self) -> tuple[int, ...]:
@@ -123,6 +129,12 @@ class GpuWork:
         }
         both = GpuWork(**columns, names=self.names)
         return both.take(np.argsort(both.start_ns, kind="stable"))
+
+    @staticmethod
+    def joined(parts: Sequence[GpuWork]) -> GpuWork:
+        """All work of one or several parts of the same rank, ascending by start."""
+        some = [part for part in parts if len(part)] or parts[:1]
+        return some[0].followed_by(*some[1:]) if len(some) > 1 else some[0]
 
     @cached_property
     def span_ns(self) -> int:

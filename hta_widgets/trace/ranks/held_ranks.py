@@ -13,6 +13,7 @@ from hta_widgets.progress import OnRead, byte_bar
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import Trace
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.ranks.facts import ALWAYS_ASKED
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loader import RankLoader
@@ -253,4 +254,5 @@ class HeldRanks:
     ) -> Iterator[tuple[int, list[Any]]]:
         if asked:
             with self._bar(asked, show=self._progress) as advance:
-                yield from self._loader.ask(self.sources, asked, advance)
+                for rank, answers in self._loader.ask(self.sources, asked, advance):
+                    yield rank, read_only(answers)  # what was sent from a process is not yet

@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
-from hta_widgets.trace.cache.derived_columns import Columns, Derivations
+from hta_widgets.trace.cache.derived_columns import Columns, Derivations, DerivedColumnCache
+from hta_widgets.trace.cache.soundness import is_sound
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
-from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
+from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
 from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
@@ -80,13 +82,40 @@ class Rank:
         settings: RankSettings,
         source: RankSource | None = None,
     ) -> None:
-        self.trace = stored.trace
+        self._stored = stored
         self._source = source
         self.format = form
-        self._links = stored.links
         self.settings = settings
         self._derivations = Derivations(stored.derived, settings.described)
         self._remembered: dict[Question, object] = {}
+
+    @cached_property
+    def _sound(self) -> LoadedTrace:
+        """What was loaded; from its source again if the cache has what no trace has."""
+        stored, source = self._stored, self._source
+        if stored.derived is None or source is None or is_sound(stored):
+            return stored
+        return read_again(source, stored.trace.rank, folder=stored.derived.folder)
+
+    @property
+    def kept(self) -> DerivedColumnCache | None:
+        """Where derived columns are read from; None if none are."""
+        return self._derivations.cache if self._derivations.reads else None
+
+    def forget_kept(self) -> None:
+        """Derive all columns again from now on: those that were kept do not fit together."""
+        if not self._derivations.reads:
+            return
+        self._derivations = self._derivations._replace(reads=False)
+        self._remembered.clear()
+        for name in {*vars(self)} - {"_sound", "trace"}:
+            if isinstance(getattr(type(self), name, None), cached_property):
+                delattr(self, name)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The trace."""
+        return read_only(self._sound.trace)
 
     def remember(
         self,
@@ -154,19 +183,19 @@ class Rank:
     @cached_property
     def launches(self) -> NDArray[np.int32]:
         """Row of the launch call of each event, -1 for none."""
-        known = self._links.get(LAUNCHES)
-        return launch_rows(self.trace.events) if known is None else known
+        known = self._sound.links.get(LAUNCHES)
+        return read_only(launch_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def parents(self) -> NDArray[np.int32]:
         """Row of the call around each CPU call, -1 for none."""
-        known = self._links.get(PARENTS)
-        return parent_rows(self.trace.events) if known is None else known
+        known = self._sound.links.get(PARENTS)
+        return read_only(parent_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def steps(self) -> ProfilerSteps:
         """ProfilerSteps that the CPU recorded."""
-        return profiler_steps(self.trace.events)
+        return read_only(profiler_steps(self.trace.events))
 
     @cached_property
     def analysed(self) -> NDArray[np.bool_]:
@@ -185,6 +214,9 @@ class Rank:
     @cached_property
     def gpu_work(self) -> GpuWork:
         """GPU work that passes the step filter."""
+        return self.remember(Rank._analysed_work)
+
+    def _analysed_work(self) -> GpuWork:
         rows, types = self.derive(Rank._gpu_work).values()
         return self._work(rows, types, self._derivations)
 
@@ -195,6 +227,16 @@ class Rank:
         rows = rows[~self.analysed[rows]]
         types = self.settings.kernel_rules.types(self.trace.events, rows)
         return self._work(rows, types, Derivations())
+
+    def all_work(self, device: int) -> GpuWork:
+        """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
+        return GpuWork.joined(self.analysed_and_left_out(device))
+
+    def analysed_and_left_out(self, device: int) -> list[GpuWork]:
+        """Work of a device that passes the step filter, and what does not if there is any."""
+        others = np.flatnonzero(self.left_out_work.device == device)
+        left_out = [self.left_out_work.take(others)] if others.size else []
+        return [self.gpu_work.by_device()[device], *left_out]
 
     def _work(
         self, rows: NDArray[np.int64], types: NDArray[np.int8], derivations: Derivations
@@ -217,7 +259,7 @@ class Rank:
     def launched_ns(self) -> Times:
         """Start of the launch call of each piece of `gpu_work`, `NEVER` where there is none."""
         launch = self.gpu_work.launch
-        return np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER)
+        return read_only(np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER))
 
     def _gpu_work(self) -> Columns:
         rows = self.trace.events.rows_of(*GPU_WORK)

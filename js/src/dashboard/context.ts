@@ -12,8 +12,8 @@ export interface Board {
   prefix: string;
   /** Set fields of the selection as one change. */
   select: (fields: Fields) => void;
-  /** Have Python do something. */
-  act: (name: string) => void;
+  /** Have Python do something, or something with a cycle. */
+  act: (name: string, cycle?: number | null) => void;
   /** Open a tab, if there is one of that name. */
   open: (tab: string) => void;
 }

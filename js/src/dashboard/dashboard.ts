@@ -24,12 +24,26 @@ function render(props: Props): void {
   const root = make("section", { className: "hta-panel hta-dashboard" });
   props.el.append(root);
   requestAnimationFrame(() => adoptStyles(root));
-  fill(root, props).catch((error) => {
-    if (!props.signal.aborted) root.append(`The dashboard cannot be shown: ${error}`);
-  });
+  followPage(root, props.signal);
+  followVisibility(props.model, props.signal);
+  let stop = new AbortController();
+  props.signal.addEventListener("abort", () => stop.abort(), { once: true });
+  const draw = () => {
+    const chosen = root.querySelector<HTMLElement>(".hta-cycles :focus")?.ariaLabel;
+    stop.abort();
+    stop = new AbortController();
+    const { signal } = stop;
+    root.replaceChildren();
+    fill(root, { ...props, signal }, chosen).catch((error) => {
+      if (!signal.aborted) root.append(`The dashboard cannot be shown: ${error}`);
+    });
+  };
+  listen(props.model, "change:_selection", draw, props.signal); // of another cycle: a job of its own
+  draw();
 }
 
-async function fill(root: HTMLElement, props: Props): Promise<void> {
+/** Fill the dashboard, and give the focus back to the menu that led to another cycle. */
+async function fill(root: HTMLElement, props: Props, chosen?: string | null): Promise<void> {
   const { model, host, signal } = props;
   const selection = await resolve<SelectionState>(model, host, model.get("_selection"));
   if (signal.aborted) return;
@@ -37,8 +51,8 @@ async function fill(root: HTMLElement, props: Props): Promise<void> {
     for (const [name, value] of Object.entries(fields)) selection.set(name, value);
     selection.save_changes();
   };
-  const act = (name: string) => {
-    model.send({ act: name }); // of two changes of a trait in a row, the kernel may see only the second
+  const act = (name: string, cycle?: number | null) => {
+    model.send(cycle === undefined ? { act: name } : { act: name, cycle }); // of two changes of a trait in a row, the kernel may see only the second
   };
   const open = (tab: string) => {
     if (!model.get("_spec").tabs.some(({ name }) => name === tab)) return;
@@ -76,8 +90,7 @@ async function fill(root: HTMLElement, props: Props): Promise<void> {
   };
   listen(model, "change:_bands", update, signal);
   update();
-  followPage(root, signal);
-  followVisibility(model, signal);
+  if (chosen) header.cycles.focus(chosen);
   const job = await resolve<PanelState>(model, host, model.get("_panels")[0] ?? "");
   header.follow(job, signal);
 }

@@ -4,10 +4,12 @@ import { listen, type Model, viewOf } from "../models";
 import { float } from "../popover";
 import type { PanelState } from "../types";
 import type { Board } from "./context";
+import { Cycles } from "./cycles";
 
 export class Header {
   readonly element: HTMLElement;
   readonly title: HTMLElement;
+  readonly cycles: Cycles;
   #facts = make("span", { className: "hta-facts" });
   #notices: HTMLButtonElement;
   #list = make("ul");
@@ -15,6 +17,7 @@ export class Header {
 
   constructor(board: Board, search: readonly HTMLElement[]) {
     const { prefix, signal } = board;
+    this.cycles = new Cycles(board);
     this.title = make("h3", { className: "hta-title", id: `${prefix}-title` });
     this.#popover = make("div", { className: "hta-popover hta-notices-list", id: `${prefix}-notices` }, this.#list);
     this.#popover.setAttribute("popover", "auto");
@@ -25,6 +28,7 @@ export class Header {
       "header",
       { className: "hta-board-header" },
       this.title,
+      this.cycles.element,
       this.#facts,
       ...search,
       this.#notices,

@@ -16,6 +16,12 @@ export interface BoardSpec {
   tabs: Tab[];
   /** Place of the panel. */
   timeline: number | null;
+  /** In words; none if there is only one. */
+  cycles: string[];
+  /** Place of the one that is shown. */
+  cycle: number;
+  /** Place of the one that it is compared with. */
+  compared: number | null;
 }
 
 export interface BudgetPart {

@@ -28,7 +28,7 @@ function paintStep(painter: Painter, [number, start, end]: Step, place: number):
   context.fillStyle = place % 2 ? look.faint : look.line;
   context.fillRect(from, 0, to - from - 1, HEAD);
   if (isChosen) painter.ring(from + 1, 1, to - from - 3, HEAD - 2);
-  const name = number < 0 ? "recording" : `step ${number}`;
+  const name = number < 0 ? "GPU span" : `step ${number}`;
   const left = Math.max(from, GUTTER) + 5;
   const room = Math.min(to, painter.width) - left - 4;
   const long = `${name}  ${duration(end - start)}`;

@@ -57,6 +57,7 @@ export class Stage {
   #opened = new Map<number, LaneName[]>();
   #known = new Map<number, LaneName[]>();
   #total = 0;
+  #begun = false;
 
   constructor(model: Model<TimelineState>, calls: Calls, signal: AbortSignal) {
     this.#model = model;
@@ -123,6 +124,15 @@ export class Stage {
     this.element.hidden = layout.ranks.length === 0;
     this.fit();
     this.#lay();
+    this.#openWithoutGpuWork();
+  }
+
+  /** Show the threads of the first rank from the start where no rank has anything of its own to show. */
+  #openWithoutGpuWork(): void {
+    const [first] = this.scene.layout.ranks;
+    if (this.#begun || !first) return;
+    this.#begun = true;
+    if (this.scene.layout.ranks.every(({ planes }) => planes.length === 0)) this.toggle(first.rank);
   }
 
   /** Show the steps; all of the recording where these are shown already. */

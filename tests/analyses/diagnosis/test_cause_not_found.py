@@ -57,7 +57,7 @@ def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
 
     made = diagnosed(tmp_path)
     assert not made
-    assert made.finding == "No GPU work was recorded on the selected ranks."
+    assert made.finding.startswith("No GPU work was recorded: the job ran on the CPU, or ")
     assert made.steps.empty
 
 
@@ -66,9 +66,7 @@ def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(
     path = write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)])
     made = diagnosed(path)
     assert not made
-    assert (
-        "in 80 % of the recording, the GPU waits for work that the trace does not" in made.finding
-    )
+    assert "in 80 % of the GPU span, the GPU waits for work that the trace does not" in made.finding
 
 
 def launched_late_without_operators(folder, idle_us):

@@ -54,7 +54,7 @@ def test_without_steps_nothing_is_counted_per_recording(tmp_path):
     )
 
     assert "most of all 5 all_reduce (7.5 ms, 0.00819 GB/s): 7.5" in finding.sentence
-    assert "of the 32.6 ms recording" in finding.sentence
+    assert "of the 32.6 ms GPU span" in finding.sentence
 
 
 def test_a_short_transfer_is_silent(tmp_path):

@@ -50,7 +50,7 @@ def cause_not_found(context: Context) -> Finding | None:
 def unseen_work_notices(context: Context) -> tuple[str, ...]:
     """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
     steps = context.steps
-    whole = "the mean step" if steps.are_recorded else "the recording"
+    whole = "the mean step" if steps.are_recorded else "the GPU span"
     said = {
         "the GPU waits for work that the trace does not show": _unseen(context),
         "the host launches late; what it does meanwhile is not recorded": steps["untold"],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt, all_work
+from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -103,7 +103,7 @@ def _crossings(rank: Rank) -> list[_Crossing]:
 def _crossing(rank: Rank, device: int) -> _Crossing:
     steps_ns, begin = window_of(rank).step_edges(rank, device), rank.remember(_edges)
     edges_ns: Times = steps_ns[begin]
-    work = all_work(rank, device)
+    work = rank.all_work(device)
     block = np.searchsorted(edges_ns, work.start_ns, side="right")
     count = np.maximum(np.searchsorted(edges_ns, work.end_ns, side="left") - block, 0)
     crossing = np.flatnonzero(count)

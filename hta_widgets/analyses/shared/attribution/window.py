@@ -1,4 +1,4 @@
-"""The time of a rank that is accounted for, and its steps."""
+"""The analysed time of a rank, and its steps."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """From the first analysed ProfilerStep to the end of the last, or of its GPU work.
+    """The analysed time: from the first analysed ProfilerStep to the end of the last.
 
-    Without ProfilerSteps: from the first start to the last end of calls and GPU work.
+    It ends with the analysed GPU work if that is later. Without ProfilerSteps: from the first start
+    to the last end of calls and GPU work.
 
     Attributes
     ----------
@@ -99,32 +100,49 @@ class Window:
     def step_edges(self, rank: Rank, device: int) -> Times:
         """Bounds of the steps on a device: step ``k`` ends with its last kernel that computes.
 
-        A CUDA graph that was recorded as a whole may compute, and counts like such a kernel.
-
         Work belongs to the step in which its launch call starts, to none if that is before the
-        first. A step that computes nothing ends with its last work of any kind, and one without
-        work where the step before it ended.
+        first mark. The first step begins with its mark, or when the computation that was launched
+        before it is done; each other one begins where the step before it ends. A step that computes
+        nothing ends with its last work of any kind, and one without work where it begins. A CUDA
+        graph that was recorded as a whole may compute, and counts like a kernel that does.
+
+        Without ProfilerSteps: from the first start to the last end of GPU work on the device.
+
+        Returns
+        -------
+        ndarray of int64
+            One more than there are steps, ascending, inside ``start_ns`` and ``end_ns``.
         """
         return rank.remember(_step_edges, device)
 
-    def _edges_of(self, rank: Rank, device: int) -> Times:
-        work = rank.gpu_work.by_device()[device]
-        launched = np.flatnonzero((work.launch >= 0) & self.is_of_a_step(rank, work))
-        step = self.step_of(rank, work)[launched]
-        computes = np.isin(work.type[launched], _MAY_COMPUTE)
-        ends = work.end_ns[launched]
-        last = np.full(self.steps.size, self.start_ns)
-        np.maximum.at(last, step[computes], ends[computes])
-        rest = last[step] == self.start_ns
-        np.maximum.at(last, step[rest], ends[rest])
-        last[-1] = self.end_ns
-        return np.concatenate(
-            ([self.start_ns], np.minimum(np.maximum.accumulate(last), self.end_ns))
-        )
-
 
 def _step_edges(rank: Rank, device: int) -> Times:
-    return window_of(rank)._edges_of(rank, device)  # noqa: SLF001
+    window, recorded = window_of(rank), rank.all_work(device)
+    if NO_STEP in window.steps:
+        lasting = recorded.take(np.flatnonzero(recorded.duration_ns))
+        first_ns = int(lasting.start_ns.min(initial=window.end_ns))
+        return np.array([first_ns, int(lasting.end_ns.max(initial=first_ns))])
+    work = rank.gpu_work.by_device()[device]
+    launched = np.flatnonzero((work.launch >= 0) & window.is_of_a_step(rank, work))
+    step = window.step_of(rank, work)[launched]
+    computes = np.isin(work.type[launched], _MAY_COMPUTE)
+    ends = work.end_ns[launched]
+    last = np.full(window.steps.size, window.start_ns)
+    np.maximum.at(last, step[computes], ends[computes])
+    rest = last[step] == window.start_ns
+    np.maximum.at(last, step[rest], ends[rest])
+    first_ns = _free_from(rank, window, recorded)
+    return np.maximum.accumulate(np.concatenate(([first_ns], last)))
+
+
+def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:
+    """When the device is free for the first step: computation launched before it is none of it."""
+    launched_ns = rank.trace.events.start_ns[recorded.launch]
+    of_steps = (recorded.launch >= 0) & (launched_ns >= window.start_ns)
+    computes = np.isin(recorded.type, _MAY_COMPUTE)
+    first_ns = recorded.start_ns[of_steps & computes].min(initial=window.end_ns)
+    earlier = ~of_steps & computes & (recorded.start_ns < first_ns)
+    return int(recorded.end_ns[earlier].max(initial=window.start_ns))
 
 
 def window_of(rank: Rank) -> Window:

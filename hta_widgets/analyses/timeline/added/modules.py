@@ -22,7 +22,6 @@ from hta_widgets.analyses.shared.attribution.modules import (
     region_marks,
     region_places,
 )
-from hta_widgets.analyses.shared.excerpt import all_work
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind
 from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.gpu_lanes import COMPUTES
@@ -67,7 +66,7 @@ def _lanes(rank: Rank) -> list[AddedLane]:
     device = main_device(rank)
     if device is None:
         return []
-    work, calls, marks = all_work(rank, device), calls_of(rank), _marks(rank)
+    work, calls, marks = rank.all_work(device), calls_of(rank), _marks(rank)
     computes = np.isin(work.type, COMPUTES) & (work.launch >= 0)
     work = work.take(np.flatnonzero(computes))
     launches = calls.places_of(work.launch)

@@ -1,0 +1,55 @@
+"""Answers that several share, which nobody can write into."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+
+Answer = TypeVar("Answer")
+
+LONG: Final = 100
+"""Length from which a list that begins with a name or a number is not looked into."""
+
+
+def read_only(answer: Answer) -> Answer:
+    """Let nobody write into the arrays inside an answer, and return it.
+
+    A diagnosis once set the first and last entry of an array of step edges that eleven analyses
+    share: what they said depended on whether it had been asked before.
+
+    Parameters
+    ----------
+    answer : object
+        Arrays and tables, and tuples, lists, mappings and dataclasses that hold them, are looked
+        into; anything else is left as it is.
+    """
+    if isinstance(answer, np.ndarray):
+        answer.flags.writeable = False
+    elif _is_table(answer):
+        for block in cast("Any", answer)._mgr.blocks:  # noqa: SLF001  # there is no public way
+            read_only(block.values)
+    else:
+        for each in _inside(answer):
+            read_only(each)
+    return answer
+
+
+def _is_table(answer: object) -> bool:
+    """Whether it is one of pandas, which is not imported for this."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(answer, pandas.DataFrame | pandas.Series)
+
+
+def _inside(answer: object) -> list[Any]:
+    if isinstance(answer, Mapping):
+        return [*answer.values()]
+    if isinstance(answer, tuple | list):
+        is_long = len(answer) > LONG and isinstance(answer[0], str | int | float)
+        return [] if is_long else [*answer]
+    if is_dataclass(answer) and not isinstance(answer, type):
+        return [getattr(answer, field.name) for field in fields(answer)]
+    return []

@@ -1,0 +1,251 @@
+"""Sort the recordings of a folder into runs, and those of a run into cycles.
+
+A *run* is a job that was started once: its ranks state one world size, and each is one process. A
+*cycle* is what all ranks of a run recorded at a time. Recordings that go together are near in time;
+those of one rank are apart. So recordings, sorted by time, are cut at the longest pauses until no
+rank is twice in a part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeVar
+
+from hta_widgets.trace.opening.recordings import Process, Recording
+
+Key = TypeVar("Key", bound=Hashable)
+
+_RESTART_NS: Final = 5 * 10**9
+"""A job that is started again is recorded later than this: importing torch alone takes seconds."""
+
+
+class Run(NamedTuple):
+    """The recordings of a job that was started once.
+
+    Attributes
+    ----------
+    cycles : list of list of Recording
+        In order of time; each has a recording of each rank, or of some. None if it is not known
+        which recordings go together.
+    recordings : list of Recording
+        All of them, in order of time as far as that is known.
+    """
+
+    cycles: list[list[Recording]] | None
+    recordings: list[Recording]
+
+    @property
+    def ranks(self) -> set[int]:
+        """Ranks; a recording without any is rank 0."""
+        return {each.rank or 0 for each in self.recordings}
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks that the job had, if a recording states it."""
+        return max((each.world_size or 0 for each in self.recordings), default=0) or None
+
+
+class _Timed(NamedTuple):
+    """What is sorted: a recording, or all of a process."""
+
+    time_ns: int
+    rank: int
+    recordings: list[Recording]
+
+
+def runs_of(recordings: Sequence[Recording]) -> list[Run]:
+    """Sort the recordings of a folder into runs, in order of time as far as that is known.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        Those without a rank have that of others of their process. If there is none, each process is
+        a run of its own.
+    """
+    ranked = _with_ranks(_with_hosts(recordings))
+    alone = _grouped((each.process, each) for each in ranked if each.rank is None)
+    worlds = [*_worlds([each for each in ranked if each.rank is not None]), *alone]
+    runs = [run for world in worlds for run in _runs_of_world(world)]
+    return sorted(runs, key=lambda run: min(each.time_ns or 0 for each in run.recordings))
+
+
+def _with_hosts(recordings: Sequence[Recording]) -> list[Recording]:
+    """Add the host to a process of which the name of the file does not tell it, but another does.
+
+    Files are renamed, unpacked and copied.
+    """
+    hosts: dict[tuple[int | None, str], set[str]] = defaultdict(set)
+    for each in recordings:
+        host, number = each.process
+        hosts[each.rank, number].update({host} - {""})
+    known = {key: next(iter(each)) for key, each in hosts.items() if len(each) == 1}
+    return [
+        each._replace(process=(each.process[0] or known.get(key, ""), each.process[1]))
+        for each in recordings
+        for key in [(each.rank, each.process[1])]
+    ]
+
+
+def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
+    """Add the rank of its process to a recording that does not know it."""
+    ranks: dict[Process, set[int]] = defaultdict(set)
+    for each in recordings:
+        if each.rank is not None:
+            ranks[each.process].add(each.rank)
+    return [
+        each._replace(rank=next(iter(ranks[each.process])))
+        if each.rank is None and len(ranks[each.process]) == 1
+        else each
+        for each in recordings
+    ]
+
+
+def _worlds(recordings: Sequence[Recording]) -> list[list[Recording]]:
+    """Recordings of jobs of one size; what states no size goes with what its process states."""
+    sizes = {each.world_size for each in recordings if each.world_size}
+    if not recordings:
+        return []
+    if len(sizes) <= 1:
+        return [[*recordings]]
+    of_process = {
+        (each.rank, each.process): each.world_size for each in recordings if each.world_size
+    }
+    return _grouped(
+        (each.world_size or of_process.get((each.rank, each.process)), each) for each in recordings
+    )
+
+
+def _runs_of_world(recordings: Sequence[Recording]) -> list[Run]:
+    """Sort the recordings of jobs of one size into runs."""
+    timed = _timed(recordings)
+    ordered = (
+        [*recordings] if timed is None else [each for part in timed for each in part.recordings]
+    )
+    processes = _grouped(((each.rank or 0, each.process), each) for each in ordered)
+    ranks = {group[0].rank or 0 for group in processes}
+    if len(ranks) == len(processes):
+        return [Run(_cycles(ordered), ordered)]
+    if len(ranks) == 1:  # there is nothing that each could go with
+        return [Run(_cycles(group), group) for group in processes]
+    if timed is None:
+        return [Run(None, ordered)]
+    first = {(each.rank, each.recordings[0].process): each.time_ns for each in reversed(timed)}
+    starts = [
+        _Timed(first[rank, group[0].process], rank, group)
+        for group in processes
+        for rank in [group[0].rank or 0]
+    ]
+    parts = _apart(sorted(starts, key=lambda each: each.time_ns))
+    if parts is None or not _are_far_apart(parts):
+        return [Run(None, ordered)]
+    return [Run(_cycles(of_run), of_run) for of_run in map(_recordings, parts)]
+
+
+def _cycles(recordings: Sequence[Recording]) -> list[list[Recording]] | None:
+    """Sort the recordings of a run into cycles; None if it is not known which go together."""
+    counts = Counter(each.rank for each in recordings)
+    if max(counts.values()) == 1:
+        return [[*recordings]]
+    timed = _timed(recordings)
+    parts = None if timed is None else _apart(timed)
+    if timed is None or parts is None:
+        return None
+    cycles = [_recordings(part) for part in parts]
+    if len(set(counts.values())) == 1 and len(cycles) > max(counts.values()):
+        in_order = _in_order(_recordings(timed))
+        if _steps_agree(in_order):  # the clocks of the hosts are further apart than the cycles
+            return in_order
+    return cycles
+
+
+def _apart(ordered: Sequence[_Timed]) -> list[list[_Timed]] | None:
+    """Cut at the longest pauses between two of one rank until no rank is twice in a part.
+
+    Returns None where two of one rank have the same time.
+    """
+    parts: list[list[_Timed]] = []
+    waiting = [[*ordered]]
+    while waiting:
+        part = waiting.pop()
+        place = _longest_pause(part)
+        if place is None:
+            parts.append(part)
+        elif part[place].time_ns == part[place - 1].time_ns:
+            return None
+        else:
+            waiting += [part[place:], part[:place]]
+    return parts
+
+
+def _longest_pause(part: Sequence[_Timed]) -> int | None:
+    """Place behind the longest pause that is between two of one rank; None if no rank is twice."""
+    last: dict[int, int] = {}
+    following = [len(part)] * len(part)  # of each place, the next of the same rank
+    for place in range(len(part) - 1, -1, -1):
+        following[place] = last.get(part[place].rank, len(part))
+        last[part[place].rank] = place
+    longest, found, reach = -1, None, 0
+    for place in range(1, len(part)):
+        if following[place - 1] < len(part):
+            reach = max(reach, following[place - 1])
+        pause = part[place].time_ns - part[place - 1].time_ns
+        if place <= reach and pause > longest:
+            longest, found = pause, place
+    return found
+
+
+def _are_far_apart(parts: Sequence[Sequence[_Timed]]) -> bool:
+    """Whether the pauses between parts are longer than any part is, and than a start takes.
+
+    Two jobs that ran at once, such as two replicas of a server, start as near to each other as
+    their own ranks do.
+    """
+    longest = max(part[-1].time_ns - part[0].time_ns for part in parts)
+    pauses = [later[0].time_ns - earlier[-1].time_ns for earlier, later in pairwise(parts)]
+    return min(pauses, default=0) > max(longest, _RESTART_NS)
+
+
+def _in_order(ordered: Sequence[Recording]) -> list[list[Recording]]:
+    """The first of each rank, the second of each, and so on."""
+    of_rank = _grouped((each.rank, each) for each in ordered)
+    return [[*cycle] for cycle in zip(*of_rank, strict=True)]
+
+
+def _steps_agree(cycles: Sequence[Sequence[Recording]]) -> bool:
+    """Whether all ranks state the same ProfilerStep in a cycle, and another in each cycle."""
+    steps = [{each.step for each in cycle} for cycle in cycles]
+    known = {step for of_cycle in steps for step in of_cycle if step is not None}
+    return all(len(of_cycle) == 1 for of_cycle in steps) and len(known) == len(cycles)
+
+
+def _timed(recordings: Sequence[Recording]) -> list[_Timed] | None:
+    """Recordings in order of time: of early events, else those in the names; None if neither.
+
+    Times from another zero than 1970 are those of one clock only if all of them are.
+    """
+    is_of_events = len({each.is_since_epoch for each in recordings}) == 1 and all(
+        each.start_ns is not None for each in recordings
+    )
+    times = [each.start_ns if is_of_events else each.stamp_ns for each in recordings]
+    timed = [
+        _Timed(time, each.rank or 0, [each])
+        for time, each in zip(times, recordings, strict=True)
+        if time is not None
+    ]
+    if len(timed) < len(recordings):
+        return None
+    return sorted(timed, key=lambda each: each.time_ns)
+
+
+def _recordings(part: Iterable[_Timed]) -> list[Recording]:
+    return [each for timed in part for each in timed.recordings]
+
+
+def _grouped(pairs: Iterable[tuple[Key, Recording]]) -> list[list[Recording]]:
+    """Recordings with the same key, in the order of the first of each."""
+    groups: dict[Key, list[Recording]] = defaultdict(list)
+    for key, each in pairs:
+        groups[key].append(each)
+    return [*groups.values()]

@@ -1,0 +1,169 @@
+"""What the CPUs did without GPU work, against what each thread does in each microsecond."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.analyses.diagnosis.cpu_work import is_line_of_users
+from hta_widgets.trace.opening.open import open_trace
+from tests.kineto_text import Event, host, kernel, step, write
+
+NAMES = (
+    ("aten::mm", "cpu_op"),
+    ("aten::softmax", "cpu_op"),
+    ("train.py(3): step", "python_function"),
+    ("model.py(9): forward", "python_function"),
+    ("torch/nn/functional.py(1): linear", "python_function"),
+    ("threading.py(5): wait", "python_function"),
+    ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation"),
+    ("collate_batch", "cpu_op"),
+    ("nn.Module: Net_0", "python_function"),
+)
+LINES = ("train.py(3): step", "model.py(9): forward")
+US = 1000
+
+
+@st.composite
+def calls(draw: st.DrawFn, begin: int, end: int, depth: int = 0) -> list[Event]:
+    """Calls side by side and in each other, in whole microseconds."""
+    events: list[Event] = []
+    while begin < end and depth < 4 and draw(st.booleans()):
+        first = draw(st.integers(begin, end - 1))
+        last = draw(st.integers(first + 1, end))
+        name, category = draw(st.sampled_from(NAMES))
+        events.append(host(first, last - first, name, cat=category))
+        events += draw(calls(first, last, depth + 1))
+        begin = last
+    return events
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> list[Event]:
+    events = [event | {"tid": tid} for tid in (100, 200) for event in draw(calls(0, 40))]
+    edges = sorted(draw(st.sets(st.integers(0, 40), max_size=4)))
+    marks = [step(at, first, last - first) for at, (first, last) in enumerate(pairwise(edges))]
+    return events + marks
+
+
+def stack(events: list[Event], at: int) -> list[Event]:
+    """The calls around a moment, the innermost first; of equal ones, that written last."""
+    around = [each for each in events if each["ts"] <= at < each["ts"] + each["dur"]]
+    order = {id(each): place for place, each in enumerate(events)}
+    return sorted(around, key=lambda each: (each["dur"], -each["ts"], -order[id(each)]))
+
+
+def expected(events: list[Event]) -> dict[str, Any]:
+    """The numbers, by what the innermost calls are in each microsecond."""
+    marks = [each for each in events if each["name"].startswith("ProfilerStep")]
+    every = [each for each in events if each not in marks]
+    counted = {at for each in marks[:-1] for at in range(each["ts"], each["ts"] + each["dur"])}
+    if len(marks) == 1:
+        first = marks[0]
+        counted = {*range(first["ts"], first["ts"] + first["dur"])}
+    operators, lines = Counter[str](), Counter[str]()
+    in_operators, loading, threads = Counter[int](), Counter[int](), {}
+    steps = len(marks)
+    found: dict[str, Any] = {}
+    for of_steps in (True, False) if steps else (False,):
+        time = counted if of_steps else {*range(41)}
+        operators.clear(), lines.clear(), in_operators.clear(), loading.clear()
+        for tid in (100, 200):
+            mine = [each for each in every if each["tid"] == tid]
+            span = [0, 0]
+            if mine:
+                span = [min(e["ts"] for e in mine), max(e["ts"] + e["dur"] for e in mine)]
+            threads[tid] = len([at for at in time if span[0] <= at < span[1]])
+            for at in time:
+                names = stack(mine, at)
+                operator = next((e["name"] for e in names if e["cat"] == "cpu_op"), None)
+                line = next((e["name"] for e in names if e["name"] in LINES), None)
+                operators[operator] += operator is not None
+                in_operators[tid] += operator is not None
+                lines[line] += line is not None
+                loading[tid] += any("DataLoader" in e["name"] for e in names)
+        found = {"operators": +operators, "lines": +lines, "in": in_operators, "loading": loading}
+        if operators.total():
+            break
+    return {**found, "recorded": threads}
+
+
+@given(recordings())
+def test_against_each_microsecond(tmp_path_factory: Any, events: list[Event]) -> None:
+    folder: Path = tmp_path_factory.mktemp("cpu")
+    without = [each for each in events if each["name"] not in ("collate_batch", NAMES[-1][0])]
+    work = diagnosis(open_trace(write(folder / "a.json", without), progress=False)).cpu_work
+    assert work is not None
+    wanted = expected(without)
+    has_last_step = sum(each["name"].startswith("ProfilerStep") for each in without) > 1
+    if has_last_step and not work.steps:
+        return  # nothing runs in the steps: calls count whole, which begin before the last one
+    assert work.operators_ns == US * wanted["operators"].total()
+    assert {each.name: each.own_ns for each in work.operators if each.own_ns} == {
+        name: US * count for name, count in wanted["operators"].items()
+    }
+    if not wanted["operators"]:
+        return
+    assert work.lines_ns == US * wanted["lines"].total()
+    assert {each.name: each.own_ns for each in work.lines} == {
+        name: US * count for name, count in wanted["lines"].items()
+    }
+    most = max(wanted["in"].values())
+    threads = [tid for tid in (100, 200) if wanted["in"][tid] == most]
+    told = (work.recorded_ns, work.loading_ns)
+    assert told in [(US * wanted["recorded"][t], US * wanted["loading"][t]) for t in threads]
+
+
+def answered(folder: Path, *ranks: list[Event], **options: Any) -> Any:
+    for rank, events in enumerate(ranks):
+        write(folder / f"rank-{rank}.json", events)
+    return diagnosis(open_trace(folder, progress=False), **options)
+
+
+def test_ranks_are_summed_up(tmp_path: Path) -> None:
+    events = [host(0, 9, "train.py(3): step", cat="python_function"), host(1, 4, "aten::mm")]
+    made = answered(tmp_path, events, events)
+    assert [tuple(each) for each in made.cpu_work.operators] == [("aten::mm", 8000, 2)]
+    assert [tuple(each) for each in made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
+    assert made.cpu_work.of_lines == (
+        "Of 18 µs of CPU time in Python functions, train.py(3): step takes the most: 18 µs (100 %) "
+        "in 2 calls."
+    )
+    assert made.finding == made.cpu_work.verdict
+    assert made.cpu_work.of_job
+
+
+def test_preparing_batches_is_loading_unless_the_model_runs_in_it(tmp_path: Path) -> None:
+    whole = host(0, 100, "image_processing.py(1): main", cat="python_function")
+    batch = host(10, 20, "collate_batch", cat="python_function")
+    model = host(40, 30, "nn.Module: Net_0", cat="python_function")
+    inner = host(45, 5, "aten::mm")
+    assert answered(tmp_path, [whole, model, inner]).cpu_work.loading_ns == 0
+    made = answered(tmp_path, [whole, batch, model, inner])
+    assert (made.cpu_work.loading_ns, made.cpu_work.recorded_ns) == (20_000, 100_000)
+    assert "Loading data takes 20 µs (20 %) of the 100 µs" in made.finding
+
+
+def test_chosen_steps_count(tmp_path: Path) -> None:
+    events = [host(at, 2 + at // 10, "aten::mm") for at in (0, 10, 20)]
+    events += [step(number, 10 * number, 10) for number in range(3)]
+    assert answered(tmp_path, events).cpu_work.steps == (0, 1)
+    one = answered(tmp_path, events, steps=[1]).cpu_work
+    assert (one.steps, one.operators_ns) == ((1,), 3000)
+    assert "in operators in step 1, aten::mm takes the most: 3 µs" in one.of_operators
+
+
+def test_with_gpu_work_there_is_none(tmp_path: Path) -> None:
+    assert answered(tmp_path, [host(0, 9, "aten::mm"), kernel(3, 4)]).cpu_work is None
+
+
+@pytest.mark.parametrize("name", [name for name, _ in NAMES])
+def test_lines_of_users(name: str) -> None:
+    assert is_line_of_users(name) == (name in LINES)

@@ -1,0 +1,48 @@
+"""The dashboard of a recording without GPU work, as of a first try on a laptop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from hta_widgets.sample import write_sample
+from tests.browser.lab_pages import Lab
+from tests.browser.test_dashboard import MARGINS, dashboard
+from tests.browser.test_panels import cells
+from tests.parts import Recording, cpu_side
+
+
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a job of one rank, recorded without the GPU."""
+    folder = tmp_path_factory.mktemp("laptop")
+    (path,) = write_sample(tmp_path_factory.mktemp("sample"), ranks=1, steps=3, progress=False)
+    (folder / "rank-0.json").write_bytes(cpu_side(Recording.read(Path(path))))
+    return str(folder)
+
+
+@pytest.mark.parametrize("width", [620, 1100, 1500])
+def test_it_says_what_the_cpu_did(lab: Lab, laptop: str, width: int) -> None:
+    page = lab.open(
+        cells(laptop, "dash = Dashboard(job)\ndash"), width=width + MARGINS, height=1400
+    )
+    shown = dashboard(page)
+    expect(shown.locator(".hta-board-header")).to_contain_text("no GPU work")
+    verdict = shown.locator(".hta-band-verdict")
+    expect(verdict).to_contain_text("ProfilerActivity.CUDA")
+    expect(verdict.locator(".hta-findings li").first).to_contain_text("of CPU time in operators")
+    expect(shown.locator(".hta-tab-page .main-svg").first).to_be_visible()
+    assert page.python("dash.tab") == "operators"
+    page.screenshot(f"cpu only {width}")
+    verdict.locator(".hta-findings summary").first.click()
+    expect(verdict.locator(".hta-findings table").first).to_contain_text("aten::")
+    verdict.get_by_role("button", name="Show").first.click()
+    chosen = page.python("dash.findings.cpu_work.operators[0].name")
+    page.wait_for("list(dash.selection.operators)", [chosen])
+    search = shown.locator(".hta-search-field")
+    search.fill("forward")
+    shown.get_by_role("option").filter(has_text="annotation").first.click()
+    page.wait_for("dash.selection.window_ns is not None", True)
+    page.screenshot(f"cpu only {width} selected")

@@ -69,11 +69,29 @@ class MemoryBandwidth(Result):
     transfers: pd.DataFrame
 
 
+class _Sized(NamedTuple):
+    """Transfers of one kind that record a size.
+
+    Attributes
+    ----------
+    operations : int
+    busy_ns : int
+        Time with at least one of them running.
+    moved : float
+        Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round.
+    """
+
+    operations: int
+    busy_ns: int
+    moved: float
+
+
 class _RankBandwidth(NamedTuple):
     """Parameter-independent part of the analysis of one rank."""
 
     changes: pd.DataFrame
     rows: list[dict[str, object]]
+    sized: dict[str, _Sized]
     notices: tuple[Notice, ...]
 
 
@@ -106,7 +124,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     return MemoryBandwidth(
         changes={rank: each.changes for rank, each in by_rank.items()},
         transfers=transfers,
-        finding=_bandwidth_finding(transfers, [*job.reduce(_sized, chosen).values()]),
+        finding=_bandwidth_finding(transfers, [each.sized for each in by_rank.values()]),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -128,6 +146,7 @@ def _bandwidth_of_rank(job: Job, rank: int) -> _RankBandwidth:
     return _RankBandwidth(
         changes=bandwidth_changes_table(job, rank),
         rows=_rows_of(job, rank),
+        sized=job.rank(rank).remember(_sized),
         notices=_unknown_bandwidth_notices(transfers_of(job.rank(rank))),
     )
 
@@ -170,23 +189,6 @@ def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[s
         "count": count,
         **{f"{name}{UNIT}": speed for name, speed in speeds.items()},
     }
-
-
-class _Sized(NamedTuple):
-    """Transfers of one kind that record a size.
-
-    Attributes
-    ----------
-    operations : int
-    busy_ns : int
-        Time with at least one of them running.
-    moved : float
-        Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round.
-    """
-
-    operations: int
-    busy_ns: int
-    moved: float
 
 
 def _sized(rank: Rank) -> dict[str, _Sized]:

@@ -14,6 +14,13 @@ class HtaWidgetsError(ValueError):
         """Lines for somebody who typed a command, such as ``hta-widgets report``."""
         return [str(self)]
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the message says what to do.
+
+        The traceback is kept: ``%debug`` goes to where it was raised.
+        """
+        return [f"{type(self).__name__}: {self}"]
+
 
 class TraceNotFoundError(HtaWidgetsError):
     """A path does not exist, or a folder has no trace."""

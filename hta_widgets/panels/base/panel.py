@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,6 @@ class Panel(ActingPanel[ResultT]):
 
     _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
-    _joined = False
-    """Whether the panel follows its selection."""
 
     @locked
     def __init__(
@@ -88,24 +87,28 @@ class Panel(ActingPanel[ResultT]):
         self.job = as_job(source)
         self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
-        if selection is None:
-            selection = Selection.of(self.job) if self.linked else Selection()
-        self.selection = selection
         self._job_notices = job_notices
         self._on_demand = on_demand
         self._parameters = list(self.parameters())
         self._linked = self._linked_fields()
-        if "ranks" in self._linked:
-            selection.concern(self.job)
-        for name in self._linked:
-            setattr(selection, name, parameters.pop(name, getattr(selection, name)))
-        super().__init__(
-            **{name: getattr(selection, name) for name in self._linked},
-            _spec=self._describe(),
-            _selection=self.selection,
-            **parameters,
-        )
-        self._follow()
+        with ExitStack() as unfinished:
+            if selection is None and self.linked:
+                selection = Selection.of(self.job)
+            elif selection is None:
+                selection = unfinished.enter_context(closing(Selection()))
+            self.selection = selection
+            if "ranks" in self._linked:
+                selection.concern(self.job)
+            for name in self._linked:
+                setattr(selection, name, parameters.pop(name, getattr(selection, name)))
+            super().__init__(
+                **{name: getattr(selection, name) for name in self._linked},
+                _spec=self._describe(),
+                _selection=self.selection,
+                **parameters,
+            )
+            self._follow()
+            unfinished.pop_all()
 
     @property
     def result(self) -> ResultT:
@@ -172,8 +175,7 @@ class Panel(ActingPanel[ResultT]):
 
     def close(self) -> None:
         """Close the panel and stop following the selection."""
-        if self._joined:
-            self.selection.leave(self)
+        self.selection.leave(self)
         super().close()
 
     @validate(*LINKED_FIELDS)
@@ -221,7 +223,6 @@ class Panel(ActingPanel[ResultT]):
         for name in self._linked:
             self.observe(self._select, name)
         self.selection.join(self)
-        self._joined = True
 
     @property
     def _in_sight(self) -> bool:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, takewhile
-from pathlib import Path
-from typing import Final
-
-_PACKAGE: Final = f"{Path(__file__).parent}{os.sep}"
+from itertools import groupby
 
 
 class HtaWidgetsError(ValueError):
     """Base of every error that hta_widgets raises on purpose."""
 
-    def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the message, and the line that asked; `%debug` has all of it.
-
-        A wrong path in a notebook was thirty lines of this package, and the message the last.
-        """
-        calls = traceback.extract_tb(self.__traceback__)
-        own = [*takewhile(lambda call: not call.filename.startswith(_PACKAGE), calls)]
-        asked = [f"  line {each.lineno}: {each.line}" for each in own[-1:] if each.line]
-        return [f"{type(self).__name__}: {self}", *asked]
-
     def in_shell(self, command: str) -> list[str]:  # noqa: ARG002
         """Lines for somebody who typed a command, such as ``hta-widgets report``."""
         return [str(self)]
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the message says what to do.
+
+        The traceback is kept: ``%debug`` goes to where it was raised.
+        """
+        return [f"{type(self).__name__}: {self}"]
 
 
 class TraceNotFoundError(HtaWidgetsError):

@@ -78,9 +78,6 @@ class Dashboard(DrawnWidget):
 
     from_browser = frozenset({"_visible"})
 
-    _joined = False
-    """Whether it follows a selection: not yet while it is made."""
-
     tab = Unicode().tag(sync=True)
 
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
@@ -114,7 +111,6 @@ class Dashboard(DrawnWidget):
             unfinished.pop_all()
         self.output_dir = output_dir
         self.selection.join(self)
-        self._joined = True
         self.observe(self._ask_update, "_visible")
         self.on_msg(self._act)
 
@@ -237,10 +233,9 @@ class Dashboard(DrawnWidget):
 
     def close(self) -> None:
         """Close the dashboard and its panels."""
-        if self._joined:  # else making it failed, and what was made is closed already
-            self.selection.leave(self)
-            for panel in self._panels:
-                panel.close()
+        self.selection.leave(self)
+        for panel in self._panels:
+            panel.close()
         super().close()
 
     def __repr__(self) -> str:

@@ -71,8 +71,6 @@ class Panel(ActingPanel[ResultT]):
 
     _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
-    _joined = False
-    """Whether the panel follows its selection."""
 
     @locked
     def __init__(
@@ -89,27 +87,28 @@ class Panel(ActingPanel[ResultT]):
         self.job = as_job(source)
         self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
+        self._job_notices = job_notices
+        self._on_demand = on_demand
+        self._parameters = list(self.parameters())
+        self._linked = self._linked_fields()
         with ExitStack() as unfinished:
             if selection is None and self.linked:
                 selection = Selection.of(self.job)
-            self.selection = selection or unfinished.enter_context(closing(Selection()))
-            self._job_notices = job_notices
-            self._on_demand = on_demand
-            self._parameters = list(self.parameters())
-            self._linked = self._linked_fields()
+            elif selection is None:
+                selection = unfinished.enter_context(closing(Selection()))
+            self.selection = selection
             if "ranks" in self._linked:
-                self.selection.concern(self.job)
+                selection.concern(self.job)
             for name in self._linked:
-                value = parameters.pop(name, getattr(self.selection, name))
-                setattr(self.selection, name, value)
+                setattr(selection, name, parameters.pop(name, getattr(selection, name)))
             super().__init__(
-                **{name: getattr(self.selection, name) for name in self._linked},
+                **{name: getattr(selection, name) for name in self._linked},
                 _spec=self._describe(),
                 _selection=self.selection,
                 **parameters,
             )
+            self._follow()
             unfinished.pop_all()
-        self._follow()
 
     @property
     def result(self) -> ResultT:
@@ -176,8 +175,7 @@ class Panel(ActingPanel[ResultT]):
 
     def close(self) -> None:
         """Close the panel and stop following the selection."""
-        if self._joined:
-            self.selection.leave(self)
+        self.selection.leave(self)
         super().close()
 
     @validate(*LINKED_FIELDS)
@@ -225,7 +223,6 @@ class Panel(ActingPanel[ResultT]):
         for name in self._linked:
             self.observe(self._select, name)
         self.selection.join(self)
-        self._joined = True
 
     @property
     def _in_sight(self) -> bool:

@@ -41,6 +41,14 @@ class Widget(anywidget.AnyWidget):
         if self._own_layout is not None:
             self._own_layout.close()
 
+    def __del__(self) -> None:
+        """Close a widget that nobody holds any more.
+
+        One of which the making failed was never open, and may lack what `close` needs.
+        """
+        if self.comm is not None:
+            super().__del__()
+
     def compute_all(self) -> None:
         """Bring all that the widget may show up to date, also what no page shows now.
 

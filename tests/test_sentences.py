@@ -19,7 +19,7 @@ from hta_widgets.panels.bands.head import verdict
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
-from tests.explained import FORMS, OF_DIAGNOSIS, explain
+from tests.explained import OF_DIAGNOSIS, explain, explain_finding, explain_verdict
 
 SAMPLE = "sample job"
 REAL = {
@@ -48,6 +48,13 @@ def board(request, tmp_path_factory) -> Iterator[Dashboard]:
 
 def test_each_sentence_is_explained_by_its_tables(board):
     check_sentences(board)
+
+
+def test_each_finding_is_explained_by_its_evidence(board):
+    found = board.findings
+    assert board.panels["diagnosis"].result.finding == found.finding
+    wrong = [explain_verdict(found), *(explain_finding(each, found) for each in found)]
+    assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
 
 
 def test_each_sentence_of_one_step_and_of_a_window(board):

@@ -19,7 +19,8 @@ from hta_widgets.panels.bands.head import verdict
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
-from tests.explained import OF_DIAGNOSIS, explain, explain_finding, explain_verdict
+from tests.explained.findings import OF_DIAGNOSIS, explain_finding, explain_verdict
+from tests.explained.panels import explain
 
 SAMPLE = "sample job"
 REAL = {

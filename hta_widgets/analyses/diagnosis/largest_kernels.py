@@ -52,7 +52,8 @@ def only_faster_kernels(context: Context) -> str:
         for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
     ]
     most = f", most of all {', '.join(said)}" if said else ""
-    return f" The GPUs compute {percent(computes)} of the time: only faster kernels help{most}."
+    whole = "each step" if context.steps.are_recorded else "the GPU span"
+    return f" The GPUs compute {percent(computes)} of {whole}: only faster kernels help{most}."
 
 
 def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, LABELS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
@@ -76,7 +77,9 @@ def timeline(job: Job, ranks: Iterable[int] | None = None) -> Timeline:
         overviews=overviews,
         coverage=coverage,
         steps=_steps(lanes, overviews),
-        finding=_timeline_finding(coverage),
+        finding=_timeline_finding(
+            coverage, has_steps=any(NO_STEP not in each.steps.number for each in overviews.values())
+        ),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -105,7 +108,7 @@ def _steps(lanes: JobLanes, overviews: Mapping[int, RankOverview]) -> pd.DataFra
     return pd.DataFrame(rows, columns=["rank", "step", "start_ns", "end_ns"], dtype=np.int64)
 
 
-def _timeline_finding(coverage: pd.DataFrame) -> str:
+def _timeline_finding(coverage: pd.DataFrame, *, has_steps: bool) -> str:
     """What most of the time is spent on, of all ranks together."""
     total_ns = int(coverage["period_ns"].sum())
     if not total_ns:
@@ -113,7 +116,8 @@ def _timeline_finding(coverage: pd.DataFrame) -> str:
     sums = {name: int(coverage[f"{name}_ns"].sum()) for name in BUDGET_CLASSES}
     compute = percent(100 * sums.pop("compute") / total_ns)
     most = max(sums, key=lambda name: sums[name])
-    text = f"The GPUs compute {compute} of the time on {counted(len(coverage), 'rank')}"
+    whole = "the steps" if has_steps else "the GPU span"
+    text = f"The GPUs compute {compute} of {whole} of {counted(len(coverage), 'rank')}"
     if not sums[most]:
         return f"{text}."
     rest = percent(100 * sums[most] / total_ns)

@@ -15,7 +15,7 @@ from hta_widgets.analyses.diagnosis.host_words import subject
 from hta_widgets.analyses.diagnosis.rules.allocator_retries import recurs
 from hta_widgets.analyses.diagnosis.steps import Matrix, Steps
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import duration
 
 WORTH_SAYING: Final = 0.1
 """Part of this excess from which idle or computing time is in the sentence."""
@@ -125,10 +125,9 @@ def _initialising(context: Context) -> Finding | None:
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
     most = f", {calls['owner'].iloc[0]} most" if len(calls) and calls["owner"].iloc[0] else ""
     who = subject(context, ranks)
-    share = percent(100 * float(initialising.sum() / context.steps["period"].sum()))
     return context.finding(
         "warm_up",
-        words=f"{who} {who.verb('initialise')} {share} of the time while the GPU is idle "
+        words=f"{who} {who.verb('initialise')} while the GPU is idle "
         f"(contexts, modules, first allocations{most})",
         recoverable_ns=cost_ns,
         ranks=ranks,

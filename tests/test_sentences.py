@@ -1,0 +1,301 @@
+"""Each number in a sentence of a dashboard is that of its table, and equal names are equal numbers.
+
+One screen once gave one step 33.8 and 46.9 ms, and one wait two prices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from hta_widgets import Dashboard, open_trace
+from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
+from hta_widgets.cli.diagnose.document import document
+from hta_widgets.cli.diagnose.report import report
+from hta_widgets.panels.bands.head import verdict
+from hta_widgets.quantities import duration, percent
+from hta_widgets.sample import write_sample
+from tests.conftest import KINETO_FOLDERS, REAL_TRACES
+from tests.explained.findings import OF_DIAGNOSIS, explain_finding, explain_verdict
+from tests.explained.panels import explain
+
+SAMPLE = "sample job"
+REAL = {
+    path.name: path for each in KINETO_FOLDERS for path in sorted(REAL_TRACES.glob(f"{each}/*"))
+}
+
+PRICE = re.compile(
+    r": (?P<least>at least )?(?P<price>\S+ \S+) of (?:each|the) (?P<period>\S+ \S+) "
+    r"(?P<noun>step|GPU span) \((?P<percent>(?:under )?\S+ %)\)\.$"
+)
+NS_PER_MS = 1e6
+
+
+@pytest.fixture(scope="module", params=[SAMPLE, *REAL])
+def board(request, tmp_path_factory) -> Iterator[Dashboard]:
+    if request.param == SAMPLE:
+        folder = write_sample(tmp_path_factory.mktemp("sample"), ranks=2, steps=4, progress=False)
+    else:
+        folder = REAL[request.param]
+    with closing(Dashboard(open_trace(folder, progress=False))) as board:
+        board.compute_all()
+        for panel in board.panels.values():
+            panel.compute_all()
+        yield board
+
+
+def test_each_sentence_is_explained_by_its_tables(board):
+    check_sentences(board)
+
+
+def test_each_finding_is_explained_by_its_evidence(board):
+    found = board.findings
+    assert board.panels["diagnosis"].result.finding == found.finding
+    wrong = [explain_verdict(found), *(explain_finding(each, found) for each in found)]
+    assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
+
+
+def test_each_sentence_of_one_step_and_of_a_window(board):
+    table = step_table(board.job).steps
+    if table.empty:
+        return
+    followers = [name for name, each in board.panels.items() if "window_ns" in each.follows]
+    for _ in selected_times(board):
+        check_sentences(board, followers)
+
+
+def selected_times(board) -> Iterator[None]:
+    """Select the last step, then the second third of the time."""
+    table = step_table(board.job).steps
+    third_ns = int(table["end_ns"].max()) // 3
+    steps = [(number,) for number in sorted({*table["step"]} - {-1})[-1:]]
+    for number, window_ns in (*((each, None) for each in steps), ((), (third_ns, 2 * third_ns))):
+        with board.selection.hold():
+            board.selection.steps, board.selection.window_ns = number, window_ns
+        yield
+    with board.selection.hold():
+        board.selection.steps, board.selection.window_ns = (), None
+
+
+def check_sentences(board, names=None):
+    wrong = []
+    for name, panel in board.panels.items():
+        if name in OF_DIAGNOSIS or (names is not None and name not in names):
+            continue
+        assert panel.result is not None
+        wrong.append(explain(panel, name, panel.result.finding))
+    assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
+
+
+def has_work(board):
+    return bool(len(board.findings.steps))
+
+
+def test_a_step_has_one_length(board):
+    found = board.findings
+    if not has_work(board):
+        return
+    length, bands = duration(found.period_ns), board._bands
+    has_steps = bool((found.steps["step"] >= 0).any())
+    per = f"{length} per step" if has_steps else f"GPU span of {length}"
+    assert bands["facts"][-1] == per
+    unit = "per step" if has_steps else "of the GPU span"
+    assert verdict(found).endswith(f" of {length} {unit}")
+    assert bands["verdict"] == (verdict(found) if found else "")
+    assert bands["budget"]["whose"].endswith(f": the sum is {length}")
+    for finding in found:
+        price = PRICE.search(finding.sentence)
+        assert price is None or price["period"] == length
+        assert price is None or price["noun"] == ("step" if has_steps else "GPU span")
+    for name in ("ranks", "steps"):
+        assert duration(board.panels[name].table["period_ms"].mean() * NS_PER_MS) == length, name
+    text = " ".join(report(found).split())
+    assert (f" of {length} " if has_steps else f"a GPU span of {length} ") in f"{text} "
+    assert document(found)["period_ms"] == pytest.approx(found.period_ns / NS_PER_MS, abs=5e-5)
+
+
+def test_the_steps_of_all_analyses_are_the_same(board):
+    """The diagnosis counts those that all ranks have; of several GPUs, the busiest one."""
+    if not has_work(board):
+        return
+    keys = ["rank", "step"]
+    mine = board.findings.steps.set_index(keys)["period_ns"]
+    table = step_table(board.job).steps
+    table = table[~table.duplicated(["rank", "step"], keep=False)].set_index(keys)["period_ns"]
+    drawn = board.panels["timeline"].result
+    lanes = drawn.steps.set_index(keys)
+    lanes = lanes["end_ns"] - lanes["start_ns"]
+    for other in (table, lanes):
+        both = mine.index.intersection(other.index)
+        assert len(both)
+        assert (mine[both] == other[both]).all()
+    covered = drawn.coverage.set_index("rank")["period_ns"]
+    assert (covered == lanes.groupby("rank").sum()).all()
+
+
+def test_a_finding_has_one_price(board):
+    found = board.findings
+    rows = [*board._bands["findings"]]
+    if not found:
+        return
+    listed = board.panels["diagnosis"]._view["findings"]
+    written = document(found)["findings"]
+    text = " ".join(report(found).split())
+    for each, row, in_panel, in_json in zip(found, rows, listed, written, strict=True):
+        assert row["sentence"] == in_panel["sentence"] == in_json["sentence"] == each.sentence
+        price = PRICE.search(each.sentence)
+        cost = duration(each.recoverable_ms * NS_PER_MS) if each.recoverable_ms > 0 else ""
+        assert row["price"] == in_panel["price"] == cost
+        assert (price["price"] if price else "") == cost
+        assert in_json["recoverable_ms"] == pytest.approx(each.recoverable_ms, abs=5e-5)
+        assert in_json["percent"] == pytest.approx(each.percent, abs=5e-3)
+        if price is None:
+            continue
+        assert price["percent"] == percent(each.percent)
+        assert f"{cost} ({percent(each.percent)}): {each.cause}" in text
+        share = 100 * each.recoverable_ms * NS_PER_MS / found.period_ns
+        assert percent(share) == percent(each.percent)
+        assert {*in_json} >= {"cause", "ranks", "steps"}
+
+
+def test_the_budget_is_the_mean_of_the_tables(board):
+    found, band = board.findings, board._bands["budget"]
+    if not has_work(board):
+        return
+    ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
+    parts = {f"{each['name']}_ms": each for each in band["parts"]}
+    for table in (ranks, steps):
+        classes = [name for name in table if name in parts]
+        assert {*classes} == {name for name, each in parts.items() if each["share"]}
+        assert table[classes].sum(axis=1).to_numpy() == pytest.approx(table["period_ms"].to_numpy())
+        for name in classes:
+            ns = table[name].mean() * NS_PER_MS
+            whole = table["period_ms"].mean() * NS_PER_MS
+            label = parts[name]["label"]
+            assert parts[name]["said"] == f"{label}: {duration(ns)}, {percent(100 * ns / whole)}"
+    assert sum(each["share"] for each in band["parts"]) == pytest.approx(1)
+    no_computation = found.period_ns * (1 - parts.get("compute_ms", {"share": 0})["share"])
+    assert verdict(found).startswith(f"no computation in {duration(no_computation)} of ")
+
+
+def same_name(board) -> dict[str, list[int]]:
+    """What several panels that follow the selected time say of one quantity."""
+    found = {name: each.result for name, each in board.panels.items()}
+    temporal, overlap = found["temporal_breakdown"].ranks, found["overlap"].ranks
+    every, kinds = found["kernel_breakdown"].every_kernel, found["kernel_breakdown"].types
+    tree, owners = found["modules"], found["idle_owners"]
+    operators, annotations = found["operators"].ranks, found["gpu_annotations"].ranks
+
+    def of_modules(column: str) -> int:
+        own = "gpu_self_ns" if column == "gpu_ns" else column
+        return tree.modules[own].sum() + tree.outside[column].sum()
+
+    is_first = operators["rank"] == board.job.ranks[0]
+    first = operators[is_first]["gpu_ns"].sum()
+    return {
+        "busy time": [
+            (temporal["kernel_time_ns"] - temporal["idle_time_ns"]).sum(),
+            kinds["sum_ns"].sum(),
+        ],
+        "time with computation": [
+            temporal["compute_time_ns"].sum(),
+            overlap["computation_time_ns"].sum(),
+        ],
+        "GPU time": [
+            operators["gpu_ns"].sum(),
+            annotations["gpu_ns"].sum(),
+            of_modules("gpu_ns"),
+            every["sum_ns"].sum(),
+        ],
+        "GPU time of the first rank": [first, found["flame"].total_ns]
+        if board.panels["flame"].weight == "gpu"
+        else [],
+        "pieces of GPU work": [temporal["operations"].sum(), every["count"].sum()],
+        "exposed communication": [
+            overlap["exposed_communication_ns"].sum(),
+            of_modules("exposed_communication_ns"),
+        ],
+        "idle time of owners": [
+            owners.devices["idle_ns"].sum(),
+            owners.causes["idle_ns"].sum(),
+            owners.owners["idle_ns"].sum(),
+            operators["idle_ns"].sum(),
+            of_modules("idle_ns"),
+        ],
+    }
+
+
+def same_name_in_all(board) -> dict[str, list[int]]:
+    """What panels of all of the time say of one quantity."""
+    found = {name: each.result for name, each in board.panels.items()}
+    temporal, split = found["temporal_breakdown"].ranks, found["idle_time"].device_split
+    every = found["kernel_breakdown"].every_kernel
+    launched, kernels = found["launch_stats"].ranks, found["launch_overlap"].ranks
+    roofline, owners = found["roofline"].devices, found["idle_owners"].devices
+    collectives, lanes = found["collectives"].kernels, rank_overlap(board.job).lanes
+    tails = found["duration_tails"].categories
+    tails = tails[(tails["rank"] == "all") & (tails["side"] == "device")].set_index("category")
+    copies = tails[tails.index.isin(["memcpy", "memset"])]
+    work = tails[tails.index == "kernel"]
+    of_type = every.groupby("kernel_type")["sum_ns"].sum()
+    both_ns = lanes["overlap_ns"].sum()
+    quantities = {
+        "idle time": [temporal["idle_time_ns"].sum(), split["idle_time_ns"].sum()],
+        "GPU span": [
+            temporal["kernel_time_ns"].sum(),
+            split.drop_duplicates(["rank", "device"])["span_ns"].sum(),
+        ],
+        "GPU time": [every["sum_ns"].sum(), tails["total_ns"].sum()],
+        "pieces of GPU work": [
+            every["count"].sum(),
+            tails["count"].sum(),
+            (launched["operations"] + launched["without_launch"]).sum(),
+        ],
+        "kernels": [work["count"].sum(), roofline["kernels"].sum(), kernels["kernels"].sum()],
+        "kernel time": [work["total_ns"].sum(), roofline["kernel_ns"].sum()],
+        "copies and memsets": [
+            copies["count"].sum(),
+            memory_bandwidth(board.job).transfers["operations"].sum(),
+        ],
+        "communication kernels": [
+            collectives["duration_ns"].sum(),
+            of_type.get("COMMUNICATION", 0),
+        ],
+        "exposed communication": [
+            collectives["exposed_ns"].sum(),
+            found["overlap"].ranks["exposed_communication_ns"].sum(),
+        ],
+        "analysed time": [owners["window_ns"].sum(), roofline["window_ns"].sum()],
+    }
+    if len(temporal) == len(lanes):
+        quantities["time with computation"] = [
+            lanes["compute_ns"].sum() + both_ns,
+            temporal["compute_time_ns"].sum(),
+        ]
+    if temporal["steps_ns"].all():
+        quantities["analysed time"].append(temporal["steps_ns"].sum())
+    if has_work(board):
+        mine = board.findings.steps
+        table = step_table(board.job, board.findings.ranks).steps
+        table = table[table["step"].isin(mine["step"])]
+        quantities["kernels launched"] = [mine["kernels"].sum(), table["kernels"].sum()]
+    return quantities
+
+
+def check_equal(quantities: dict[str, list[int]]) -> None:
+    differ = {name: [*map(int, each)] for name, each in quantities.items() if len({*each}) > 1}
+    assert not differ
+
+
+def test_one_name_is_one_number(board):
+    check_equal(same_name(board))
+    check_equal(same_name_in_all(board))
+
+
+def test_one_name_is_one_number_in_selected_time(board):
+    if len(step_table(board.job).steps):
+        for _ in selected_times(board):
+            check_equal(same_name(board))

@@ -111,8 +111,9 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
 
 
 def _kernels(rank: Rank, steps: DeviceSteps) -> NDArray[np.int64]:
-    """Kernels that each step launches."""
-    work = rank.gpu_work.by_device()[steps.device]
-    kernels = rank.trace.events.kind[work.rows] == Kind.KERNEL
-    step = steps.window.step_of(rank, work)[kernels]
-    return np.bincount(step, minlength=steps.window.steps.size)
+    """Kernels that each step launches; where no launch is recorded, those that start in it."""
+    work, window = rank.gpu_work.by_device()[steps.device], steps.window
+    counted = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    if (work.launch >= 0).any():
+        counted &= (work.launch >= 0) & window.is_of_a_step(rank, work)
+    return np.bincount(window.step_of(rank, work)[counted], minlength=window.steps.size)

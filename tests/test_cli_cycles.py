@@ -45,6 +45,9 @@ def test_diagnose_takes_a_cycle(
     assert f"step {step} of" in said
     assert f"run, cycle {step // 5}" in said
     assert "in a shell" in said
+    assert cli.main(["diagnose", str(folder), *options, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["cycle"], document["steps"]) == (step // 5, [step])
 
 
 def test_report_takes_cycles(folder: Path, tmp_path: Path) -> None:

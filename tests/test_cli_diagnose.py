@@ -438,7 +438,9 @@ def test_documents_of_planted_causes(tmp_path: Path, cause: str) -> None:
 
 
 def test_documents_of_real_traces(kineto_jobs: dict[str, Path], real_traces: Path) -> None:
-    for trace in (*kineto_jobs.values(), real_traces / "nsys" / "h100_2gpu_1s.sqlite"):
+    exports = (real_traces / "nsys").glob("*.sqlite")
+    converted = [each for each in (real_traces / "converted").glob("*/*") if each.is_dir()]
+    for trace in (*kineto_jobs.values(), *exports, *converted):
         check_document(open_trace(trace, progress=False))
 
 

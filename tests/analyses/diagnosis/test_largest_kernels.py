@@ -27,8 +27,8 @@ def said(tmp_path, *names):
 def test_the_kernels_that_take_most_of_the_time_are_named(tmp_path):
     names = ["small", *["sgemm"] * 5, *["void norm<float>(int)"] * 3, "tiny"]
     assert said(tmp_path, *names).endswith(
-        " The GPUs compute 100 % of the GPU span: only faster kernels help, most of all sgemm (50 %), "
-        "norm<float> (30 %), small (10 %)."
+        " The GPUs compute 100 % of the GPU span: only faster kernels help, most of all sgemm "
+        "(50 %), norm<float> (30 %), small (10 %)."
     )
 
 

@@ -32,3 +32,13 @@ class FrontEndHook(BuildHookInterface[Any]):
             raise SystemExit(NO_NPM)
         for command in (["ci"], ["run", "build"]):
             subprocess.run([npm, *command], cwd=ROOT / "js", check=True)  # noqa: S603
+        self._list_licences(front_end["STATIC"])
+
+    def _list_licences(self, static: Path) -> None:
+        """Add those of what was just built: hatchling has looked for licences before.
+
+        Without it, wheels that were built in a fresh checkout named no licence of plotly.
+        """
+        listed = self.metadata.core.license_files
+        built = (path.relative_to(ROOT).as_posix() for path in static.glob("*LICENSE*.txt"))
+        listed.extend(sorted({*built} - {*listed}))

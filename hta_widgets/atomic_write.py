@@ -1,18 +1,35 @@
-"""Atomic writes: files and folders that get their name only once they are complete."""
+"""Atomic writes: files and folders that get their name only once they are complete.
+
+A process that is killed leaves what it was writing behind, under a name that nobody looks for. So
+every writer holds a lock on what it writes, which goes with its process, and removes what no
+process of this machine has a lock on before it writes in the same folder.
+"""
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-PARTIAL_NAME: Final = re.compile(r"\.[a-z0-9_]{8}\.part")
+try:
+    import fcntl
+except ImportError:  # Windows has other locks, under which no file can be renamed
+    fcntl = None  # type: ignore[assignment]
+
+PARTIAL_NAME: Final = re.compile(r"\.(?:hta_widgets-[0-9a-f]{8}-)?[a-z0-9_]{8}\.part")
 """Names of files and folders that are being written, or that a killed process left behind."""
 
+_MACHINE: Final = sha256(platform.node().encode()).hexdigest()[:8]
+"""Locks of some file systems are not seen by other machines."""
+
+_OURS: Final = re.compile(rf"\.hta_widgets-{_MACHINE}-[0-9a-f]{{8}}\.part")
 _ANYONE, _OWNER = 0o666, 0o600
 
 
@@ -29,26 +46,91 @@ def atomic_write(target: Path, *, private: bool = False) -> Iterator[Path]:
     private : bool
         Make the file readable only by the user, regardless of the umask.
     """
-    partial = _beside(target)
-    partial.touch(_OWNER if private else _ANYONE, exist_ok=False)
-    try:
-        yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    mode = _OWNER if private else _ANYONE
+    with _locked(target, lambda partial: partial.touch(mode, exist_ok=False)) as partial:
+        try:
+            yield partial
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder to write to, which becomes the target, a new folder, at the end."""
-    partial = _beside(target)
-    partial.mkdir(parents=True)
+    with _locked(target, lambda partial: partial.mkdir(parents=True)) as partial:
+        try:
+            yield partial
+            partial.replace(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _locked(target: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Make something beside the target that no other process takes for left behind."""
+    _remove_left_behind(target.parent)
+    partial, lock = _made(target, make)
     try:
         yield partial
-        partial.replace(target)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _unlock(lock)
 
 
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{secrets.token_hex(4)}.part")
+def _made(target: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
+    while True:
+        partial = target.with_name(f".hta_widgets-{_MACHINE}-{secrets.token_hex(4)}.part")
+        make(partial)
+        try:
+            lock = _lock(partial)
+        except BlockingIOError:  # another process is about to remove it
+            continue
+        if partial.exists():
+            return partial, lock
+        _unlock(lock)
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a file or folder until `_unlock`, or return None: not all systems have locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If it is locked.
+    """
+    try:
+        lock = None if fcntl is None else os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        if lock is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _unlock(lock)
+        raise
+    except OSError:
+        _unlock(lock)
+        return None
+    return lock
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove what processes of this machine that were killed left in a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [Path(each) for each in entries if _OURS.fullmatch(each.name)]
+    except OSError:
+        return
+    for path in found:
+        with suppress(OSError):
+            lock = _lock(path)
+            if lock is not None and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif lock is not None:
+                path.unlink(missing_ok=True)
+            _unlock(lock)

@@ -14,6 +14,13 @@ class HtaWidgetsError(ValueError):
         """Lines for somebody who typed a command, such as ``hta-widgets report``."""
         return [str(self)]
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the message says what to do.
+
+        The traceback is kept: ``%debug`` goes to where it was raised.
+        """
+        return [f"{type(self).__name__}: {self}"]
+
 
 class TraceNotFoundError(HtaWidgetsError):
     """A path does not exist, or a folder has no trace."""
@@ -33,6 +40,20 @@ class WriteError(HtaWidgetsError):
 
 class TraceChangedError(HtaWidgetsError):
     """A trace is not the one that was opened; another was written in its place."""
+
+
+class OutOfMemoryError(HtaWidgetsError, MemoryError):
+    """The memory of the machine, or what the process may take of it, is used up."""
+
+    @classmethod
+    def while_doing(cls, what: str, error: MemoryError) -> OutOfMemoryError:
+        """Build the message from what was done."""
+        detail = f" ({error})" if str(error) else ""
+        return cls(
+            f"memory ran out while {what}{detail}; open fewer ranks, such as "
+            "open_trace(…, ranks=[0]) or ranks=RankSample(4), close other notebooks, or use a "
+            "machine with more memory"
+        )
 
 
 class RemoteError(HtaWidgetsError):
@@ -91,6 +112,21 @@ class ParameterError(HtaWidgetsError):
     """An argument is outside its range."""
 
 
+class PackageError(HtaWidgetsError, ImportError):
+    """A package that hta_widgets needs is installed and cannot be imported, or is missing."""
+
+    @classmethod
+    def from_import(cls, package: str, error: ImportError) -> PackageError:
+        """Build the message from what importing a package raised.
+
+        pip puts pyarrow 26 and later beside numpy 1.26, since these do not say that they need
+        numpy 2.
+        """
+        name = package.partition(".")[0]
+        wanted = f"{name}<26" if name == "pyarrow" and "numpy" in str(error).lower() else name
+        return cls(f"{name} cannot be imported ({error}); pip install '{wanted}'")
+
+
 def unreadable_path(path: object, error: Exception) -> UnreadableError:
     """Error for a path that the system does not read."""
     reason = getattr(error, "strerror", None) or error
@@ -112,6 +148,23 @@ def os_errors_as_ours(path: object = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise unreadable_path(error.filename or path, error) from error
+
+
+@contextmanager
+def memory_errors_as_ours(what: str) -> Iterator[None]:
+    """Replace errors of memory that ran out by one that says what to do.
+
+    Parameters
+    ----------
+    what : str
+        What is done in the block, such as ``reading a.json``.
+    """
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError.while_doing(what, error) from error
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

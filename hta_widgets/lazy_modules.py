@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from hta_widgets.errors import PackageError
+
 
 class LazyModule(ModuleType):
     """Stand-in for a module that is imported when one of its attributes is first used.
@@ -22,7 +24,17 @@ class LazyModule(ModuleType):
     """
 
     def __getattr__(self, name: str) -> object:
-        """Import the module and return its attribute."""
-        value: object = getattr(import_module(self.__name__), name)
+        """Import the module and return its attribute.
+
+        Raises
+        ------
+        PackageError
+            If the module cannot be imported.
+        """
+        try:
+            module = import_module(self.__name__)
+        except ImportError as error:
+            raise PackageError.from_import(self.__name__, error) from error
+        value: object = getattr(module, name)
         setattr(self, name, value)
         return value

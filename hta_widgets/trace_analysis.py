@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hta_widgets.export.time_series import TimeSeriesTypes
@@ -18,19 +16,18 @@ from hta_widgets.hta_methods.queues import QueueMethods
 from hta_widgets.hta_methods.series import SeriesMethods
 from hta_widgets.hta_methods.steps import StepMethods
 from hta_widgets.hta_methods.stragglers import StragglerMethods
+from hta_widgets.hta_trace.files import DEFAULT_TRACE_DIR, TraceFiles, traces_of
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
-from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, join_url
+from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 __all__ = ["TimeSeriesTypes", "TraceAnalysis"]
-
-DEFAULT_TRACE_DIR = "/tmp/trace"  # noqa: S108 - HTA's default
 
 
 class TraceAnalysis(
@@ -76,7 +73,7 @@ class TraceAnalysis(
 
     def __init__(
         self,
-        trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike | None = None,
+        trace_files: TraceFiles | None = None,
         trace_dir: PathLike = DEFAULT_TRACE_DIR,
         include_last_profiler_step: bool = False,  # noqa: FBT001, FBT002
         *,
@@ -86,9 +83,8 @@ class TraceAnalysis(
         executor: Executor | None = None,
         progress: bool = True,
     ) -> None:
-        folder = trace_dir if is_url(trace_dir) else Path(trace_dir).expanduser()
         self.job: Job = open_trace(
-            folder if trace_files is None else _in_folder(trace_files, folder),
+            traces_of(trace_files, trace_dir),
             kernel_rules=kernel_rules,
             include_last_profiler_step=bool(include_last_profiler_step),
             ranks=ranks,
@@ -206,23 +202,3 @@ class TraceAnalysis(
             show(figure, f"Idle time of the streams of rank {rank}")
         statistics = tables.idle_interval_statistics(table) if show_idle_interval_stats else None
         return tables.idle_time(table), statistics
-
-
-def _in_folder(
-    trace_files: Mapping[int, PathLike] | Sequence[PathLike] | PathLike, folder: PathLike
-) -> TraceSource:
-    """Look up relative paths in the folder, then in the current directory."""
-
-    def locate(path: PathLike) -> PathLike:
-        if is_url(path):
-            return path
-        if is_url(folder):
-            return join_url(os.fspath(folder), os.fspath(path))
-        inside = Path(folder) / Path(path).expanduser()
-        return inside if inside.exists() else Path(path).expanduser()
-
-    if isinstance(trace_files, Mapping):
-        return {rank: locate(path) for rank, path in trace_files.items()}
-    if isinstance(trace_files, str | os.PathLike):
-        return locate(trace_files)
-    return [locate(path) for path in trace_files]

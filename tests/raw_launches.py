@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import ceil, nan, prod
 
 FACTS = (
@@ -100,6 +100,18 @@ def launch_rows(events, gpus, *, by="name"):
             "count": len(kernels),
             **{name: statistics([each[name] for each in facts]) for name in FACTS},
         }
+    return found
+
+
+def sizes_of(events):
+    """By device and name: the time of each recorded grid and block."""
+    found = defaultdict(Counter)
+    for event in events:
+        args = event["args"]
+        sizes = found[args["device"], event["name"]]
+        if args.get("grid"):
+            key = tuple("×".join(map(str, args[name])) for name in ("grid", "block"))
+            sizes[key] += event["dur"]
     return found
 
 

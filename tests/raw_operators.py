@@ -42,14 +42,11 @@ class RawOperators(RawIdle):
     def operators(self) -> list[Call]:
         """Operators that are analysed."""
         every = [call for calls in self.threads.values() for call in calls]
-        return [call for call in every if self._listed(call)]
-
-    def _listed(self, call: Call | None) -> bool:
-        return call is not None and call.kind == "op" and call.start < self.bound
+        return [call for call in every if call.kind == "op" and call.start < self.bound]
 
     def nearest(self, call: Call | None) -> Call | None:
         """Innermost operator at or around a call."""
-        while call is not None and not self._listed(call):
+        while call is not None and call.kind != "op":
             call = call.parent
         return call
 
@@ -85,7 +82,7 @@ class RawOperators(RawIdle):
             for row in self.rows(device):
                 owner = self.nearest(row["owner"])
                 if owner is not None:
-                    found[owner]["idle_ns"] += row["ns"]
+                    found.setdefault(owner, Counter())["idle_ns"] += row["ns"]
         return found
 
     def _add_work(self, found: dict[Call, Counter[str]], work: dict[str, Any]) -> None:

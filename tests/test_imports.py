@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -16,6 +19,11 @@ from hta_widgets.trace.cache.trace_file import LoadedTrace, write_trace
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from tests.kineto_text import call, kernel, step, write
 
+MODULES = sorted(
+    found.name
+    for found in pkgutil.walk_packages(hta_widgets.__path__, "hta_widgets.")
+    if found.name != "hta_widgets.__main__"  # runs the command
+)
 NAMED_OTHERWISE = {"modules": "ModuleTree", "operators": "OperatorTable"}
 """Results that do not have the name of their analysis."""
 
@@ -112,3 +120,47 @@ def test_a_package_shows_what_is_public_and_nothing_else(package):
 def test_what_is_not_there_is_said():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = hta_widgets.nothing
+
+
+def imported_as(name: str) -> object:
+    """What ``import a.b.c as d`` gives, which Python looks up attribute by attribute."""
+    names: dict[str, object] = {}
+    exec(f"import {name} as given", names)  # noqa: S102
+    return names["given"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_can_be_imported_under_another_name(name):
+    """Also below an analysis, of which `hta_widgets.analyses` shows the function, not the module.
+
+    Python makes no difference between ``import a.b as d`` and ``from a import b as d``, so that
+    functions stay what they are under their documented names, and have all names of their modules.
+    """
+    given, module = imported_as(name), import_module(name)
+    parent, _, last = name.rpartition(".")
+    if last in getattr(import_module(parent), "__all__", ()):
+        assert isinstance(given, FunctionType)
+        assert given.__name__ == last
+        for known, value in vars(module).items():
+            if not known.startswith("__"):
+                assert getattr(given, known) is value
+    else:
+        assert given is module
+
+
+def test_names_of_functions_and_modules_stay_apart_elsewhere():
+    """A new function that hides the module it comes from must be one of the documented ones."""
+    functions = {name for name in MODULES if isinstance(imported_as(name), FunctionType)}
+    documented = {f"{analyses.__name__}.{name}" for name in analyses.__all__ if name.islower()}
+    assert functions == documented | {"hta_widgets.analyses.diagnosis.budget"}
+
+
+@pytest.mark.parametrize("package", [name for name in MODULES if name.count(".") == 1])
+def test_every_module_can_be_imported_first(package):
+    """In a fresh interpreter, each package and all of its modules from the last to the first."""
+    modules = [name for name in MODULES if name == package or name.startswith(f"{package}.")]
+    code = "\n".join(f"import {name} as given" for name in reversed(modules))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

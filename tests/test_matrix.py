@@ -58,13 +58,17 @@ TRACES = (
     "mi210_gpu_only",
     "mi250_toy",
     "mi300_bert",
+    "mi300_timesformer",
     "no_distributed_info",
     "no_rank",
     "ns_resolution",
+    "sglang_capture",
     "sglang_decode_graph",
     "simple_add",
     "torch_compile",
     "triton",
+    "vllm_piecewise",
+    "vllm_piecewise_capture",
 )
 
 OTHER_FORMATS = (

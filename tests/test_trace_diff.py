@@ -164,13 +164,15 @@ def test_traces_without_steps(folders, tmp_path, caplog):
 
 def test_figures(folders, monkeypatch, tmp_path):
     shown, written = [], []
-    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda _: shown.append(1))
+    monkeypatch.setattr("plotly.graph_objects.Figure.show", lambda _, **__: shown.append(1))
     monkeypatch.setattr(
         "plotly.graph_objects.Figure.write_image", lambda _, path: written.append(path)
     )
     table = TraceDiff.compare_traces(*folders)
-    counts = TraceDiff.visualize_counts_diff(table)
+    assert TraceDiff.visualize_counts_diff(table) is None, "a cell would show it again"
+    assert shown == [1]
     image = tmp_path / "a.png"
+    counts = TraceDiff.visualize_counts_diff(table, show_image=False)
     durations = TraceDiff.visualize_duration_diff(table, False, image)
     assert (shown, written) == ([1], [str(image)])
     assert [bar.name for bar in counts.data] == ["Control", "Test", "Difference"]

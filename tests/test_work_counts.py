@@ -283,7 +283,7 @@ def other_value(panel, parameter):
     now = getattr(panel, parameter)
     [control] = [each for each in panel._spec["controls"] if each["name"] == parameter]
     if control["kind"] == "slider":
-        return now + control["step"]
+        return now + control["step"] if now < control["max"] else now - control["step"]
     if control["kind"] == "toggle":
         return not now
     return next(value for _, value in control["options"] if value != now)

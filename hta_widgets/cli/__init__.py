@@ -19,10 +19,10 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
-from hta_widgets.cli.rank_list import rank_list
+from hta_widgets.cli.rank_list import rank_list as parse_ranks
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
-from hta_widgets.errors import HtaWidgetsError, UnknownCycleError
+from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
 from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.remote.urls import is_url
@@ -34,8 +34,8 @@ _TRACE_FOLDER = "trace"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
-    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings, if
-    asked to fail then.
+    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings and
+    4 where nothing can be told, if asked to fail then.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with memory_errors_as_ours("the command ran"):
+            return options.run(options) or 0
     except HtaWidgetsError as error:
         lines = "\n".join(map(printable, error.in_shell(f"hta-widgets {options.command}")))
         sys.stderr.write(f"hta-widgets: {lines}\n")
@@ -133,7 +134,7 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     diagnose.add_argument(
         "--ranks",
-        type=rank_list,
+        type=parse_ranks,
         metavar="RANKS",
         help="diagnose only these, such as 0-7,12; they are compared with all of the job",
     )
@@ -142,7 +143,9 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
     )
     diagnose.add_argument(
-        "--fail-on-findings", action="store_true", help="exit with 3 if there are findings"
+        "--fail-on-findings",
+        action="store_true",
+        help="exit with 3 if there are findings, with 4 if nothing can be told",
     )
     diagnose.set_defaults(run=_print_diagnosis)
 
@@ -170,7 +173,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     report_.add_argument(
         "--ranks",
-        type=rank_list,
+        type=parse_ranks,
         metavar="RANKS",
         help="select these, such as 0-7,12 (default: all)",
     )

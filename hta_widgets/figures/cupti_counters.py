@@ -7,7 +7,7 @@ import numpy as np
 from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
-from hta_widgets.figures.base.text import plot_name, plot_text
+from hta_widgets.figures.base.text import plot_names, plot_text
 from hta_widgets.quantities import counted, number
 
 BARS_AT_MOST = 30
@@ -53,5 +53,5 @@ def counter_by_operator(
         height=height_for_rows(len(table)),
         showlegend=False,
         xaxis=axis(f"{plot_text(counter)}, {statistic}", rangemode="tozero"),
-        yaxis=names_axis([plot_name(name) for name in names]),
+        yaxis=names_axis(plot_names(names)),
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass
+from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, class_of
 from hta_widgets.analyses.diagnosis.own_time import OwnTime
 from hta_widgets.analyses.diagnosis.vocabulary import Cause
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
@@ -53,7 +53,7 @@ _TICKS_AT_MOST: Final = 24
 
 def cause_look(cause: Cause) -> tuple[str, Fill]:
     """Colour of the class of time that a cause takes, and how it is filled."""
-    name = next(each.name for each in BUDGET if cause in each.causes)
+    name = class_of(cause).name
     return CLASS_COLORS[name], class_fill(name)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -9,7 +12,7 @@ from hta_widgets.analyses.kernel_sequences import KernelSequences
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.figures.base.text import plot_text
-from hta_widgets.names.shorten import cut_in_the_middle, sequence_words
+from hta_widgets.names.shorten import cut_in_the_middle, distinct_names, sequence_words
 from hta_widgets.quantities import counted, duration, time_unit
 
 AXIS_WIDTH = 72
@@ -53,7 +56,7 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
         height=height_for_rows(len(table)),
         showlegend=False,
         xaxis=axis(f"GPU time ({unit.symbol})" if as_time else "Occurrences", rangemode="tozero"),
-        yaxis=names_axis([_on_axis(names) for names in sequences]),
+        yaxis=names_axis(_on_axis(sequences)),
     )
 
 
@@ -72,8 +75,19 @@ def readable_patterns(result: KernelSequences) -> pd.DataFrame:
     return pd.DataFrame({"sequence": sequences, **columns, "pattern": patterns})
 
 
-def _on_axis(names: tuple[str, ...]) -> str:
-    return plot_text(cut_in_the_middle(sequence_words(names, WORDS_AT_MOST), AXIS_WIDTH))
+def _on_axis(sequences: Sequence[tuple[str, ...]]) -> list[str]:
+    """Sequences in words; where two would look alike, what they differ in is shown instead."""
+    words = [
+        cut_in_the_middle(sequence_words(names, WORDS_AT_MOST), AXIS_WIDTH) for names in sequences
+    ]
+    whole = [" → ".join(names) for names in sequences]
+    times = Counter(words)
+    alike = [place for place, text in enumerate(words) if times[text] > 1]
+    apart = distinct_names([whole[place] for place in alike], AXIS_WIDTH)
+    for place, text in zip(alike, apart, strict=True):
+        words[place] = text
+    shown = words if len(set(words)) == len(words) else distinct_names(whole, AXIS_WIDTH)
+    return [plot_text(text) for text in shown]
 
 
 def _hover(names: tuple[str, ...], count: int, gpu_ns: int, cpu_ns: int) -> str:

@@ -24,7 +24,7 @@ from hta_widgets.figures.base.style import (
     height_for_rows,
     names_axis,
 )
-from hta_widgets.figures.base.text import plot_name
+from hta_widgets.figures.base.text import plot_name, plot_names
 from hta_widgets.quantities import duration, time_unit
 
 
@@ -118,7 +118,7 @@ def launches_by_api(result: LaunchStats) -> Drawing:
         height=height_for_rows(len(apis)),
         showlegend=True,
         xaxis=axis("Operations launched", rangemode="tozero"),
-        yaxis=names_axis([plot_name(api) for api in apis]),
+        yaxis=names_axis(plot_names(apis)),
     )
 
 

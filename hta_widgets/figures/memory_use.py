@@ -11,7 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_use import MemoryUse
 from hta_widgets.analyses.memory_use.finding import device_name
-from hta_widgets.analyses.memory_use.owners import BEFORE, CATEGORIES
+from hta_widgets.analyses.memory_use.owners import CATEGORIES, NO_BLOCKS
 from hta_widgets.analyses.shared.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.step_lines import (
@@ -49,6 +49,7 @@ _MARKERS: Final = {
     "gradient": bar_marker(CLASS_COLORS["transfer"]),
     "optimizer state": bar_marker(CLASS_COLORS["data_loading"]),
     "other": bar_marker(CLASS_COLORS["other_idle"]),
+    "unknown": bar_marker(NEUTRAL, "."),
 }
 
 
@@ -114,11 +115,7 @@ def alive_at_peak(
     sizes, blocks = sizes.iloc[order], blocks.iloc[order]
     owners = [str(owner) for owner in sizes.index]
     unit, symbol = data_unit(float(sizes.to_numpy().sum(axis=1).max(initial=0)))
-    before = sizes.get(BEFORE)
-    labels = [
-        owner or (f"({BEFORE})" if before is not None and before[owner] == total else UNOWNED[by])
-        for owner, total in zip(owners, sizes.sum(axis=1).tolist(), strict=True)
-    ]
+    labels = [owner or _unowned(sizes.loc[[owner]].sum(), by) for owner in owners]
     bars = [
         _bars(
             _Part(category, by, sizes[category].tolist(), blocks[category].tolist()),
@@ -137,6 +134,12 @@ def alive_at_peak(
         yaxis=names_axis(plot_names(labels)),
         showlegend=True,
     )
+
+
+def _unowned(sizes: pd.Series[int], by: OwnerColumn) -> str:
+    """What to call that which has no owner: its category if it is in no block."""
+    filled = [category for category, size in sizes.items() if size]
+    return f"({filled[0]})" if len(filled) == 1 and filled[0] in NO_BLOCKS else UNOWNED[by]
 
 
 _LEGEND_HEIGHT: Final = 24

@@ -29,7 +29,7 @@ from hta_widgets.figures.selected_operators import (
     SELECT_BY_SHAPE,
     SelectedOperators,
 )
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.shorten import distinct_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
 
 _NAME_WIDTH: Final = 40
@@ -132,7 +132,8 @@ class _Bars:
 
     def labels(self) -> list[str]:
         """Names with what tells rows of one name apart; different rows have different labels."""
-        parts = zip(self.names, self.collectives, self.short_details, strict=True)
+        short = distinct_names(self.names, _NAME_WIDTH)
+        parts = zip(self.names, short, self.collectives, self.short_details, strict=True)
         return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
 
     def of_phase(self, phase: str, times: NDArray[np.int64]) -> PlotlyTrace:
@@ -162,9 +163,9 @@ class _Bars:
         )
 
 
-def _label(name: str, *details: str) -> str:
+def _label(name: str, short: str, *details: str) -> str:
     given = [detail for detail in details if detail]
-    return " · ".join([short_name(name, _NAME_WIDTH), *given]) if given else name
+    return " · ".join([short, *given]) if given else name
 
 
 def _details(rows: pd.DataFrame) -> list[str]:

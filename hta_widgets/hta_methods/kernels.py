@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS
 from hta_widgets.hta_methods.base import JobMethods, show
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -21,8 +22,8 @@ class KernelMethods(JobMethods):
     def get_gpu_kernel_breakdown(
         self,
         visualize: bool = True,  # noqa: FBT001, FBT002
-        duration_ratio: float = 0.8,
-        num_kernels: int = 10,
+        duration_ratio: float = DURATION_RATIO,
+        num_kernels: int = NUM_KERNELS,
         include_memory_kernels: bool = True,  # noqa: FBT001, FBT002
         image_renderer: str = "",
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -33,9 +34,11 @@ class KernelMethods(JobMethods):
         visualize : bool
             Show the figures.
         duration_ratio : float
-            Share (0 to 1) of the time of each type, on each rank, that the named kernels cover.
+            Share (0 to 1) of the time of each type, on each rank, that the named kernels cover, if
+            `num_kernels` is not given.
         num_kernels : int
-            Maximum number of kernels to name; takes precedence over `duration_ratio`.
+            Number of kernels of each type, on each rank, to name; takes precedence over
+            `duration_ratio`.
         include_memory_kernels : bool
             Include copies and memsets.
         image_renderer : str
@@ -49,7 +52,8 @@ class KernelMethods(JobMethods):
         kernels : DataFrame
             ``name``, ``sum (us)``, ``max (us)``, ``min (us)``, ``stddev``, ``mean (us)`` (µs over
             the launches), ``kernel_type``, ``rank``, ``count`` (launches), ordered by type, name,
-            rank. The rest of each type is one row ``others`` per rank. CUDA graphs recorded as a
+            rank. What is named on one rank is named on all; the rest of each type is one row
+            ``others`` per rank. CUDA graphs recorded as a
             whole are of the type ``CUDA_GRAPH``.
         """
         from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
@@ -171,7 +175,7 @@ class KernelMethods(JobMethods):
 
 def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
     from hta_widgets.figures import kernel_breakdown as kernel_figures
-    from hta_widgets.figures.base.text import plot_name
+    from hta_widgets.figures.base.text import plot_names
 
     yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
     ranks = result.kernels["rank"].unique().tolist()
@@ -182,5 +186,6 @@ def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
             pie = kernel_figures.top_kernels_of_rank(result, rank, kernel_type=kernel_type)
             yield f"Top {kernels} of rank {rank}", pie
     named = result.kernels[result.kernels["folded"] == 0]
-    for name in named["name"].unique().tolist() if len(ranks) > 1 else []:
-        yield f"Duration of {plot_name(name)}", kernel_figures.kernel_durations(result, name)
+    names = named["name"].unique().tolist() if len(ranks) > 1 else []
+    for name, label in zip(names, plot_names(names), strict=True):
+        yield f"Duration of {label}", kernel_figures.kernel_durations(result, name)

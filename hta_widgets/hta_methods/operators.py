@@ -69,21 +69,25 @@ class OperatorMethods(JobMethods):
         Returns
         -------
         DataFrame
-            One row per piece of analysed work, by start: ``index`` (position in the file), ``cat``,
-            ``name`` (codes), ``pid``, ``tid``, ``ts``, ``dur``, ``end`` (µs), ``device``,
-            ``stream``, ``correlation``, ``iteration`` (ProfilerStep of the launch, -1 for none),
-            ``index_correlation`` (position of the launch call, -1 for none), ``user_annotation``
-            (code, -1 for none); with `expand_names` ``s_name``, ``s_cat``, ``s_user_annotation``
-            (empty for none); ``annotation_source``: ``launch`` (annotation around the launch call
-            on its thread), ``handover`` (on the thread of the ProfilerSteps, where the launching
-            thread has none), ``gpu`` (recorded on the stream, of work without a launch) or empty.
-            Annotations include ProfilerSteps.
+            One row per piece of analysed work, by start. HTA's columns, as of ``t.get_trace``:
+            ``index`` (position in the file), ``cat``, ``name`` (numbers in ``t.symbol_table``),
+            ``ts``, ``dur``, ``end`` (µs), …, ``index_correlation`` (position of the launch call; 0
+            if it is not in the trace), ``iteration`` (ProfilerStep of the launch, -1 for none);
+            ``user_annotation`` (number, -1 for none); with `expand_names` ``s_name``, ``s_cat``,
+            ``s_user_annotation`` (empty for none); ``device``; ``annotation_source``: ``launch``
+            (annotation around the launch call on its thread), ``handover`` (on the thread of the
+            ProfilerSteps, where the launching thread has none), ``gpu`` (recorded on the stream, of
+            work without a launch) or empty. Annotations include ProfilerSteps.
         """
         from hta_widgets.hta_tables.gpu_annotations import kernels_with_user_annotations
 
         (chosen,) = self.job.select_ranks([rank])
         return kernels_with_user_annotations(
-            self.job.rank(chosen), expand_names=expand_names, shorten_names=shorten_names
+            self.job.rank(chosen),
+            self.t.codes_of(self.job.rank(chosen)),
+            self.job.offset_ns(chosen),
+            expand_names=expand_names,
+            shorten_names=shorten_names,
         )
 
     def get_gpu_user_annotation_breakdown(  # noqa: PLR0917

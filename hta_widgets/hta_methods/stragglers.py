@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hta_widgets.errors import NotAvailableError, ParameterError
 from hta_widgets.hta_methods.base import JobMethods, show
+from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,22 +101,47 @@ class StragglerMethods(JobMethods):
         own = own_time(diagnosis(self.job, steps=steps or None).steps)
         show(own_time_cells(own), "Own time of the ranks")
 
-    def critical_path_analysis(self, *_: object, **__: object) -> NoReturn:
+    def critical_path_analysis(
+        self,
+        rank: int,
+        annotation: str,
+        instance_id: int | tuple[int, int] | None,
+        data_load_events: list[str] | None = None,
+    ) -> NoReturn:
         """Not available.
+
+        Parameters
+        ----------
+        rank, annotation, instance_id, data_load_events
+            Those of HTA.
 
         Raises
         ------
         NotAvailableError
             Always.
         """
+        del rank, annotation, instance_id, data_load_events
         raise NotAvailableError(_NO_CRITICAL_PATH)
 
-    def overlay_critical_path_analysis(self, *_: object, **__: object) -> NoReturn:
+    def overlay_critical_path_analysis(
+        self,
+        rank: int,
+        critical_path_graph: object,
+        output_dir: PathLike,
+        only_show_critical_events: bool = True,  # noqa: FBT001, FBT002
+        show_all_edges: bool = False,  # noqa: FBT001, FBT002
+    ) -> NoReturn:
         """Not available.
+
+        Parameters
+        ----------
+        rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
+            Those of HTA.
 
         Raises
         ------
         NotAvailableError
             Always.
         """
+        del rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
         raise NotAvailableError(_NO_CRITICAL_PATH)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.cache.derived_columns import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 _DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 

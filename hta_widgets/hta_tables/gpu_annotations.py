@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,13 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.gpu_annotations.annotated_work import SOURCES, annotated_work
 from hta_widgets.grouping import grouped
-from hta_widgets.hta_tables.iterations import iterations
+from hta_widgets.hta_tables.event_columns import (
+    CATEGORY_NAMES,
+    NONE,
+    decoded,
+    event_columns,
+    event_frame,
+)
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_US
@@ -28,37 +33,38 @@ BREAKDOWN: Final = (
 
 
 def kernels_with_user_annotations(
-    rank: Rank, *, expand_names: bool, shorten_names: bool
+    rank: Rank,
+    codes: NDArray[np.int64],
+    offset_ns: int,
+    *,
+    expand_names: bool,
+    shorten_names: bool,
 ) -> pd.DataFrame:
-    """Return the table that `TraceAnalysis.get_gpu_kernels_with_user_annotations` documents."""
+    """Return the table that `TraceAnalysis.get_gpu_kernels_with_user_annotations` documents.
+
+    Parameters
+    ----------
+    rank : Rank
+    codes : ndarray of int64
+        Number of each name of the rank, then of each category.
+    offset_ns : int
+        Added to the start of each piece of work.
+    expand_names, shorten_names : bool
+    """
     events, annotated = rank.trace.events, annotated_work(rank)
     work, names = annotated.work, events.name.values
-    columns: dict[str, Any] = {
-        "index": events.index[work.rows].astype(np.int64),
-        "cat": events.kind[work.rows].astype(np.int64),
-        "name": work.name.astype(np.int64),
-        "pid": events.ids_in_source(events.pid[work.rows]),
-        "tid": events.ids_in_source(events.tid[work.rows]),
-        "ts": work.start_ns / NS_PER_US,
-        "dur": work.duration_ns / NS_PER_US,
-        "end": work.end_ns / NS_PER_US,
-        "device": work.device,
-        "stream": work.stream,
-        "correlation": events.correlation[work.rows],
-        "iteration": iterations(rank)[work.rows],
-        "index_correlation": np.where(work.launch >= 0, events.index[work.launch], -1),
-        "user_annotation": annotated.annotation,
-    }
+    columns: dict[str, Any] = event_columns(rank, work.rows, codes, offset_ns)
+    columns["user_annotation"] = np.append(codes, NONE)[annotated.annotation]
     if expand_names:
-        shown = plain_name if shorten_names else str
-        kinds = [kind.name.lower() for kind in Kind]
+        shown = map(plain_name, names) if shorten_names else names
         columns |= {
-            "s_name": _decoded(work.name, [shown(name) for name in names]),
-            "s_cat": _decoded(columns["cat"], kinds),
-            "s_user_annotation": _decoded(annotated.annotation, [*names, ""]),
+            "s_name": decoded(work.name, [*shown]),
+            "s_cat": CATEGORY_NAMES[events.kind[work.rows]],
+            "s_user_annotation": decoded(annotated.annotation, [*names, ""]),
         }
-    columns["annotation_source"] = _decoded(annotated.source, SOURCES)
-    return pd.DataFrame(columns)
+    columns["device"] = work.device
+    columns["annotation_source"] = decoded(annotated.source, SOURCES)
+    return event_frame(columns)
 
 
 def plain_name(name: str) -> str:
@@ -67,10 +73,6 @@ def plain_name(name: str) -> str:
     while (inner := _TEMPLATE.sub("", short)) != short:
         short = inner
     return short
-
-
-def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[np.object_]:
-    return np.array([texts[code] for code in codes.tolist()], dtype=object)
 
 
 def user_annotation_breakdown(

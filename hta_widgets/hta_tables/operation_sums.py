@@ -11,9 +11,10 @@ import pandas as pd
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.counted import sums_at
 from hta_widgets.grouping import grouped
-from hta_widgets.hta_tables.iterations import NO_ITERATION, iterations, iterations_at
+from hta_widgets.hta_tables.event_columns import CATEGORY_NAMES
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
+from hta_widgets.trace.ranks.iterations import NO_ITERATION, iterations, iterations_at
 from hta_widgets.trace.ranks.rank import Rank
 
 _ON_GPU: Final = KindSet((*GPU_WORK, Kind.SYNC))
@@ -28,7 +29,7 @@ def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per name and kind: ``name``, ``cat`` (kind), ``on_gpu``, ``counts``, ``total_ns``,
+        One row per name and kind: ``name``, ``cat``, ``on_gpu``, ``counts``, ``total_ns``,
         ``self_ns`` (of CPU calls, without the calls inside; of GPU work, all).
     """
     events = rank.trace.events
@@ -39,11 +40,10 @@ def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
     on_gpu = _ON_GPU.among(events.kind)
     groups = grouped(events.name.codes[rows], events.kind[rows])
     first = rows[groups.first]
-    kinds = [kind.name.lower() for kind in Kind]
     return pd.DataFrame(
         {
             "name": np.array(events.names_at(first), dtype=object),
-            "cat": np.array([kinds[kind] for kind in events.kind[first].tolist()], dtype=object),
+            "cat": CATEGORY_NAMES[events.kind[first]],
             "on_gpu": on_gpu[first],
             "counts": groups.sizes,
             "total_ns": groups.reduce(np.add, events.duration_ns[rows]),
@@ -54,12 +54,12 @@ def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
 
 
 def _iterations(rank: Rank) -> np.ndarray:
-    """Ranges that the profiler projected onto the GPU belong to the step in which they start."""
+    """Synchronisations without a call belong to the step in which they start."""
     events = rank.trace.events
     found = iterations(rank).copy()
-    ranges = events.rows_of(Kind.GPU_ANNOTATION, Kind.SYNC)
-    ranges = ranges[found[ranges] == NO_ITERATION]
-    found[ranges] = iterations_at(rank, events.start_ns[ranges])
+    waits = events.rows_of(Kind.SYNC)
+    waits = waits[found[waits] == NO_ITERATION]
+    found[waits] = iterations_at(rank, events.start_ns[waits])
     return found
 
 

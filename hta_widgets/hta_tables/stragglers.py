@@ -11,9 +11,9 @@ import pandas as pd
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.diagnosis import diagnosis
 from hta_widgets.analyses.diagnosis.limits import Limits
-from hta_widgets.hta_tables.iterations import iterations
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.iterations import iterations
 
 IN_STEPS: Final = 0.5
 """Part of the steps in which a straggler needs longer than the others."""

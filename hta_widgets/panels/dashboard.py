@@ -269,31 +269,34 @@ class Dashboard(DrawnWidget):
             self._answer_about_events(message)
             return
         name = message.get("act")
-        act = self._actions().get(name) if isinstance(name, str) else None
-        if act is not None:
-            act()
-        elif name in _OF_CYCLES:
-            self._act_on_cycle(name, message.get("cycle"))
-
-    def _act_on_cycle(self, name: str, number: object) -> None:
-        """Show a cycle, or compare with it; a failure is a part of the bands."""
-        count = len(self.job.cycles)
-        if number is not None and (type(number) is not int or not 0 <= number < count):
+        if not isinstance(name, str):
             return
         try:
-            if name == "compare_cycle":
-                self.compare = None if number is None else self.job.open_cycle(number)
-            elif number is not None:
-                self.cycle = number
+            if name in _OF_CYCLES:
+                self._act_on_cycle(name, message.get("cycle"))
+            elif name in (actions := self._actions()):
+                actions[name]()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
             self._shown_for = None
 
+    def _act_on_cycle(self, name: str, number: object) -> None:
+        """Show a cycle, or compare with it."""
+        count = len(self.job.cycles)
+        if number is not None and (type(number) is not int or not 0 <= number < count):
+            return
+        if name == "compare_cycle":
+            self.compare = None if number is None else self.job.open_cycle(number)
+        elif number is not None:
+            self.cycle = number
+
     @locked
     def _answer_about_events(self, content: dict[str, Any]) -> None:
+        self.send(*answer_about_table(content, self._selected_events, {}, self._memo))
+
+    def _selected_events(self) -> pd.DataFrame:
         selected = repr(self.selection.values())
-        events = self._memo.get("events", lambda: self.events, selected)
-        self.send(*answer_about_table(content, events, {}, self._memo))
+        return self._memo.get("events", lambda: self.events, selected)
 
     def _actions(self) -> dict[str, Callable[[], None]]:
         return {

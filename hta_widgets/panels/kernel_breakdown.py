@@ -11,6 +11,7 @@ from traitlets import Bool, Float, Int
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
+from hta_widgets.defaults import DefaultNumber
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
@@ -57,9 +58,10 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     num_kernels : int
-        Maximum number of kernels to name for each type.
+        Number of kernels of each type, on each rank, to name.
     duration_ratio : float
-        Share (0 to 1) of the time of each type that the named kernels cover.
+        Name no more than the fewest that cover this share (0 to 1) of the time of their type, where
+        there are more than `num_kernels`; 1 names `num_kernels`.
     kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"}
         Type of kernels to show.
     include_memory_kernels : bool
@@ -81,7 +83,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_besides = (OTHERS,)
 
     num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
-    duration_ratio = Float(0.8, min=0, max=1).tag(
+    duration_ratio = Float(1, min=0, max=1).tag(
         sync=True, control=Slider("Time covered", step=0.01)
     )
     kernel_type = LabelledEnum[KernelType](
@@ -109,7 +111,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             self.job,
             ranks,
             duration_ratio=self.duration_ratio,
-            num_kernels=self.num_kernels,
+            num_kernels=DefaultNumber(self.num_kernels),
             include_memory_kernels=self.include_memory_kernels,
             **self.selection.time,
         )

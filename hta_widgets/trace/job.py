@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from operator import index
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.cache.trace_file import LoadedTrace
@@ -15,6 +15,7 @@ from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
+from hta_widgets.trace.ranks.event_table import event_arrow_table, event_frame
 from hta_widgets.trace.ranks.facts import (
     has_gpu_work,
     lacks_of,
@@ -25,6 +26,10 @@ from hta_widgets.trace.ranks.facts import (
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
@@ -158,6 +163,51 @@ class Job(HeldRanks):
             for oldest in [*known][:-ANSWERS_KEPT]:
                 del known[oldest]
         return cast("Answer", answer)
+
+    def events(self, rank: int) -> pd.DataFrame:
+        """Return everything that was recorded of a rank, for questions that no analysis answers.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        DataFrame
+            One row per event, by start; yours to change. ``index`` (position in the source),
+            ``kind``, ``name``, ``start_ns`` (since the first event of all ranks, on the recorded
+            clocks), ``duration_ns`` (int64 ns), ``pid``, ``tid``, ``device``, ``stream``,
+            ``correlation``; ``launch`` (row of the call that launched it), ``parent`` (row of the
+            CPU call around it), ``step`` (ProfilerStep in which it starts or was launched), all -1
+            for none; ``analysed`` (whether analyses count it), ``kernel_type``; and what only some
+            events have: ``bytes``, ``bandwidth_gb_per_s``, ``collective``, ``in_elements``,
+            ``out_elements``, ``dtype``, ``group``, ``group_size``, ``input_dims``,
+            ``input_types``, ``sequence_number`` (-1 or missing for the others).
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        return event_frame(self.rank(rank), self.offset_ns(rank))
+
+    def arrow_events(self, rank: int) -> pa.Table:
+        """Return the columns of `events` as a table of Arrow, texts as dictionaries.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        return event_arrow_table(self.rank(rank), self.offset_ns(rank))
 
     @property
     def clock(self) -> JobClock:

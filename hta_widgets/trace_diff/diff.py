@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from hta_widgets.errors import ParameterError
+from hta_widgets.hta_methods.base import show_figure
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.remote.urls import PathLike
 from hta_widgets.trace_analysis import TraceAnalysis
@@ -135,7 +136,7 @@ class TraceDiff:
         df: pd.DataFrame,
         show_image: bool = True,  # noqa: FBT001, FBT002
         export_image_path: PathLike | None = None,
-    ) -> go.Figure:
+    ) -> go.Figure | None:
         """Draw the counts of the rows of `compare_traces`.
 
         Parameters
@@ -143,13 +144,14 @@ class TraceDiff:
         df : DataFrame
             Sort and cut it before: every row has bars.
         show_image : bool
-            Show the figure.
+            Show the figure; False returns it.
         export_image_path : path, optional
             Write an image, which needs the package ``kaleido``.
 
         Returns
         -------
-        plotly.graph_objects.Figure
+        plotly.graph_objects.Figure or None
+            None if the figure is shown: the last line of a cell would show it again.
         """
         return _figure(df, "counts", "diff_counts", show_image, export_image_path)
 
@@ -159,7 +161,7 @@ class TraceDiff:
         df: pd.DataFrame,
         show_image: bool = True,  # noqa: FBT001, FBT002
         export_image_path: PathLike | None = None,
-    ) -> go.Figure:
+    ) -> go.Figure | None:
         """Draw the durations of the rows of `compare_traces`; see `visualize_counts_diff`."""
         return _figure(df, "total_duration", "diff_duration", show_image, export_image_path)
 
@@ -200,14 +202,15 @@ def _figure(
     difference: str,
     show_image: bool,  # noqa: FBT001
     export_image_path: PathLike | None,
-) -> go.Figure:
+) -> go.Figure | None:
     from hta_widgets.figures.trace_diff import trace_diff
 
     columns = [str(name) for name in df if name != difference]
     shown = [*(name for name in columns if name.endswith(f"_{what}")), difference]
     figure = trace_diff(df, shown, what).figure()
-    if show_image:
-        figure.show()
     if export_image_path is not None:
         figure.write_image(os.fspath(export_image_path))
-    return figure
+    if not show_image:
+        return figure
+    show_figure(figure)
+    return None

@@ -8,8 +8,9 @@ import pytest
 
 from hta_widgets.analyses.cupti_counters import cupti_counters
 from hta_widgets.errors import UnknownRankError, UnknownStepError
+from hta_widgets.trace_analysis import TraceAnalysis
 from tests.analyses.generated_jobs import open_job
-from tests.kineto_text import call, host, kernel, step
+from tests.kineto_text import call, host, kernel, step, write
 
 
 def measured(ts, name="k", *, correlation=None, **counters):
@@ -56,6 +57,22 @@ def test_in_order_of_the_launches(tmp_path):
         "The profiler measured 2 counters for 2 kernels on rank 0; the top-level operator "
         "aten::linear launched 1 of these."
     )
+
+
+def test_counters_of_whole_numbers_stay_whole_in_the_tables_of_hta(tmp_path):
+    events = [
+        *(host(0, 9, "a"), call(1, 1, 1), call(3, 1, 2)),
+        measured(100, whole=3, part=0.5, some=1, large=2**40),
+        measured(105, whole=4, part=2, large=7),
+    ]
+    write(tmp_path / "rank-0.json", events)
+    (table,) = TraceAnalysis(trace_dir=tmp_path).get_cupti_counter_data_with_operators()
+    kinds = {name: table[name].dtype.kind for name in ("whole", "part", "some", "large")}
+    assert kinds == {"whole": "i", "part": "f", "some": "f", "large": "i"}
+    assert table["large"].tolist() == [2**40, 7]
+    frame = TraceAnalysis(trace_dir=tmp_path).t.get_trace(0)
+    assert frame["some"].tolist() == [-1, -1, -1, 1, -1]
+    assert frame["whole"].dtype.kind == "i"
 
 
 def test_by_correlation_where_there_is_one(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import groupby
+from operator import itemgetter
 
 import pandas as pd
 import pytest
@@ -11,12 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_time, run_blocks
-from hta_widgets.analyses.flame.call_tree import NodeWeights, tree_of
 from hta_widgets.analyses.flame.fold import find, folded, times_by_name
-from hta_widgets.analyses.flame.runs import runs_of
-from hta_widgets.analyses.flame.weights import weights_of
+from hta_widgets.analyses.flame.trees import timed_tree
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError
@@ -139,6 +138,122 @@ def test_against_brute_force(tmp_path_factory, events, weight, memories):
     }
 
 
+def cpu_time_in(raw, begin, end):
+    """Own CPU time by path of the analysed calls, of which the part in a window counts."""
+    found = Counter()
+    for each in raw._analysed_calls():
+        ns = max(min(each.cut_end, end) - max(each.start, begin), 0)
+        found[names(each)] += ns
+        if each.parent is not None:
+            found[names(each.parent)] -= ns
+    return Counter({path: ns for path, ns in found.items() if ns})
+
+
+@settings(max_examples=100)
+@given(modules_and_work(), st.integers(-20, 40), window_ns, st.sampled_from([1, 2, 4096]))
+def test_cpu_time_of_a_window(tmp_path_factory, events, begin, window, size):
+    """Also before the first step and between steps, but not that of the step left out."""
+    events = [*events, *(step(number, begin + 11 * number, 9) for number in range(4))]
+    job, raw = open_job(tmp_path_factory.mktemp("flame"), [events]), RawModules(events)
+    origin_ns = 1000 * min(event["ts"] for event in events)
+    expected = cpu_time_in(raw, *(origin_ns + edge_ns for edge_ns in window))
+    everything = {"window_ns": (0, 10**9)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_blocks, "SIZE", size)
+        for order in ("merged", "time"):
+            result = flame(job, 0, weight="cpu", order=order, window_ns=window)
+            check(result)
+            assert by_path(result.nodes) == expected
+            whole, again = (flame(job, 0, weight="cpu", order=order, **x) for x in ({}, everything))
+            pd.testing.assert_frame_equal(whole.nodes, again.nodes)
+
+
+@pytest.mark.parametrize("name", ["dlrm_2rank", "b200_eager", "mi300_bert", "compare_test"])
+def test_all_cpu_time_of_a_real_job_is_in_a_window_of_everything(kineto_jobs, name):
+    job = open_trace(kineto_jobs[name], progress=False)
+    whole, again = (
+        flame(job, job.ranks[0], weight="cpu", **asked)
+        for asked in ({}, {"window_ns": (-(10**12), 10**15)})
+    )
+    assert whole.total_ns > 0
+    pd.testing.assert_frame_equal(whole.nodes, again.nodes)
+    assert whole.notices == again.notices
+
+
+def test_a_window_between_steps_has_cpu_time_and_frames(tmp_path):
+    events = [frame(0, 400, "train.py(3): main"), host(10, 20, "load"), step(1, 100, 50)]
+    events += [host(110, 20, "aten::mm"), call(170, 10, 1), step(2, 200, 50), step(3, 300, 50)]
+    events += [host(310, 30, "aten::add"), kernel(190, 5, correlation=1)]
+    job = open_job(tmp_path, [events])
+    for order in ("merged", "time"):
+        before = flame(job, 0, weight="cpu", order=order, window_ns=(0, 90_000))
+        assert by_path(before.nodes) == {
+            ("train.py(3): main",): 70_000,
+            ("train.py(3): main", "load"): 20_000,
+        }
+        between = flame(job, 0, weight="cpu", order=order, window_ns=(160_000, 180_000))
+        assert between.names["own_ns"].tolist() == [10_000, 10_000]
+        last = flame(job, 0, weight="cpu", order=order, window_ns=(300_000, 400_000))
+        assert last.names["name"].tolist() == ["train.py(3): main"]
+
+
+def test_frames_are_recorded_where_none_is_in_the_window(tmp_path):
+    """A second thread works after the function has returned."""
+    events = [frame(0, 40, "train.py(3): main"), host(50, 20, "aten::mm", tid=2)]
+    events += [call(55, 5, 1), kernel(80, 10, correlation=1), kernel(200, 10, correlation=2)]
+    events.append(call(150, 5, 2))
+    job = open_job(tmp_path, [events])
+    for order in ("merged", "time"):
+        for weight in ("cpu", "gpu", "idle"):
+            found = flame(job, 0, weight=weight, order=order, window_ns=(45_000, 250_000))
+            assert not [each for each in found.notices if "with_stack" in each]
+    assert not [
+        each
+        for each in idle_owners(job, window_ns=(45_000, 75_000)).notices
+        if "with_stack" in each
+    ]
+
+
+graphs = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.sampled_from([7, 8])), max_size=10
+)
+
+
+@given(st.tuples(graphs, graphs))
+def test_kernels_of_one_launch_are_in_order(tmp_path_factory, launched):
+    """Neighbours of one name are one, others are not: a graph runs the same layers many times."""
+    events, expected = [], []
+    for correlation, kernels in enumerate(launched):
+        events += [
+            call(2 * correlation, 1, correlation, name="cudaGraphLaunch"),
+            *(
+                kernel(
+                    100 + 50 * correlation + 4 * place,
+                    length,
+                    name=name,
+                    stream=stream,
+                    correlation=correlation,
+                )
+                for place, (name, length, stream) in enumerate(kernels)
+            ),
+        ]
+        expected += kernels
+    runs_of_name = [
+        (name, 1000 * sum(each[1] for each in alike))
+        for name, alike in ((name, [*each]) for name, each in groupby(expected, key=itemgetter(0)))
+    ]
+    job = open_job(tmp_path_factory.mktemp("flame"), [events])
+    for asked in ({}, {"window_ns": (0, 10**6)}):
+        result = flame(job, 0, order="time", **asked)
+        check(result)
+        kernels = result.nodes.query("kind == 'kernel'")
+        assert [*zip(kernels["name"], kernels["total_ns"], strict=True)] == runs_of_name
+        number = Counter(name for name, _ in runs_of_name)
+        assert result.names.set_index("name")["nodes"].to_dict() == number
+    merged = flame(job, 0).names.set_index("name")["nodes"]
+    assert merged.to_dict() == dict.fromkeys(number, 1)
+
+
 def runs(roots):
     """Paths of a forest in order, where neighbours with one name are one."""
     found = []
@@ -188,10 +303,7 @@ def test_neighbours_of_one_name_are_one(tmp_path_factory, roots):
 
 def whole_and_part(rank, weight, excerpt, root):
     """The shown nodes and all names: of the whole tree, and of what is found from the top down."""
-    runs, (place, work, ns, nobody) = runs_of(rank, weight), weights_of(rank, weight, excerpt)
-    kept = ns > 0
-    node = runs.node[place[kept]].astype(int)
-    tree = tree_of(calls_of(rank), runs.nodes, NodeWeights(node, work[kept], ns[kept]), nobody)
+    tree = timed_tree(rank, weight, excerpt)
     try:
         find(tree, root)
     except ParameterError as error:  # it is of a run that is not the longest of its name

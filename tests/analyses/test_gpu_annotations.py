@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses import gpu_annotations
+from hta_widgets.analyses import flame, gpu_annotations, idle_owners, operators
 from hta_widgets.analyses.gpu_annotations.analysis import NO_ANNOTATIONS
 from hta_widgets.errors import ParameterError
 from tests.analyses.generated_jobs import open_job
@@ -37,21 +37,21 @@ class RawAnnotations(RawIdle):
 
     def annotations_at(self, caller):
         """Annotations at and around a call, the innermost first."""
-        bound = max((each.start for each in self.steps), default=0)
-        every = len({each.name for each in self.steps}) == len(self.numbers)
         path = [] if caller is None else caller.path
-        return [
-            each
-            for each in reversed(path)
-            if each.kind == "annotation" and (every or each.start < bound)
-        ]
+        return [each for each in reversed(path) if each.kind == "annotation"]
+
+    def counts(self, caller):
+        """Whether it is not of the step that is left out."""
+        return self.last_start is None or caller.start < self.last_start
 
     def by_name(self):
         """Rows by name."""
         found = defaultdict(Counter)
-        for each in (one for calls in self.threads.values() for one in calls):
-            if self.annotations_at(each)[:1] == [each]:
-                found[each.name] += Counter(calls=1, cpu_sum_ns=each.cut_end - each.start)
+        every = [one for calls in self.threads.values() for one in calls]
+        for each in (one for one in every if one.kind == "annotation" and self.counts(one)):
+            inside_another = each.name in {other.name for other in self.annotations_at(each)[1:]}
+            own = 0 if inside_another else each.cut_end - each.start
+            found[each.name] += Counter(calls=1, cpu_sum_ns=own)
         self.add_work(found)
         for row in (row for device in self.devices() for row in self.rows(device)):
             for name in {other.name for other in self.annotations_at(row["owner"])}:
@@ -154,6 +154,38 @@ def test_one_annotation_in_another(tmp_path):
         "Of 61 µs of GPU time, 50 µs (82 %) is launched in forward (1 call); 8.2 % is launched "
         "outside user annotations."
     )
+
+
+def test_an_annotation_in_another_of_its_name_counts_once(tmp_path):
+    """As in a function that calls itself: its CPU time lies in that of the outermost call."""
+    events = [annotation(start, 100 - 2 * start, "solve") for start in (0, 10, 20)]
+    events += [call(30, 2, 1), kernel(40, 5, correlation=1)]
+    job = open_job(tmp_path, [events])
+    assert gpu_annotations(job).annotations[
+        ["calls", "cpu_sum_ns", "gpu_ns"]
+    ].to_numpy().tolist() == [[3, 100_000, 5_000]]
+    inner = gpu_annotations(job, window_ns=(25_000, 28_000)).annotations
+    assert inner["cpu_sum_ns"].tolist() == [3_000]
+
+
+def test_the_gpu_may_wait_for_the_step_that_is_left_out(tmp_path):
+    """Its calls own idle time while work of the steps before is not done, but no CPU time."""
+    events = [step(1, 0, 100), step(2, 100, 100), step(3, 200, 90)]
+    events += [call(10, 5, 1), kernel(20, 10, correlation=1)]
+    events += [call(110, 5, 2), kernel(300, 10, correlation=2)]
+    events += [annotation(210, 60, "last"), host(220, 40, "aten::mm"), call(225, 5, 3)]
+    events += [kernel(250, 20, correlation=3)]
+    job = open_job(tmp_path, [events])
+    nodes = flame(job, 0, weight="idle").nodes.set_index("name")["total_ns"]
+    row = gpu_annotations(job).annotations.set_index("annotation").loc["last"]
+    operator = operators(job).operators.set_index("operator").loc["aten::mm"]
+    owned = idle_owners(job).owners.groupby("owner")["idle_ns"].sum()
+    assert (owned["last"], owned["aten::mm"]) == (10_000, 5_000)
+    assert row["idle_ns"] == nodes["last"] == 40_000
+    assert operator["idle_ns"] == nodes["aten::mm"] == 30_000
+    assert row[["calls", "cpu_sum_ns", "gpu_work"]].tolist() == [0, 0, 0]
+    assert operator[["calls", "cpu_total_ns", "gpu_work"]].tolist() == [0, 0, 0]
+    assert flame(job, 0, weight="cpu").total_ns == 10_000
 
 
 def test_ranges_on_the_gpu_are_counted_as_they_were_recorded(tmp_path):

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, kernel_breakdown
+from hta_widgets.defaults import NUM_KERNELS, DefaultNumber
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
@@ -48,27 +49,39 @@ def expected_row(name, durations, kernel_type, rank, folded=0):
     }
 
 
-def expected_rows(ranks, types, ratio, num_kernels):
-    """Fold by the definition: add the longest until their share of the time is reached."""
+def durations_by_name(events, kernel_type):
+    durations = defaultdict(list)
+    for event in gpu_work(events):
+        if NAMES[event["name"]] == kernel_type:
+            durations[event["name"]].append(event["dur"])
+    return durations
+
+
+def top_of(durations, ratio, num_kernels):
+    """The longest: so many, but where there are more, none after the share is reached."""
+    order = sorted(durations, key=lambda name: (-sum(durations[name]), name))
+    if len(order) <= num_kernels or not isinstance(num_kernels, DefaultNumber):
+        return order[:num_kernels]
+    named, reached, total = [], 0, sum(map(sum, durations.values()))
+    while len(named) < num_kernels and (ratio == 1 or reached < Fraction(str(ratio)) * total):
+        named.append(order.pop(0))
+        reached += sum(durations[named[-1]])
+    return named
+
+
+def expected_rows(ranks, types, ratio=1, num_kernels=NUM_KERNELS):
+    """Fold what is a top kernel on no rank."""
     rows = []
-    for rank, events in enumerate(ranks):
-        for kernel_type in types:
-            durations = defaultdict(list)
-            for event in gpu_work(events):
-                if NAMES[event["name"]] == kernel_type:
-                    durations[event["name"]].append(event["dur"])
-            order = sorted(durations, key=lambda name: (-sum(durations[name]), name))
-            total = sum(map(sum, durations.values()))
-            named, reached = [], 0
-            while order and (ratio == 1 or reached < Fraction(str(ratio)) * total):
-                if len(named) == num_kernels:
-                    break
-                named.append(order.pop(0))
-                reached += sum(durations[named[-1]])
-            rows += [expected_row(name, durations[name], kernel_type, rank) for name in named]
-            rest = [duration for name in order for duration in durations[name]]
+    for kernel_type in types:
+        each = [durations_by_name(events, kernel_type) for events in ranks]
+        named = {name for durations in each for name in top_of(durations, ratio, num_kernels)}
+        for rank, durations in enumerate(each):
+            own = durations.keys() & named
+            rows += [expected_row(name, durations[name], kernel_type, rank) for name in own]
+            others = durations.keys() - named
+            rest = [duration for name in others for duration in durations[name]]
             if rest:
-                rows.append(expected_row(OTHERS, rest, kernel_type, rank, folded=len(order)))
+                rows.append(expected_row(OTHERS, rest, kernel_type, rank, folded=len(others)))
     return sorted(rows, key=by_type)
 
 
@@ -84,7 +97,13 @@ def assert_rows(actual, expected):
         assert row == wanted
 
 
-@given(jobs, st.sampled_from([0, 0.3, 0.5, 0.8, 1]), st.integers(0, 3), st.booleans())
+ratios = st.sampled_from([0, 0.3, 0.5, 0.8, 1])
+
+
+numbers = st.integers(0, 3) | st.integers(0, 3).map(DefaultNumber)
+
+
+@given(jobs, ratios, numbers, st.booleans())
 def test_kernels_against_brute_force(tmp_path_factory, ranks, ratio, num_kernels, with_memory):
     job = open_job(tmp_path_factory.mktemp("job"), ranks)
     result = kernel_breakdown(
@@ -97,6 +116,37 @@ def test_kernels_against_brute_force(tmp_path_factory, ranks, ratio, num_kernels
     assert_rows(result.kernels.to_dict("records"), expected_rows(ranks, types, ratio, num_kernels))
     every = sorted(result.every_kernel.to_dict("records"), key=by_type)
     assert_rows(every, expected_rows(ranks, types, 1, 100))
+    default = kernel_breakdown(job, include_memory_kernels=with_memory).kernels
+    assert_rows(default.to_dict("records"), expected_rows(ranks, types))
+
+
+@given(jobs, st.integers(0, 3))
+def test_a_sum_by_name_misses_nothing(tmp_path_factory, ranks, num_kernels):
+    job = open_job(tmp_path_factory.mktemp("job"), ranks)
+    result = kernel_breakdown(job, num_kernels=num_kernels)
+    by_kernel = ["kernel_type", "name"]
+    every = result.every_kernel.groupby(by_kernel)["sum_ns"].sum()
+    named = result.kernels[result.kernels["folded"] == 0].groupby(by_kernel)["sum_ns"].sum()
+    assert named.to_dict() == every[every.index.isin(named.index)].to_dict()
+
+
+@pytest.mark.parametrize("kernels", [1, 10, 11, 15, 130])
+def test_every_kernel_is_a_row_up_to_the_number_asked_for(tmp_path, kernels):
+    """Whatever share of the time they take: the first of them takes nearly all."""
+    durations = [10_000, *range(1, kernels)]
+    events = [
+        kernel(20_000 * place, duration, name=f"gemm_{place}")
+        for place, duration in enumerate(durations)
+    ]
+    job = open_job(tmp_path, [events])
+
+    def rows(**arguments):
+        return len(kernel_breakdown(job, **arguments).kernels)
+
+    assert rows(num_kernels=200) == kernels
+    assert rows(num_kernels=200, duration_ratio=0.8) == kernels
+    assert rows() == min(kernels, 11)
+    assert [rows(num_kernels=number) for number in range(1, kernels)] == [*range(2, kernels + 1)]
 
 
 @given(jobs, st.booleans())
@@ -124,16 +174,18 @@ def test_one_pass_names_the_fewest_that_reach_the_ratio(tmp_path):
     events = [kernel(100 * i, dur, name=name) for i, (name, dur) in enumerate(durations.items())]
     job = open_job(tmp_path, [events])
 
-    def named(ratio, limit=10):
-        table = kernel_breakdown(job, duration_ratio=ratio, num_kernels=limit).kernels
+    def named(ratio, number):
+        table = kernel_breakdown(job, duration_ratio=ratio, num_kernels=number).kernels
         return table[table["folded"] == 0]["name"].tolist()
 
-    assert named(0.5) == ["a"]
-    assert named(0.8) == ["a", "b"]
-    assert named(0.81) == ["a", "b", "c"]
-    assert named(1) == ["a", "b", "c", "d"]
-    assert named(1, limit=2) == ["a", "b"]
-    assert named(0) == []
+    three = DefaultNumber(3)
+    assert named(0, three) == []
+    assert named(0.5, three) == ["a"]
+    assert named(0.8, three) == ["a", "b"]
+    assert named(0.81, three) == ["a", "b", "c"]
+    assert named(1, three) == ["a", "b", "c"]
+    assert named(0.5, NUM_KERNELS) == ["a", "b", "c", "d"]
+    assert named(0.5, 2) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hta_widgets.trace_analysis import TraceAnalysis
 from tests.analyses.test_attribution import frame
 from tests.analyses.test_roofline import opened
 from tests.kineto_text import call, host, kernel, step
-from tests.raw_launches import launch_rows, rows_of
+from tests.raw_launches import launch_rows, rows_of, sizes_of
 
 A100 = {
     "id": 0,
@@ -86,6 +86,22 @@ def test_against_brute_force(tmp_path_factory, events, by, described):
         for name, values in row.items():
             assert found[key][name] == pytest.approx(values, nan_ok=True, rel=1e-12), name
     assert result.kernels["gpu_ns"].sum() == 1000 * sum(each["dur"] for each in events)
+    if by == "name":
+        for row in result.kernels.to_dict("records"):
+            sizes = sizes_of(events)[row["device"], row["name"]]
+            assert row["configurations"] == len(sizes)
+            longest = [key for key, ns in sizes.items() if ns == max(sizes.values())]
+            assert (row["grid"], row["block"]) in (longest or [("", "")])
+
+
+def test_a_grid_is_shown_where_most_launches_have_none(tmp_path):
+    """As of kernels that mostly run inside a graph, of which AMD's profiler records none."""
+    events = [kernel(20 * number, 15, name="gemm") for number in range(9)]
+    events.append(launched(200, 5, [16, 1, 1], [32, 4, 1], name="gemm"))
+    events.append(launched(210, 2, [8, 1, 1], [32, 4, 1], name="gemm"))
+    (row,) = launch_facts(opened(tmp_path, events)).kernels.to_dict("records")
+    assert (row["configurations"], row["grid"], row["block"]) == (2, "16×1×1", "32×4×1")
+    assert row["blocks"] == 8
 
 
 def test_what_is_recorded_of_the_launch_call_only(tmp_path):

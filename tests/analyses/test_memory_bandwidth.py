@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.memory_bandwidth.changes import transfer_name
+from hta_widgets.quantities import number
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.generated_queues import TRANSFERS, queued_jobs
@@ -24,6 +26,7 @@ def copy(ts, dur, bandwidth=None, *, name=HTOD, **args):
 
 
 def opened(folder, *events):
+    folder.mkdir(exist_ok=True)
     return open_trace(write(folder / "rank-0.json", list(events)), progress=False)
 
 
@@ -134,6 +137,45 @@ def test_the_average_is_that_of_the_recorded_bandwidths(tmp_path):
     """Durations may be rounded to µs: the average was above the maximum."""
     job = opened(tmp_path, copy(0, 3, 0.471, bytes=1536))
     assert memory_bandwidth(job).finding.endswith("0.471 GB/s on average, 0.471 GB/s at most.")
+
+
+def test_bytes_time_and_speed_are_of_the_same_copies(tmp_path):
+    """Of others, only the time is known: it does not count for the speed."""
+    sized = [
+        copy(0, 10, bytes=1_000_000),
+        copy(50, 30, bytes=3_000_000),
+        copy(60, 30, bytes=60_000),
+    ]
+    job = opened(tmp_path / "one", *sized, copy(200, 900), copy(1200, 60, 7.0))
+    assert memory_bandwidth(job).finding == (
+        "5 copies and memsets (Memcpy HtoD) took 1.01 ms; the 3 of 5 with a recorded size moved "
+        "4.06 MB in 50 µs: 81.2 GB/s on average, 102 GB/s at most."
+    )
+    other = copy(2000, 5, bytes=940_000, name="Memcpy DtoH (Device -> Pageable)")
+    job = opened(tmp_path / "two", *sized, copy(200, 900), other)
+    assert memory_bandwidth(job).finding == (
+        "5 copies and memsets moved 5 MB. Memcpy HtoD took the most time (950 µs), for 81.2 % of "
+        "the data; the 3 of 4 with a recorded size moved 4.06 MB in 50 µs: 81.2 GB/s on average, "
+        "102 GB/s at most."
+    )
+
+
+@given(queued_jobs)
+def test_the_average_is_bytes_by_time(tmp_path_factory, ranks):
+    """Of the copies with a size alone, on all ranks."""
+    result = memory_bandwidth(open_job(tmp_path_factory.mktemp("job"), ranks))
+    said = re.search(r"([\d.,]+) GB/s on average", result.finding)
+    if said is None:
+        return
+    table = result.transfers.groupby("name")[["busy_ns", "bytes"]].sum()
+    longest = table.sort_values(["busy_ns", "bytes"]).index[-1]
+    busy, moved = 0, 0.0
+    for events in ranks:
+        sized = [event for event in events if event.get("args", {}).get("bytes", 0) > 0]
+        spans = transfers_of(sized).get(longest, [])
+        moved += sum(speed * (end - start) for start, end, speed in spans)
+        busy += len({time for start, end, _ in spans for time in range(start, end)})
+    assert said[1] == number(moved / busy)
 
 
 def test_sizes_may_not_be_recorded(tmp_path):

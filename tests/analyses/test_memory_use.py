@@ -299,9 +299,47 @@ def test_memory_events_of_2021(tmp_path):
     result = used(tmp_path, [work, *events])
     assert result.curve["allocated_bytes"].tolist() == [0, 100, 600, 500]
     assert set(result.curve["reserved_bytes"]) == {-1}
-    assert result.alive_at_peak["category"].tolist() == ["before the recording"]
+    assert result.alive_at_peak["category"].tolist() == ["unknown"]
     assert result.alive_at_peak["bytes"].tolist() == [600]
+    assert result.finding == "The memory of GPU 0 peaks at 600 B."
     assert any("at least what is shown" in each for each in result.notices)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=5),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(1, 9), st.booleans()), min_size=1),
+    st.booleans(),
+)
+def test_what_is_said_to_be_older_is(tmp_path_factory, older, changes, has_totals):
+    """Addresses are missing of some blocks, of which it is not known what a free is of."""
+    alive = [(place, size, has_address, True) for place, (size, has_address) in enumerate(older)]
+    events, history = [], []
+    for ts, (which, size, has_address) in enumerate(changes):
+        if which % 2 and alive:
+            block = alive.pop(which % len(alive))
+            change = -block[1]
+        else:
+            block = (len(older) + ts, size, has_address, False)
+            alive.append(block)
+            change = size
+        total = sum(each[1] for each in alive)
+        totals = (total, 1000) if has_totals else None
+        address = 100 + block[0] if block[2] else None
+        events.append(memory(ts, change, address=address, totals=totals, cat=None))
+        history.append((total, sum(each[1] for each in alive if each[3])))
+    folder = tmp_path_factory.mktemp("memory")
+    result = used(folder, [host(0, 1, "op"), *events])
+    total, truly_older = max(history, key=lambda each: each[0])
+    sizes = result.alive_at_peak.groupby("category")["bytes"].sum()
+    said = int(sizes.get("before the recording", 0))
+    assert sizes.sum() == result.peak["bytes"].iloc[0]
+    assert said <= truly_older
+    if has_totals and all(each[2] for each in changes) and all(each[1] for each in older):
+        assert (said, sizes.get("unknown", 0)) == (truly_older, 0)
+    starts_at = result.curve["allocated_bytes"].iloc[0] - events[0]["args"]["Bytes"]
+    if not starts_at:
+        assert "before the recording" not in sizes
+        assert "before the recording" not in result.finding
 
 
 def test_devices_and_ranks(tmp_path):
@@ -337,16 +375,15 @@ def test_without_memory_events_the_option_is_named_once(tmp_path):
     assert said == "rank 1: no memory events were recorded (profile_memory=True records them)"
 
 
-def test_a_source_that_is_gone_is_said(tmp_path):
-    """Allocations without a category, as of 2021, are read from it when they are asked for."""
+def test_the_source_is_not_asked_again(tmp_path):
+    """Allocations without a category, as of 2021, are read with all others."""
     named = host(0, 5, "op") | {"tid": "worker"}
     path = write(tmp_path / "rank-0.json", [named, memory(1, 10, cat=None)])
     job = open_trace(path, progress=False)
     job.load(progress=False)
     path.unlink()
     result = memory_use(job)
-    assert any("no longer exists" in each for each in result.notices)
-    assert result.finding == "The memory events of the selected ranks could not be read."
+    assert result.peak["bytes"].tolist() == [10]
 
 
 def test_of_a_format_without_memory_events():

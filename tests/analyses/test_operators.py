@@ -90,7 +90,7 @@ def operator_calls(draw):
 
 def rows_of(table, *keys):
     """Sums by key, and kernels as a number."""
-    kernels = (table["kernels_per_call"] * table["calls"]).round().astype("int64")
+    kernels = (table["kernels_per_call"].fillna(0) * table["calls"]).round().astype("int64")
     sums = table.assign(kernels=kernels).groupby([*keys])[[*SUMMED, "kernels"]].sum()
     rows = sums.to_dict("index")
     return {key if isinstance(key, tuple) else (key,): row for key, row in rows.items()}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
 
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import UnknownRankError
+from hta_widgets.quantities import duration
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.generated_queues import queued_jobs
@@ -42,6 +45,46 @@ def test_a_launch_adds_and_a_start_takes_off(tmp_path):
     assert row["mean_over_time"] == (3 * 1 + 2 * 2 + 5 * 1) / 10
     assert (row["q25_over_time"], row["median_over_time"], row["q75_over_time"]) == (1, 1, 1)
     assert (row["observed_ns"], row["empty_ns"], row["full_ns"]) == (10_000, 0, 0)
+
+
+@given(queued_jobs)
+def test_the_finding_names_the_stream_with_most_waiting(tmp_path_factory, ranks):
+    """By the waits of its operations; the queue of another may be longer for a short time."""
+    result = queue_length(open_job(tmp_path_factory.mktemp("job"), ranks))
+    waits = Counter()
+    for rank, events in enumerate(ranks):
+        launched = {}
+        for event in events:
+            if event["cat"].endswith("runtime"):
+                known = launched.setdefault(event["args"]["correlation"], event["ts"])
+                launched[event["args"]["correlation"]] = min(known, event["ts"])
+        for event in events:
+            at = launched.get(event.get("args", {}).get("correlation"))
+            if "stream" in event.get("args", {}) and at is not None:
+                stream = rank, event["args"]["device"], event["args"]["stream"]
+                waits[stream] += 1000 * max(event["ts"] - at, 0)
+    if not waits:
+        return
+    said = re.match(
+        r"Operations wait most on stream (\d+) of rank (\d+), (.+?) added up", result.finding
+    )
+    most = max(waits.values())
+    named = {(rank, stream) for (rank, _, stream), ns in waits.items() if ns == most}
+    assert (int(said[2]), int(said[1])) in named
+    assert said[3] == duration(most)
+
+
+def test_a_long_queue_for_a_short_time_is_not_the_one_to_look_at(tmp_path):
+    events = [call(number, 1, number) for number in range(4)]
+    events += [kernel(100 * number + 50, 10, correlation=number) for number in range(4)]
+    events += [call(492 + number, 1, number) for number in (8, 9, 10)]
+    events += [kernel(511, 1, correlation=number, stream=20) for number in (8, 9, 10)]
+    result = queue_length(opened(tmp_path, *events))
+    averages = result.streams.set_index("stream")["mean_over_time"]
+    assert averages[20] > averages[7]
+    assert result.finding.startswith(
+        "Operations wait most on stream 7 of rank 0, 794 µs added up: 2.27 operations on average "
+    )
 
 
 def test_a_graph_launch_adds_all_its_operations(tmp_path):

@@ -15,6 +15,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import UnknownRankError, UnknownStepError
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import calls_and_work
+from tests.call_stacks import STEP
 from tests.kineto_text import call, host, kernel, step
 from tests.raw_idle import RawIdle
 
@@ -45,6 +46,26 @@ def of_each_microsecond(events, device):
     return found
 
 
+def launched_in_steps(events, device):
+    """Pieces of work that each step launches, kernels among them, and their launch calls."""
+    raw = RawIdle(events)
+    starts = dict(reversed([(int(STEP.match(each.name)[1]), each.start) for each in raw.marks]))
+    found = {number: (set(), set(), set()) for number in starts or [-1]}
+    for work in raw.analysed:
+        if work["device"] != device or work["call"] is None:
+            continue
+        begun = [number for number, ns in starts.items() if ns <= work["call"].start]
+        if starts and not begun:
+            continue
+        number = max(begun, key=starts.get, default=-1)
+        pieces, kernels, calls = found[number]
+        pieces.add(work["index"])
+        calls.add(work["call"].index)
+        if work["is_kernel"]:
+            kernels.add(work["index"])
+    return {number: [len(each) for each in three] for number, three in found.items()}
+
+
 @settings(max_examples=60)
 @given(calls_and_work())
 def test_against_brute_force(tmp_path_factory, events):
@@ -52,6 +73,8 @@ def test_against_brute_force(tmp_path_factory, events):
     steps = step_table(job).steps
     assert (steps[CLASSES].sum(axis=1) == steps["period_ns"]).all()
     for device, rows in steps.groupby("device"):
+        counts = rows.set_index("step")[["gpu_work", "kernels", "launches"]]
+        assert counts.T.to_dict("list") == launched_in_steps(events, device)
         expected = of_each_microsecond(events, device)
         for row in rows.to_dict("records"):
             of_step = expected[row["step"]]
@@ -62,7 +85,9 @@ def test_against_brute_force(tmp_path_factory, events):
     owners = idle_owners(job)
     by_cause = owners.causes.groupby(["device", "step", "cause"])["idle_ns"].sum()
     if (steps["step"] >= 0).any():
-        for (device, number, cause), idle_ns in by_cause.drop(-1, level="step").items():
+        for (device, number, cause), idle_ns in by_cause.drop(
+            -1, level="step", errors="ignore"
+        ).items():
             row = steps[(steps["device"] == device) & (steps["step"] == number)]
             assert row[f"idle_{cause}_ns"].tolist() == [idle_ns]
     counted = (steps["start_ns"], steps["end_ns"])
@@ -70,6 +95,15 @@ def test_against_brute_force(tmp_path_factory, events):
     whole_ns = steps.groupby("device")["period_ns"].sum()
     assert whole_ns.tolist() == (last.max() - first.min()).tolist()
     assert (whole_ns.to_numpy() <= owners.devices["window_ns"].to_numpy()).all()
+
+
+def test_work_of_unknown_launch_is_launched_in_no_step(tmp_path):
+    events = [step(1, 0, 100), call(10, 5, 1), kernel(20, 10, correlation=1), kernel(40, 10)]
+    events += [call(50, 5, 2), kernel(60, 10, correlation=2)]
+    steps = step_table(open_job(tmp_path, [events])).steps
+    assert steps[["compute_ns", "gpu_work", "kernels", "launches"]].to_numpy().tolist() == [
+        [30_000, 2, 2, 2]
+    ]
 
 
 def three_steps(*lengths):

@@ -21,10 +21,20 @@ from tests.browser.test_accessibility import AXE, THEMES
 from tests.kineto_text import call, kernel, write
 
 SCREENSHOTS = os.environ.get("HTA_WIDGETS_SCREENSHOTS")
-EVIL = "</script><img src=x onerror=\"document.title='owned'\"><b>gemm</b>\u2028\u202e"
+EVIL = (
+    "</script><img src=x onerror=\"document.title='owned'\"><b>gemm</b>"
+    "<a href='https://example.org/h'>x</a>\u2028\u202e"
+)
 VIOLATIONS = """window.violations = [];
 document.addEventListener("securitypolicyviolation", ({violatedDirective}) =>
-    window.violations.push(violatedDirective));"""
+    window.violations.push(violatedDirective));
+window.beyond = [];  // what no policy forbids
+for (const name of ["RTCPeerConnection", "open"])
+    window[name] = new Proxy(window[name], {
+        apply: () => void window.beyond.push(name),
+        construct: () => (window.beyond.push(name), {}),
+    });"""
+LINKS = "a, area, link, form, iframe, meta[http-equiv=refresh], [href]:not(use), [*|href]:not(use)"
 RUN_AXE = """async () => (await axe.run(document)).violations.map(
     ({id, nodes}) => [id, nodes.map(({html}) => html.slice(0, 160))])"""
 
@@ -39,7 +49,8 @@ class Opened:
 
     def is_silent(self) -> None:
         assert self.said == []
-        assert self.page.evaluate("window.violations") == []
+        assert self.page.evaluate("[...window.violations, ...window.beyond]") == []
+        assert self.page.locator(LINKS).count() == 0
         beyond = [url for url in self.requests if not url.startswith(("blob:", "data:"))]
         assert beyond == [self.page.url.partition("#")[0]]
 
@@ -278,6 +289,21 @@ def test_its_policy_forbids_every_request(reader: Reader, board: Path):
     ran, violated = report.page.evaluate(tried)
     assert not ran
     assert violated >= 6
+
+
+def test_what_no_policy_forbids_would_be_seen(reader: Reader, board: Path):
+    report = reader.open(board)
+    drawn(report.page.locator("#widget"))
+    report.is_silent()
+    report.page.evaluate("""() => {
+        new RTCPeerConnection();
+        window.open("https://example.org");
+        document.body.insertAdjacentHTML("beforeend",
+            "<a href='#'>x</a><svg><a xlink:href='#'></a><image href='data:,'/></svg>");
+    }""")
+    assert report.page.evaluate("window.violations") == []
+    assert report.page.evaluate("window.beyond") == ["RTCPeerConnection", "open"]
+    assert report.page.locator(LINKS).count() == 3
 
 
 def test_hostile_names_stay_names(reader: Reader, tmp_path: Path):

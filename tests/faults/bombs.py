@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import sqlite3
 import struct
 import zlib
@@ -35,8 +36,21 @@ def opening_brackets(path: Path, mebibytes: int) -> Path:
     return _packed(path, b'{"traceEvents": [{"ph": "X", "args": ', b"[" * MEBIBYTE, mebibytes)
 
 
-def _packed(path: Path, head: bytes, block: bytes, count: int) -> Path:
-    packer = zlib.compressobj(1, wbits=31)
+def equal_events(path: Path, mebibytes: int) -> Path:
+    """A gzip or xz file of events that are all equal."""
+    event = b'{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {}},'
+    events = event * (MEBIBYTE // len(event))
+    if path.suffix == ".gz":
+        return _packed(path, b'{"traceEvents": [', events, mebibytes, level=9)
+    with lzma.open(path, "wb") as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(mebibytes):
+            file.write(events)
+    return path
+
+
+def _packed(path: Path, head: bytes, block: bytes, count: int, level: int = 1) -> Path:
+    packer = zlib.compressobj(level, wbits=31)
     with path.open("wb") as file:
         file.write(packer.compress(head))
         for _ in range(count):
@@ -84,4 +98,13 @@ def rows_of_nothing(path: Path, columns: dict[str, object], rows: int) -> Path:
     with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
         for _ in range(ROW_GROUPS):
             writer.write_table(table, row_group_size=group)
+    return path
+
+
+def one_long_text(path: Path, name: str, rows: int, **columns: pa.Array) -> Path:
+    """A Parquet file with a text of 1 MiB in every row, which it holds once."""
+    codes = pa.array([0] * rows, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["n" * MEBIBYTE]))
+    table = pa.table({**columns, name: texts})
+    pq.write_table(table, path, store_schema=False, compression="zstd")
     return path

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.faults import bombs
@@ -54,7 +56,18 @@ def test_text_without_an_event(tmp_path, make):
     assert path.stat().st_size < 1 << 21
     said = outcome(path)
     assert said.startswith("refused:")
-    assert "trace.json.gz is not a trace: 256 MiB of its text hold no whole event" in said
+    assert "trace.json.gz is not a trace: " in said
+    assert "256 MiB of its text hold no whole event" in said or "unpack to more text" in said
+
+
+@pytest.mark.parametrize(("packing", "packed_bytes"), [("gz", 1 << 21), ("xz", 1 << 17)])
+def test_equal_events(tmp_path, packing, packed_bytes):
+    path = bombs.equal_events(tmp_path / f"trace.json.{packing}", 320)
+    assert path.stat().st_size < packed_bytes
+    said = outcome(path)
+    assert said.startswith("refused:")
+    assert f"trace.json.{packing} is not a trace: its " in said
+    assert "bytes unpack to more text than a trace of that size has (256 MiB at most)" in said
 
 
 def test_pages_that_contain_each_other(tmp_path):
@@ -77,3 +90,22 @@ def test_rows_that_take_no_bytes(tmp_path, recipe):
     assert said.startswith("refused:")
     assert Path(path).name in said
     assert "rows" in said
+
+
+@pytest.mark.parametrize("name", ["StringIds.parquet", "type_x.parquet"])
+def test_one_text_in_every_row(tmp_path, name):
+    folder = tmp_path / "report_pqtdir"
+    folder.mkdir()
+    numbers = pa.array(range(10_000))
+    columns = {"start": numbers, "end": pa.array(range(1, 10_001))}
+    if name == "StringIds.parquet":
+        kernels = pa.table({**columns, "shortName": numbers, "deviceId": numbers})
+        pq.write_table(kernels, folder / f"{KERNEL}.parquet")
+        path = bombs.one_long_text(folder / name, "value", 10_000, id=numbers)
+    else:
+        path = bombs.one_long_text(folder / name, "OverlapType", 10_000, **columns)
+    assert path.stat().st_size < 1 << 18
+    said = outcome(path if name == "type_x.parquet" else folder)
+    assert said.startswith("refused:")
+    assert name in said
+    assert "bytes hold more text than such a file of a trace can" in said

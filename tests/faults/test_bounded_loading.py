@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
+from hta_widgets.errors import TraceFormatError
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.loaders import unpacked_size
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
 from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.loaders.kineto.packing import ZSTD_MODULES
 from hta_widgets.trace.loaders.kineto.text import EventText
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, kernel
 
 LONG = 1 << 21
@@ -84,3 +91,53 @@ def test_length_without(blanks):
     text = b"ab" + b" " * blanks
     assert length_without(text, len(text), b" ") == 2
     assert length_without(text[2:], blanks, b" ") == 0
+
+
+class TestPackedText:
+    """A packed file is no longer, unpacked, than a trace of its size can be."""
+
+    EQUAL = b",".join([json.dumps(kernel(1, 1)).encode()] * 20_000)
+
+    @pytest.fixture(params=["gz", "xz", "zst"])
+    def packed(self, request, tmp_path, monkeypatch):
+        """Write text as a packed file."""
+        pack = {"gz": gzip.compress, "xz": lzma.compress}.get(request.param)
+        if pack is None:
+            zstd = next(map(pytest.importorskip, ZSTD_MODULES[-1:]))
+            pack = zstd.compress
+        monkeypatch.setattr(unpacked_size, "ANY_FILE_BYTES", 1 << 20)
+
+        def write(text: bytes) -> Path:
+            path = tmp_path / f"trace.json.{request.param}"
+            path.write_bytes(pack(text))
+            return path
+
+        return write
+
+    @pytest.mark.parametrize("text", [b'{"traceEvents": [%s]}', b"[%s]", b'{"traceEvents": [%s'])
+    def test_equal_events_are_refused(self, packed, monkeypatch, text):
+        monkeypatch.setattr(unpacked_size, "TIMES_LONGER", 30)
+        path = packed(text % self.EQUAL)
+        for read in (
+            lambda: load_kineto(path, 0),
+            lambda: EventText(path).metadata_around_events(),
+            lambda: open_trace(path, progress=False).load(progress=False),
+        ):
+            with pytest.raises(TraceFormatError, match=r"unpack to more text than .*open the"):
+                read()
+
+    def test_short_text_is_read_whatever_it_was_packed_to(self, packed):
+        text = b'{"traceEvents": [%s]}' % self.EQUAL[: self.EQUAL.index(b"},{", 1_000_000) + 1]
+        path = packed(text)
+        assert 1_000_000 < len(text) < 1 << 20
+        assert len(text) > 100 * path.stat().st_size
+        assert len(load_kineto(path, 0).events) > 1000
+
+    def test_events_of_a_job_are_read(self, packed, tmp_path):
+        write_sample(tmp_path / "job", ranks=1, steps=3, progress=False)
+        (whole,) = (tmp_path / "job").iterdir()
+        text = gzip.decompress(whole.read_bytes())
+        path = packed(text)
+        assert len(text) > unpacked_size.ANY_FILE_BYTES
+        assert len(text) * 5 < unpacked_size.TIMES_LONGER * path.stat().st_size
+        assert len(load_kineto(path, 0).events) == len(load_kineto(whole, 0).events)

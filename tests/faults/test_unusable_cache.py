@@ -120,7 +120,7 @@ def test_any_size_limit(tmp_path, monkeypatch, traces, value, limit):
     assert opens(traces)
 
 
-@pytest.mark.parametrize("damage", ["flipped name", "zeros at the end", "half"])
+@pytest.mark.parametrize("damage", ["flipped name", "zeros in the middle", "half"])
 def test_damaged_files_are_replaced(tmp_path, monkeypatch, traces, damage):
     monkeypatch.setenv(files.VARIABLE, str(tmp_path / "cache"))
     trace = traces / "rank-0.json"
@@ -132,7 +132,8 @@ def test_damaged_files_are_replaced(tmp_path, monkeypatch, traces, damage):
     elif damage == "half":
         damaged = whole[: len(whole) // 2]
     else:
-        damaged = whole[:1024] + bytes(1024) + whole[2048:]
+        middle = len(whole) // 2
+        damaged = whole[:middle] + bytes(1024) + whole[middle + 1024 :]
     assert damaged != whole
     file.write_bytes(damaged)
     assert len(open_trace(trace, progress=False).rank(0).trace.events) == len(EVENTS)

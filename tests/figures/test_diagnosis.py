@@ -10,6 +10,7 @@ import pytest
 
 from hta_widgets.analyses.diagnosis import BUDGET, CAUSES
 from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.errors import ParameterError
 from hta_widgets.figures.base.style import CLASS_COLORS
 from hta_widgets.figures.diagnosis import (
     MOST_COLUMNS,
@@ -90,6 +91,14 @@ def test_every_class_has_a_colour_and_every_cause_one_of_them():
         assert cause_look(cause)[0] in CLASS_COLORS.values()
     assert cause_look("slow_gpu") == ("#D55E00", "hatched")
     assert cause_look("slow_link") == ("#D55E00", "solid")
+
+
+def test_a_cause_without_a_class_is_named_with_those_that_have_one():
+    with pytest.raises(
+        ParameterError, match="no class of BUDGET has the cause 'new': add it"
+    ) as it:
+        cause_look("new")
+    assert all(cause in str(it.value) for cause in CAUSES)
 
 
 class TestOwnTime:

@@ -49,7 +49,7 @@ def test_kernels_by_annotation(reference):
     table = analysis.get_gpu_kernels_with_user_annotations(rank)
     assert len(table) == exact["gpu_rows"]
     is_own = table["annotation_source"] == "launch"
-    launched = table["index_correlation"] >= 0
+    launched = table["index_correlation"] > 0
     table["own"] = table["s_user_annotation"].where(is_own, "").where(launched, NO_LAUNCH)
     table["handed"] = table["s_user_annotation"].where(launched, NO_LAUNCH)
     for column, key in (("own", ""), ("handed", "_with_handover")):

@@ -266,7 +266,7 @@ def test_kernels_by_launching_call(special):
 
 
 def test_kernel_table(special):
-    table = kernel_breakdown(special, num_kernels=200, duration_ratio=1).kernels
+    table = kernel_breakdown(special, num_kernels=200).kernels
     row = table.set_index("name").loc[STAGE3]
     assert (row["sum_ns"], row["max_ns"], row["min_ns"]) == (313_888, 98_688, 52_128)
     assert row["mean_ns"] == 78_472

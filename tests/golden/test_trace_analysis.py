@@ -66,9 +66,7 @@ def test_kernel_types(job_name, analysis, method, arguments):
 def test_statistics_of_every_kernel(job_name, analysis):
     """With more names than kernels HTA folds nothing, and its statistics are right (spec B1)."""
     expected = as_frame(hta_result(job_name, "get_gpu_kernel_breakdown#all_kernels")["items"][1])
-    _, ours = analysis.get_gpu_kernel_breakdown(
-        visualize=False, num_kernels=100_000, duration_ratio=1
-    )
+    _, ours = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=100_000)
     assert list(ours.columns) == [*expected.columns, "count"]
     pd.testing.assert_frame_equal(
         ours.drop(columns="count"), expected, check_dtype=False, rtol=1e-9

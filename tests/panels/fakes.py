@@ -1,12 +1,17 @@
-"""A panel over a job without files: what it analyses is made up, and counted."""
+"""A panel over a job without files, with made-up results; and messages as a page sends them."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import ipywidgets
 import numpy as np
 import pandas as pd
+import pytest
+from ipywidgets.widgets import widget as ipywidgets_widget
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.result import Result
@@ -83,3 +88,42 @@ def send(panel: Panel, **state) -> dict:
     """What the browser does when the user moves something: values and a number, then a view."""
     panel.set_state({**state, "_req": panel._req + 1})
     return panel._view
+
+
+def arrive(widget: ipywidgets.Widget, state: Any, **more: Any) -> None:
+    """What ipykernel does with a message of the browser."""
+    data = {"method": "update", "state": state, "buffer_paths": [], **more}
+    widget._handle_msg({"content": {"data": data}, "buffers": [b"x"]})
+
+
+def ask(widget: ipywidgets.Widget, content: Any) -> None:
+    """What ipykernel does with a custom message of the browser."""
+    data = {"method": "custom", "content": content}
+    widget._handle_msg({"content": {"data": data}, "buffers": []})
+
+
+def take_wrapper_off(patch: pytest.MonkeyPatch) -> list[tuple[ipywidgets.Widget, dict[str, Any]]]:
+    """Let what a message handler raises out, and what is sent fail if it is not JSON in UTF-8.
+
+    ipywidgets 7.7 and 8 catch both in `_show_traceback` and in `CallbackDispatcher`, and hand it to
+    the shell, or log it where there is none.
+
+    Returns
+    -------
+    list of (Widget, dict)
+        What widgets send from now on.
+    """
+
+    class Shell:
+        def showtraceback(self) -> None:
+            raise  # noqa: PLE0704  # it is called where an exception is handled
+
+    sent = []
+
+    def send(widget: ipywidgets.Widget, message: dict[str, Any], buffers: Any = None) -> None:  # noqa: ARG001
+        json.dumps(message, allow_nan=False, ensure_ascii=False).encode()
+        sent.append((widget, message))
+
+    patch.setattr(ipywidgets_widget, "get_ipython", Shell)
+    patch.setattr(ipywidgets.Widget, "_send", send)
+    return sent

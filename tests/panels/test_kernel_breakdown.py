@@ -9,6 +9,7 @@ from traitlets import TraitError
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.launch_facts.beside import SHOWN
+from hta_widgets.defaults import DefaultNumber
 from hta_widgets.panels import KernelBreakdownPanel
 from hta_widgets.trace.job import Job
 from tests.analyses.generated_jobs import open_job
@@ -32,7 +33,7 @@ def test_the_result_is_that_of_the_analysis(loaded: Job, panel: KernelBreakdownP
         panel.duration_ratio = 0.5
         panel.include_memory_kernels = False
     expected = kernel_breakdown(
-        loaded, num_kernels=3, duration_ratio=0.5, include_memory_kernels=False
+        loaded, num_kernels=DefaultNumber(3), duration_ratio=0.5, include_memory_kernels=False
     )
     pd.testing.assert_frame_equal(panel.result.kernels, expected.kernels)
     pd.testing.assert_frame_equal(panel.table, expected.kernels)

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.panels.base.assets import shared_assets
+from hta_widgets.panels.base.table_messages import ROWS
+from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
-from tests.panels.fakes import FakePanel, fake_job, send
+from hta_widgets.trace.opening.open import open_trace
+from tests.panels.fakes import FakePanel, arrive, ask, fake_job, send, take_wrapper_off
 from tests.panels.test_actions import WritingPanel, press
 
 HUGE = "9" * 10_000
@@ -61,10 +64,9 @@ def panel() -> WritingPanel:
     return WritingPanel(fake_job())
 
 
-def arrive(widget: Any, state: Any, **more: Any) -> None:
-    """What ipykernel does with a message of the browser."""
-    data = {"method": "update", "state": state, "buffer_paths": [], **more}
-    widget._handle_msg({"content": {"data": data}, "buffers": [b"x"]})
+@pytest.fixture(autouse=True)
+def sent(monkeypatch) -> list[Any]:
+    return take_wrapper_off(monkeypatch)
 
 
 @pytest.mark.parametrize("message", MALFORMED, ids=lambda message: repr(message)[:60])
@@ -107,6 +109,93 @@ def test_a_selection_keeps_its_values(message, caplog):
         arrive(panel.selection, message)
     assert (panel.selection.ranks, panel.selection.kernel, panel.ranks) == ([1], "gemm", [1])
     assert "Selection refuses a message" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(None, 5, "text", [], {}, {"method": "close"}, {"method": ["update"]}),
+        *({"method": "update", "state": state} for state in (None, 5, "ranks", [["ranks", []]])),
+        *({"method": "update", "state": {}, "buffer_paths": paths} for paths in (None, 0, [["a"]])),
+        {"method": "update", "state": {"self": 1, "ranks": [0]}},
+        *({"method": "custom", "content": content} for content in (None, 5, [], {"kind": []})),
+    ],
+    ids=repr,
+)
+def test_what_is_no_message_raises_nothing(loaded: Job, data):
+    board = Dashboard(loaded)
+    for widget in (board, board.selection, *board.panels.values()):
+        widget._handle_msg({"content": {"data": data}, "buffers": []})
+    assert board.selection.values() == Selection.nothing() | {"ranks": board.selection.ranks}
+    board.selection.set()
+    board.close()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "\ud800", None, ["x"], 10**400])
+def test_an_id_that_is_no_text_or_no_json_does_not_come_back(loaded: Job, sent, number):
+    board = Dashboard(loaded)
+    board.panels["overlap"].compute_all()
+    question = {"kind": ROWS, "sort": "", "descending": False, "filter": "", "first": 0, "count": 2}
+    for widget in (board, board.panels["overlap"]):
+        ask(widget, {**question, "id": number})
+    ask(board.panels["timeline"], {"kind": "kinds", "id": number})
+    answers = [each["content"] for _, each in sent if each["method"] == "custom"]
+    assert all(answer["id"] in (None, 10**400) for answer in answers)
+    board.close()
+
+
+def test_what_is_not_a_message_does_not_mark_the_next_one(panel):
+    for message in ({"method": "nothing"}, {"method": "update", "state": {"bars": float("nan")}}):
+        panel._handle_msg({"content": {"data": message}, "buffers": []})
+        assert panel._view["error"]
+        assert send(panel, bars=5)["error"] is None
+
+
+def test_a_very_high_number_of_a_request_is_the_last_of_its_kind(panel):
+    arrive(panel, {"_req": 10**9})
+    assert panel._view["rev"] == 10**9
+    arrive(panel, {"_req": 4, "bars": 9})
+    assert (panel._view["rev"], panel._view["finding"]) == (4, "9 bars on 4 ranks.")
+    arrive(panel, {"_req": 3})
+    assert panel._view["rev"] == 3
+
+
+class TestRanksOfAnotherJob:
+    def test_from_a_page_they_are_dropped(self, loaded: Job, sent, caplog):
+        board = Dashboard(loaded)
+        board.selection.set(ranks=[1])
+        arrive(board.selection, {"ranks": [99], "kernel": "gemm"})
+        assert (board.selection.ranks, board.selection.kernel) == ([1], "")
+        assert "rank 99 is not in this job; its ranks are 0-3" in caplog.text
+        assert (board.selection, [1]) in [
+            (widget, message["state"].get("ranks")) for widget, message in sent
+        ]
+        board.selection.set()
+        board.close()
+
+    def test_a_dashboard_says_what_it_lacks(self, loaded: Job, sent, tmp_path):
+        write_sample(tmp_path, ranks=6, steps=2, progress=False)
+        board = Dashboard(loaded)
+        more = FakePanel(open_trace(tmp_path, progress=False), selection=board.selection)
+        kernel = loaded.rank(0).trace.events.name.values[loaded.gpu_work(0).name[0]]
+        arrive(board.selection, {"ranks": [5], "kernel": kernel})
+        said = "rank 5 is not in this job; its ranks are 0-3"
+        for act in ("next", "previous"):
+            ask(board, {"act": act})
+            assert board._bands["error"] == said
+        question = {"kind": ROWS, "id": "1", "sort": "", "descending": False, "filter": ""}
+        ask(board, {**question, "first": 0, "count": 2})
+        assert sent[-1][1]["content"] == {"kind": ROWS, "id": "1", "problem": said}
+        board._show()
+        assert board._bands["error"] == said
+        arrive(board.selection, {"ranks": [3]})
+        board._show()
+        assert board._bands["error"] is None
+        ask(board, {"act": "next"})
+        assert board.selection.window_ns
+        more.close()
+        board.selection.set()
+        board.close()
 
 
 def test_dashboards_and_assets_take_nothing(loaded: Job, caplog):

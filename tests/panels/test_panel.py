@@ -9,7 +9,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, UnknownRankError
 from hta_widgets.panels import Selection
 from tests.panels.fakes import EVIL, FakePanel, StreamsPanel, fake_job, send
 
@@ -148,9 +148,12 @@ class TestErrors:
         assert panel._view["error"]
         assert panel._view["figures"] == []
 
-    def test_an_unknown_rank_is_one(self, panel):
-        panel.ranks = [9]
-        assert panel._view["error"] == "rank 9 is not in this job; its ranks are 0-3"
+    def test_an_unknown_rank_of_a_page_is_one(self, panel):
+        view = send(panel, ranks=[9])
+        assert view["error"] == "rank 9 is not in this job; its ranks are 0-3"
+        assert (panel.ranks, panel.selection.ranks) == ([], [])
+        assert send(panel, ranks=[1])["error"] is None
+        assert panel.selection.ranks == [1]
 
     def test_nothing_to_show_is_none(self, panel):
         panel.ratio = 0
@@ -245,6 +248,37 @@ class TestLinking:
         selection.ranks = [0]
         assert panel.ranks == [0]
         assert panel.selection is selection
+
+    @pytest.mark.parametrize("ranks", [[9], [1, 9], [-1]])
+    def test_a_rank_that_the_job_lacks_is_refused(self, ranks):
+        job = fake_job()
+        panel = FakePanel(job)
+        panel.ranks = [1]
+        missing = next(rank for rank in ranks if rank != 1)
+        said = f"rank {missing} is not in this job; its ranks are 0-3"
+        for holder in (panel, panel.selection):
+            with pytest.raises(TraitError, match=said):
+                holder.ranks = ranks
+        with pytest.raises(TraitError, match=said):
+            panel.selection.set(ranks=ranks, kernel="gemm")
+        with pytest.raises(TraitError, match=said):
+            FakePanel(job, ranks=ranks)
+        with pytest.raises(UnknownRankError, match=said):
+            FakePanel(job, selection=Selection(ranks=ranks))
+        assert (panel.ranks, panel.selection.ranks, panel.selection.kernel) == ([1], [1], "")
+
+    def test_panels_of_two_jobs_take_the_ranks_of_both(self):
+        selection = Selection()
+        few, many = (FakePanel(fake_job(ranks), selection=selection) for ranks in (2, 4))
+        selection.ranks = [3]
+        assert few._view["error"] == "rank 3 is not in this job; its ranks are 0-1"
+        assert (many._view["error"], many._view["finding"]) == (None, "3 bars on 1 ranks.")
+        with pytest.raises(TraitError, match="rank 4 is not in this job; its ranks are 0-3"):
+            selection.ranks = [4]
+        many.close()
+        selection.ranks = []
+        selection.undo()
+        assert selection.ranks == [3]
 
     def test_a_change_of_the_selection_recomputes_each_panel_once(self):
         job = fake_job()

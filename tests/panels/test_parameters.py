@@ -23,6 +23,7 @@ EVERY = {**PANELS, "compare": ComparePanel}
 
 OTHER_DEFAULTS = {
     "idle_time": {"visualize_pctg": (False, True)},  # GPUs on one scale, as the sentence says it
+    "kernel_breakdown": {"duration_ratio": (1, 0.8)},  # the slider of the number is not inert
     "kernel_sequences": {"whole_name": (True, False)},  # operators are picked by their whole names
     "modules": {"merge": ("class", "instance")},  # a tree of instances fills many screens
 }

@@ -153,6 +153,14 @@ def test_the_page_may_run_its_script_and_reach_no_address(saved: Reader):
     assert first > 3
 
 
+def test_what_no_policy_forbids_is_not_in_the_front_end():
+    packed = [static_file(f"{name}.js.gz").read_bytes() for name in ("panel", "plotly")]
+    scripts = [static_file(f"{name}.js").read_bytes() for name in ("loader", "report")]
+    for each in (*map(gzip.decompress, packed), *scripts):
+        assert each
+        assert not re.search(rb"RTC(Peer|Data|Ice)|WebTransport|EventSource", each)
+
+
 def test_the_script_is_plain_text_for_an_html_parser():
     script = static_file("report.js").read_text(encoding="utf-8")
     assert not re.search(r"</script|<!--|\r", script, re.IGNORECASE)

@@ -34,7 +34,7 @@ EVENTS = [
 
 def loaded(folder, events=EVENTS, **metadata):
     trace = load_kineto(write(folder / "trace.json", events, **metadata), rank=3)
-    return LoadedTrace(trace, {"launches": np.arange(len(trace.events))})
+    return LoadedTrace(trace, {"launches": np.arange(len(trace.events), dtype=np.int32)})
 
 
 def assert_same(actual: Trace, expected: Trace) -> None:

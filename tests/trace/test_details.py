@@ -12,6 +12,7 @@ from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.trace.loaders.kineto import details as kineto_details
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import LAYOUTS, call, document, host, kernel, write
 
@@ -202,6 +203,43 @@ def test_a_trace_without_the_fields(tmp_path):
         found = rank.details(group)
         assert found.table.rows.size == 0
         assert found.notices == ()
+
+
+def test_arguments_that_no_analysis_needs(tmp_path):
+    arguments = {
+        "External id": 5,
+        "Input Dims": [[2, 3]],
+        "Input Strides": [[3, 1]],
+        "Python parent id": None,
+        "In split size": "[1, 2]",
+    }
+    events = [
+        {**host(0, 9, "aten::mm"), "args": arguments},
+        {**host(1, 3, "a.py(1): f", cat="python_function"), "args": {"Python id": 7}},
+        {**host(2, 2, "call"), "args": {"External id": 9, "Rank": 3, "bytes": 8}},
+        host(3, 1, "nothing"),
+    ]
+    rank = opened(write(tmp_path / "a.json", events))
+    table = rank.details(DetailGroup.OTHER_ARGUMENTS).table
+    assert table.rows.tolist() == [0, 1, 2]
+    columns = {
+        name: [column.values[code] for code in column.codes]
+        if isinstance(column, TextColumn)
+        else column.tolist()
+        for name, column in table.columns.items()
+    }
+    assert columns == {
+        "bytes": [-1, -1, 8],
+        "external_id": [5, -1, 9],
+        "python_id": [-1, 7, -1],
+        "python_parent_id": [-1, -1, -1],
+        "process_rank": [-1, -1, 3],
+        "input_dims": ["[[2, 3]]", "", ""],
+        "input_type": ["", "", ""],
+        "input_strides": ["[[3, 1]]", "", ""],
+        "in_split_size": ['"[1, 2]"', "", ""],
+        "out_split_size": ["", "", ""],
+    }
 
 
 def test_pieces_without_the_key_are_only_counted(tmp_path, monkeypatch):

@@ -13,7 +13,9 @@ import pytest
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, step, write
 
 
@@ -47,6 +49,25 @@ def test_one_of_each_kind(tmp_path):
         *(Kind.OTHER, Kind.COUNTER, Kind.INSTANT),
     ]
     assert loaded.side["transfers"].columns["bytes"].tolist() == [64, 2560]
+
+
+def test_waits_of_mtia_are_no_work(tmp_path):
+    """They lie on its streams, among its kernels, and would be the longest of these."""
+    mtia = {"cat": "mtia_ccp_events"}
+    events = [
+        kernel(0, 5, name="pe_exe", **mtia),
+        kernel(5, 60, name="event_wait", stream=108, wait_on_stream=104, **mtia),
+        kernel(70, 1, name="event_record", **mtia),
+        kernel(80, 5, name="event_wait"),
+        host(90, 5, "event_wait"),
+    ]
+    path = write(tmp_path / "trace.json", events)
+    kinds = [Kind(kind) for kind in load_kineto(path, rank=0).events.kind]
+    assert kinds == [Kind.KERNEL, Kind.SYNC, Kind.SYNC, Kind.KERNEL, Kind.CPU_OP]
+    job = open_trace(path, progress=False)
+    assert job.gpu_work(0).busy.length == 10_000
+    awaited = job.rank(0).details(DetailGroup.SYNCHRONISATION).table
+    assert awaited.columns["wait_on_stream"].tolist() == [104]
 
 
 def test_what_is_no_event_in_time_leaves_no_row(tmp_path):

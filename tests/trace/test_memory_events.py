@@ -94,6 +94,28 @@ def test_as_written_in_2021(tmp_path):
     assert columns["tid"][0] != rank.trace.events.tid[0], "not that of another name"
 
 
+@pytest.mark.parametrize("phase", ["i", "I"])
+@pytest.mark.parametrize("base", [{}, {"baseTimeNanoseconds": 10**18}])
+def test_without_a_category_in_any_trace(tmp_path, phase, base):
+    """Also where threads have numbers, beside events with a category and other instants."""
+    events = [host(0, 5, "aten::mm"), kernel(3, 9)]
+    for number in range(40):
+        event = memory(20 - number // 4, 8 + number, cat=None, totals=(64, 128))
+        events += [event | {"ph": phase}, {"ph": phase, "name": "Record Window End", "ts": 30}]
+    events += [memory(15, 1), event | {"ts": "?"}, event | {"args": {}}, event | {"args": None}]
+    rank = opened(write(tmp_path / "a.json", [*events, event | {"name": "x"}], **base))
+    columns = columns_of(rank)
+    expected = [(20 - number // 4, 8 + number) for number in range(40)] + [(15, 1)]
+    by_time = sorted(expected, key=lambda each: (each[0], each[1] != 1))
+    assert [*zip(columns["time_ns"], columns["bytes"], strict=True)] == [
+        (1000 * time, size) for time, size in by_time
+    ]
+    assert {*columns["address"]} == {4096}
+    assert {*columns["pid"], *columns["tid"]} == {100, 101}
+    assert {*columns["total_allocated"]} == {64, -1}
+    assert len(rank.trace.events) == 3, "no rows in the events table"
+
+
 def test_the_clock_of_a_trace_with_a_base_time(tmp_path):
     path = tmp_path / "a.json"
     write(path, [host(1000, 1, "a"), memory(1003, 8)], baseTimeNanoseconds=10**18)

@@ -282,8 +282,10 @@ def test_another_recipe_is_no_overlap_recipe(real_traces):
 
 def test_each_of_hundreds_of_ranks_is_read_once(tmp_path, monkeypatch):
     read = []
-    make = nsys_recipe.pq.ParquetFile
-    monkeypatch.setattr(nsys_recipe.pq, "ParquetFile", lambda path: read.append(path) or make(path))
+    make = nsys_recipe.opened_parquet
+    monkeypatch.setattr(
+        nsys_recipe, "opened_parquet", lambda path, *texts: read.append(path) or make(path, *texts)
+    )
     paths = write_recipe_folder(tmp_path)
     job = open_job(paths)
     assert read == []

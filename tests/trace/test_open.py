@@ -182,3 +182,41 @@ def test_every_real_trace_opens(kineto_jobs):
         job = open_trace(folder)
         for number in job.ranks:
             assert len(job.rank(number).trace.events) > 0
+
+
+class TestCopiesOfHta:
+    """HTA writes copies without a mark beside the traces they are of."""
+
+    @pytest.mark.parametrize(
+        ("trace", "copy"),
+        [
+            ("rank-0.json.gz", "rank-0_with_counters.json.gz"),
+            ("rank-0.json", "rank-0_with_counters.json"),
+            ("rank-0.json.gz", "overlaid_rank-0.json.gz"),
+            ("a.pt.trace.json.gz", "overlaid_critical_path_a.pt.trace.json.gz"),
+        ],
+    )
+    def test_they_are_left_out_and_named(self, tmp_path, trace, copy):
+        events = [step(1, 0, 10), kernel(2, 5)]
+        for name in (trace, copy):
+            write(tmp_path / name, events, distributedInfo={"rank": 0})
+        write(tmp_path / "rank-1.json", events, distributedInfo={"rank": 1})
+        job = open_trace(tmp_path, progress=False)
+        assert [source.path.name for source in job.sources.values()] == [trace, "rank-1.json"]
+        assert f"copies that HTA wrote of other traces are left out: {copy}" in job.notices
+
+    def test_a_copy_of_a_copy_goes_too(self, tmp_path):
+        names = ["rank-0.json", "rank-0_with_counters.json", "overlaid_rank-0_with_counters.json"]
+        for name in names:
+            write(tmp_path / name, [kernel(2, 5)])
+        job = open_trace(tmp_path, progress=False)
+        assert [source.path.name for source in job.sources.values()] == names[:1]
+        assert ", ".join(sorted(names[1:])) in job.notices[0]
+
+    @pytest.mark.parametrize("name", ["overlaid_rank-0.json", "rank-0_with_counters.json"])
+    def test_without_the_trace_it_is_a_trace(self, tmp_path, name):
+        write(tmp_path / name, [kernel(2, 5)])
+        write(tmp_path / "rank-1.json", [kernel(2, 5)])
+        job = open_trace(tmp_path, progress=False)
+        assert {source.path.name for source in job.sources.values()} == {name, "rank-1.json"}
+        assert not any("HTA wrote" in notice for notice in job.notices)

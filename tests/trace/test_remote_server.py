@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
 import pandas as pd
 import pytest
 from fsspec.implementations.webhdfs import WebHDFS
 
 from hta_widgets import open_trace
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.errors import TraceNotFoundError
+from hta_widgets.errors import RemoteError, TraceNotFoundError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.opening import heads as remote_heads
@@ -87,3 +91,59 @@ def test_one_rank_of_it(server):
     assert set(reads(server.asked())) == {"run/rank-1.json.gz"}
     with pytest.raises(TraceNotFoundError, match=r"/run/rank-9.json.gz does not exist"):
         open_trace(f"{server.url}/run/rank-9.json.gz", progress=False)
+
+
+@contextmanager
+def answering(status, location=None):
+    """A web server that answers with one status, whatever it is asked for."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            if location is not None:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_HEAD(self):
+            self.do_GET()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["run/rank-0.json", "run/", "run/rank-0.json?token=secret"])
+@pytest.mark.parametrize(
+    ("status", "location", "said"),
+    [
+        *((status, None, f"the server answers with status {status}") for status in (500, 503, 429)),
+        (302, "/run/rank-0.json", "TooManyRedirects"),
+        (302, "http://127.0.0.1:9/elsewhere.json", "ClientConnectorError"),
+    ],
+)
+def test_what_a_server_fails_to_answer_may_exist(name, status, location, said):
+    with answering(status, location) as url, pytest.raises(RemoteError) as caught:
+        open_trace(f"{url}/{name}", progress=False)
+    shown = name.replace("token=secret", "***")
+    assert str(caught.value).startswith(f"{url}/{shown} could not be fetched ({said}")
+    assert "try again" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "exist" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_what_a_server_does_not_show_does_not_exist(status):
+    with answering(status) as url, pytest.raises(TraceNotFoundError, match="does not exist or is"):
+        open_trace(f"{url}/run/rank-0.json", progress=False)
+
+
+def test_a_server_that_is_not_there_has_files_that_may_exist():
+    with answering(200) as url:
+        pass
+    with pytest.raises(RemoteError, match=r"could not be fetched \(ClientConnectorError"):
+        open_trace(f"{url}/run/rank-0.json", progress=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.analyses.compare.sides import Sides
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.shorten import distinct_names
 from hta_widgets.quantities import duration, percent
 
 _ALIKE_PERCENT = 0.05
@@ -46,12 +46,13 @@ def comparison_finding(sides: Sides, times: pd.DataFrame, kernels: pd.DataFrame,
 def _largest_changes(kernels: pd.DataFrame) -> str:
     """Sentence on the kernels with the largest increase and decrease; empty without changes."""
     changes = kernels["delta_total_ns"]
-    more, less = kernels[changes > 0], kernels[changes < 0]
-    said = []
-    if len(more):
-        row = more.iloc[0]
-        said.append(f"increase: {short_name(row['kernel'])} (+{duration(row['delta_total_ns'])})")
-    if len(less):
-        row = less.iloc[0]
-        said.append(f"decrease: {short_name(row['kernel'])} (−{duration(-row['delta_total_ns'])})")
+    more, less = kernels[changes > 0].head(1), kernels[changes < 0].head(1)
+    largest = pd.concat([more, less])
+    labels = distinct_names(largest["kernel"].tolist())
+    said = [
+        f"increase: {label} (+{duration(ns)})"
+        if ns > 0
+        else f"decrease: {label} (−{duration(-ns)})"
+        for label, ns in zip(labels, largest["delta_total_ns"].tolist(), strict=True)
+    ]
     return f" Largest {'; largest '.join(said)}." if said else ""

@@ -26,8 +26,10 @@ from hta_widgets.analyses.diagnosis.rules.cause_not_found import unseen_work_not
 from hta_widgets.analyses.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.analyses.diagnosis.step_facts import SHOWN_COLUMNS
 from hta_widgets.analyses.diagnosis.steps import Steps
-from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
+from hta_widgets.analyses.diagnosis.vocabulary import CAUSES, Status, Workload
 from hta_widgets.analyses.result import Result
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_of
 
@@ -59,6 +61,16 @@ class Diagnosis(Result, Sequence[Finding]):
         What the traces lack that a diagnosis needs; also among the notices.
     cpu_work : CpuWork or None
         What the CPUs did, where none of the chosen ranks has GPU work; else None.
+    left_out_steps : tuple of int
+        Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
+        (of a slow first step whose cause is not known): the prices of all other findings are found
+        in the other steps.
+    status : {"findings", "healthy", "cannot_tell", "no_gpu_work"}
+        ``healthy`` if nothing costs more than its limit, ``cannot_tell`` if that cannot be known:
+        no kernels are recorded, or the GPUs wait for what the traces do not show.
+    workload : {"training", "cpu_only", "other"}
+        ``training`` if a backward pass or the step of an optimizer is recorded; ``other`` is GPU
+        work without: inference, a server, a benchmark, or a trace without operators.
     """
 
     findings: tuple[Finding, ...]
@@ -67,6 +79,9 @@ class Diagnosis(Result, Sequence[Finding]):
     ranks: tuple[int, ...]
     period_ns: float
     not_recorded: tuple[NotRecorded, ...]
+    left_out_steps: tuple[int, ...]
+    status: Status
+    workload: Workload
     cpu_work: CpuWork | None = None
 
     def __len__(self) -> int:
@@ -140,7 +155,8 @@ def diagnosis(
     together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     met = job.remember(_meetings_of_all, limits.trials)
     context = Context(job, together, together, facts, limits, met)
-    findings = _findings(context)
+    findings, kept = _findings(context)
+    unseen = unseen_work_notices(context)
     lacks = _lacks(job, facts, together, chosen)
     on_cpu = None if together.ranks else cpu_work(job, chosen, asked)
     return Diagnosis(
@@ -151,13 +167,46 @@ def diagnosis(
         period_ns=together.period_ns,
         not_recorded=lacks,
         cpu_work=on_cpu,
+        left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
+        status=_status(context, findings, unseen),
+        workload=_workload(context),
         finding=_verdict(context, findings) if on_cpu is None else on_cpu.verdict,
         notices=(
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
-            *(unseen_work_notices(context) if findings else ()),
+            *_left_out_notices(together, kept, findings),
+            *(unseen if findings else ()),
         ),
     )
+
+
+def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]) -> Status:
+    if findings:
+        return "findings"
+    if not context.ranks:
+        return "no_gpu_work"
+    is_known = any(context.facts[rank].records.kernels for rank in context.ranks)
+    return "healthy" if is_known and not unseen else "cannot_tell"
+
+
+def _workload(context: Context) -> Workload:
+    if not context.ranks:
+        return "cpu_only"
+    trains = any(context.facts[rank].records.trains for rank in context.ranks)
+    return "training" if trains else "other"
+
+
+def _left_out_notices(together: Steps, kept: Steps, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What is lost in a step that is left out, and in no finding."""
+    named = {step for finding in findings for step in finding.steps if step not in kept.numbers}
+    silent = [each for each in together.numbers if each not in kept.numbers and each not in named]
+    if not silent or not kept.period_ns:
+        return ()
+    lost = together.without([each for each in together.numbers if each not in silent])
+    which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
+    takes, others = duration(lost.period_ns), duration(kept.period_ns)
+    words = "causes are looked for in the others only"
+    return (f"{which} took {takes}, the others {others} on average: {words}",)
 
 
 def _lacks(
@@ -184,10 +233,10 @@ def _meetings_of_all(job: Job, limits: TrialLimits) -> Meetings:
     return Meetings.of(job, arrivals)
 
 
-def _findings(context: Context) -> tuple[Finding, ...]:
-    """Ask all rules, and sort what they find by its cost."""
+def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
+    """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
     if not context.ranks:
-        return ()
+        return (), context.steps
     for rule in FIRST_RULES:
         found = rule(context)
         if found is not None:
@@ -202,7 +251,7 @@ def _findings(context: Context) -> tuple[Finding, ...]:
             context.found[found.cause] = found
     others = [each for each in context.found.values() if each not in of_first_steps]
     every = (*of_first_steps, *within_the_step(context, others))
-    return tuple(sorted(every, key=lambda found: -found.recoverable_ms))
+    return tuple(sorted(every, key=lambda found: -found.recoverable_ms)), context.steps
 
 
 def _verdict(context: Context, findings: Sequence[Finding]) -> str:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import pandas as pd
 
 from hta_widgets.analyses.diagnosis.vocabulary import Cause
+from hta_widgets.errors import ParameterError
 
 
 class BudgetClass(NamedTuple):
@@ -70,6 +71,22 @@ BUDGET: Final = (
 """Disjoint; together they are the time of a step."""
 
 
+def class_of(cause: Cause) -> BudgetClass:
+    """The class of time that a cause is seen in.
+
+    Raises
+    ------
+    ParameterError
+        If no class of `BUDGET` has it, as of a new cause.
+    """
+    found = {each: of_class for of_class in BUDGET for each in of_class.causes}
+    if cause not in found:
+        known = ", ".join(found)
+        msg = f"no class of BUDGET has the cause {cause!r}: add it to one; those in one are {known}"
+        raise ParameterError(msg)
+    return found[cause]
+
+
 def budget(steps: pd.DataFrame) -> pd.DataFrame:
     """Sum up what the time of each step is spent on.
 
@@ -94,3 +111,7 @@ def budget(steps: pd.DataFrame) -> pd.DataFrame:
     columns = {name: steps[name] for name in ("rank", "step", "period_ns", "own_ns")}
     sums = {f"{each.name}_ns": sum(steps[name] for name in each.columns) for each in BUDGET}
     return pd.DataFrame(columns | sums, index=steps.index)
+
+
+budget.__dict__ = globals()
+"""As for `hta_widgets.analyses`: the package shows this function under the name of its module."""

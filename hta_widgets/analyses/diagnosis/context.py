@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.analyses.diagnosis.finding import Evidence, Finding, Link, Words
 from hta_widgets.analyses.diagnosis.hardware import Hardware, hardware
 from hta_widgets.analyses.diagnosis.limits import Limits
 from hta_widgets.analyses.diagnosis.passing import Meetings
@@ -23,9 +23,6 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
 NS_PER_MS: Final = 1e6
-
-LONGEST_SENTENCE: Final = 240
-"""Characters that are read at one glance."""
 
 HALF_OF_LARGEST: Final = 0.5
 """A rank is to blame if its share of the cause is at least this part of the largest share."""
@@ -187,14 +184,14 @@ class Context:
             What is added to the words if the sentence does not get too long, with its comma.
         """
         recoverable_ns = recoverable_ns if recoverable_ns >= 1 else 0.0
+        parts = Words(words, detail, is_lower_bound)
         share, cost = self.cost(recoverable_ns, is_lower_bound=is_lower_bound)
-        end = f": {cost}." if recoverable_ns else "."
-        whole, short = f"{words}{detail}{end}", f"{words}{end}"
         return Finding(
             cause=cause,
             ranks=ranks,
             steps=steps,
-            sentence=whole if len(whole) <= LONGEST_SENTENCE else short,
+            sentence=parts.sentence(cost if recoverable_ns else ""),
+            words=parts,
             recoverable_ms=recoverable_ns / NS_PER_MS,
             percent=share,
             action=action,
@@ -204,8 +201,12 @@ class Context:
         )
 
     def cost(self, recoverable_ns: float, *, is_lower_bound: bool) -> tuple[float, str]:
-        """Share of the mean step (%) of a price, and the price in words."""
-        period_ns = self.steps.period_ns
+        """Share of the mean step (%) of a price, and the price in words.
+
+        The step is that of the header and the budget, `Diagnosis.period_ns`, also where a slow
+        first step is left out of what the price is found in.
+        """
+        period_ns = self.all_steps.period_ns
         share = 100 * recoverable_ns / period_ns if period_ns else 0.0
         whole = f"{'each' if self.steps.are_recorded else 'the'} {duration(period_ns)}"
         least = "at least " if is_lower_bound else ""

@@ -228,8 +228,6 @@ def _of_rank(rank: Rank, excerpt: Excerpt | None) -> _OfRank:
     if not calls.threads:
         return _OfRank(0, (), 0, 0)
     thread, time = _main_thread(calls, own), host_time(rank, excerpt)
-    if time is None:
-        time = _span(_covered(calls, np.arange(calls.kind.size)))
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
     recorded = _span(_covered(calls, of_thread)) & time

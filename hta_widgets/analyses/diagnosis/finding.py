@@ -4,13 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
 from hta_widgets.analyses.diagnosis.vocabulary import Cause, Confidence
 
 Evidence = pd.DataFrame | float | int | str
+
+LONGEST_SENTENCE: Final = 240
+"""Characters that are read at one glance."""
+
+
+class Words(NamedTuple):
+    """What a sentence is made of, beside the price.
+
+    Attributes
+    ----------
+    cause : str
+        Who and what, without a full stop.
+    detail : str
+        What is added to it if the sentence does not get too long, with its comma.
+    is_lower_bound : bool
+        Whether the cause may cost more than the price.
+    """
+
+    cause: str
+    detail: str = ""
+    is_lower_bound: bool = False
+
+    def sentence(self, cost: str) -> str:
+        """Put the sentence together; the cost is left out where it is empty."""
+        end = f": {cost}." if cost else "."
+        whole, short = f"{self.cause}{self.detail}{end}", f"{self.cause}{end}"
+        if len(whole) <= LONGEST_SENTENCE:
+            return whole
+        if len(short) <= LONGEST_SENTENCE:
+            return short
+        return f"{self.cause[: LONGEST_SENTENCE - len(end) - 1].rstrip()}…{end}"
+
+
+NO_WORDS: Final = Words("")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +89,13 @@ class Finding:
         ProfilerSteps in which it occurs; empty if no steps are recorded.
     sentence : str
         The cause in words, with its numbers and its cost, if that is known; at most 240 characters.
+    words : Words
+        What it is made of.
     recoverable_ms : float
         By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
         without it; 0 where that cannot be told. Those of several findings must not be added.
     percent : float
-        The same in percent of the mean step.
+        The same in percent of the mean step, `Diagnosis.period_ns`.
     action : str
         What to do next.
     evidence : mapping of str to DataFrame or number
@@ -77,6 +113,7 @@ class Finding:
     recoverable_ms: float
     percent: float
     action: str
+    words: Words = field(default=NO_WORDS)
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
     confidence: Confidence = "measured"

@@ -123,16 +123,14 @@ class Within(NamedTuple):
 def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:
     """The innermost call that holds `Limits.owner_percent` of the time of all ranks."""
     whole_ns = sum(part.whole_ns for part in parts)
-    inside_ns: dict[str, int] = defaultdict(int)
-    for part in parts:
-        for name, ns in {each.name: each.ns for each in reversed(part.chain)}.items():
-            inside_ns[name] += ns
+    names = {each.name for part in parts for each in part.chain}
+    inside_ns = {name: sum(part.ns_of.get(name, 0) for part in parts) for name in names}
     least_ns = context.limits.owner_percent / 100 * whole_ns
     loaders = {part.loader for part in parts}
     for part in sorted(parts, key=lambda part: -part.whole_ns):
         held = [each for each in part.chain if inside_ns[each.name] >= least_ns]
         if held:
-            name, _, is_operator = held[-1]
+            name, is_operator = held[-1]
             around = held[-2].name if is_operator and len(held) > 1 else ""
             loader = part.loader if len(loaders) == 1 else ""
             return Within(name, around, inside_ns[name] / whole_ns, loader)

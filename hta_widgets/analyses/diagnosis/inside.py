@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 CODE_OF_USERS: Final = re.compile(r"^(?!.*\btorch/|<)(?=.*\.py\(\d+\))|^nn\.Module: ")
@@ -30,13 +33,10 @@ class Telling(NamedTuple):
     Attributes
     ----------
     name : str
-    ns : int
-        Time inside it.
     is_operator : bool
     """
 
     name: str
-    ns: int
     is_operator: bool
 
 
@@ -46,6 +46,9 @@ class Inside(NamedTuple):
     Attributes
     ----------
     whole_ns : int
+    ns_of : mapping of str to int
+        Time inside all calls of a name, whatever is around them: the first batch of a loader may
+        be asked for elsewhere than the others.
     chain : tuple of Telling
         Modules, annotations, functions of the user's code and operators directly inside these
         around most of the time, from outermost to innermost.
@@ -54,6 +57,7 @@ class Inside(NamedTuple):
     """
 
     whole_ns: int = 0
+    ns_of: Mapping[str, int] = {}
     chain: tuple[Telling, ...] = ()
     loader: str = ""
 
@@ -82,8 +86,24 @@ def inside(rank: Rank, places: NDArray[np.int64], length_ns: Times) -> Inside:
         is_operator = bool(tree.kind[node] == Kind.CPU_OP)
         inside_operator = bool(chain) and chain[-1].is_operator
         if _tells(tree, node, name) and not (is_operator and inside_operator):
-            chain.append(Telling(name, int(tree.total_ns[node]), is_operator))
-    return Inside(whole_ns, tuple(chain), loader)
+            chain.append(Telling(name, is_operator))
+    return Inside(whole_ns, _time_by_name(tree), tuple(chain), loader)
+
+
+def _time_by_name(tree: CallTree) -> dict[str, int]:
+    """Time inside the outermost calls of each name that tells."""
+    pairs = grouped(tree.name, tree.kind)
+    tells = [_tells(tree, node, tree.names[tree.name[node]]) for node in pairs.first.tolist()]
+    telling = np.array(tells, dtype=np.bool_)[pairs.of_rows]
+    outermost, above = telling.copy(), tree.parent
+    while (inside := above != NO_PARENT).any():
+        outermost &= ~(inside & telling[above] & (tree.name[above] == tree.name))
+        above = np.where(inside, tree.parent[above], NO_PARENT)
+    nodes = np.flatnonzero(outermost)
+    of_name = grouped(tree.name[nodes])
+    sums = of_name.reduce(np.add, tree.total_ns[nodes]).tolist()
+    codes = tree.name[nodes[of_name.first]].tolist()
+    return {tree.names[code]: ns for code, ns in zip(codes, sums, strict=True) if ns}
 
 
 def _tells(tree: CallTree, node: int, name: str) -> bool:

@@ -19,7 +19,7 @@ from hta_widgets.analyses.diagnosis.product_facts import (
 )
 from hta_widgets.analyses.diagnosis.step_facts import main_device
 from hta_widgets.analyses.roofline.formulas import COMPUTING
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.shorten import distinct_names
 from hta_widgets.quantities import percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -48,8 +48,8 @@ def only_faster_kernels(context: Context) -> str:
     names = tuple(name for name, _ in largest)
     products = [*context.job.reduce(_products, context.ranks, names).values()]
     said = [
-        f"{short_name(name)} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
-        for name, ns in largest
+        f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
+        for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
     ]
     most = f", most of all {', '.join(said)}" if said else ""
     whole = "each step" if context.steps.are_recorded else "the GPU span"

@@ -30,6 +30,8 @@ class RankRecords(NamedTuple):
         Communication kernels.
     collectives : bool
         Which collective, group and size a communication kernel belongs to.
+    trains : bool
+        A backward pass, or the step of an optimizer.
     """
 
     gpu_work: bool
@@ -39,6 +41,7 @@ class RankRecords(NamedTuple):
     memory: bool
     communication: bool
     collectives: bool
+    trains: bool = False
 
 
 class NotRecorded(NamedTuple):
@@ -62,6 +65,8 @@ class NotRecorded(NamedTuple):
         """All of it in words."""
         return f"{self.what} not recorded: {self.untold}. {self.how}."
 
+
+_OF_TRAINING: Final = ("autograd::engine::", "Optimizer.step")
 
 _KERNELS: Final = NotRecorded(
     "Kernels are", "no cause can be told", "Diagnose the trace that this table was made from"
@@ -108,6 +113,7 @@ def rank_records(rank: Rank) -> RankRecords:
         memory=may_record(rank),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
+        trains=any(name.startswith(_OF_TRAINING) for name in events.name.values),
     )
 
 

@@ -32,14 +32,15 @@ def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Find
 
 
 def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
-    words, cost = finding.sentence.rsplit(": ", 1)
+    """The finding at another price."""
+    words = finding.words
     if price_ns < 1:
-        sentence = f"{words}: counted in other findings."
+        sentence = words.sentence("counted in other findings")
         return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
-    share, text = context.cost(price_ns, is_lower_bound=cost.startswith("at least"))
+    share, text = context.cost(price_ns, is_lower_bound=words.is_lower_bound)
     return replace(
         finding,
-        sentence=f"{words}: {text}.",
+        sentence=words.sentence(text),
         recoverable_ms=price_ns / NS_PER_MS,
         percent=share,
     )

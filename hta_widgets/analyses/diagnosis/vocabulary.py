@@ -30,3 +30,9 @@ Cause = Literal[
 CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
 
 Confidence = Literal["measured", "inconclusive"]
+
+Status = Literal["findings", "healthy", "cannot_tell", "no_gpu_work"]
+"""What a diagnosis comes to."""
+
+Workload = Literal["training", "cpu_only", "other"]
+"""What kind of work was recorded, as far as it shows."""

@@ -15,11 +15,11 @@ from hta_widgets.analyses.flame.sandwich import sandwich_of
 from hta_widgets.analyses.flame.trees import merged_tree, tree_in_time
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size, duration
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -187,13 +187,14 @@ def _nodes(
     rank: Rank, asked: _Asked, sandwich: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
     weight, order, excerpt, root = asked
+    has_frames = calls_of(rank).has_frames
     if order == "time" and excerpt is not None:
         part = part_in_time(rank, weight, excerpt, root)
         nodes = folded(part.tree, order, root)
-        return nodes, part.names, no_nodes(), part.total_ns, part.has_frames
+        return nodes, part.names, no_nodes(), part.total_ns, has_frames
     in_time = order == "time"
     tree = tree_in_time(rank, weight) if in_time else merged_tree(rank, weight, excerpt)
-    total, has_frames = int(tree.own_ns.sum()), bool((tree.kind == Kind.PYTHON).any())
+    total = int(tree.own_ns.sum())
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
     both = sandwich_of(tree, sandwich)

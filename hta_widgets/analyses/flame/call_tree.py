@@ -131,11 +131,19 @@ class Nodes(NamedTuple):
 
 
 class NodeWeights(NamedTuple):
-    """Pieces of time by the node that they belong to, -1 for none; `work` as in `Weights`."""
+    """Pieces of time by the node that they belong to, -1 for none; `work` as in `Weights`.
+
+    Attributes
+    ----------
+    run : ndarray of int64, optional
+        In order of time: number of the run of each piece of GPU work. All work of one name in a
+        node is one where it is not given.
+    """
 
     node: Rows
     work: Rows
     ns: Rows
+    run: Rows | None = None
 
 
 def call_tree(calls: Calls, weights: Weights) -> CallTree:
@@ -156,13 +164,13 @@ def tree_of(
     left_out: LeftOut | None = None,
 ) -> CallTree:
     """Give nodes their time, and the GPU work nodes inside those that launch it."""
-    node, work, ns = weights
+    node, work, ns, run = weights
     names = (*calls.events.name.values, nobody)
     nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
     node = np.where(node == NO_PARENT, nodes.parent.size - 1, node)
     is_work = work >= 0
     of_work = np.flatnonzero(is_work)
-    pairs = grouped(node[of_work], work[of_work])
+    pairs = grouped(node[of_work], (work if run is None else run)[of_work])
     first = of_work[pairs.first]
     launched_in = node[first]
     every = _with(

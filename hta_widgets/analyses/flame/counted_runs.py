@@ -66,15 +66,15 @@ class CountedRuns:
         every = np.append(runs, self._of_runs.size - 1)
         order = np.argsort(every)
         every, node = every[order], np.append(np.arange(runs.size), -1)[order]
-        work = self._of_runs.pieces.work
-        if work is None:
+        work, run_of_work = self._of_runs.pieces.work, self._of_runs.pieces.run
+        if work is None or run_of_work is None:
             own = self.before(every + 1) - self.before(every)
             some = np.flatnonzero(own)
             return NodeWeights(node[some], np.full(some.size, NO_WORK), own[some])
         at, run, amount = self._counted(every)
         some = np.flatnonzero(amount)
         node_of_piece = node[np.searchsorted(every, run[some])]
-        return NodeWeights(node_of_piece, work[at[some]], amount[some])
+        return NodeWeights(node_of_piece, work[at[some]], amount[some], run_of_work[at[some]])
 
     def by_title(self, first: int, last: int) -> tuple[Rows, Rows, Rows]:
         """Titles of some neighbouring runs, their sums, and how many runs have any."""

@@ -39,14 +39,11 @@ class PartInTime(NamedTuple):
         As of `Flame`.
     total_ns : int
         Of everything.
-    has_frames : bool
-        Whether Python frames were recorded.
     """
 
     tree: CallTree
     names: pd.DataFrame
     total_ns: int
-    has_frames: bool
 
 
 class _Level(NamedTuple):
@@ -90,7 +87,7 @@ def part_in_time(rank: Rank, weight: Weight, excerpt: Excerpt, root: Sequence[st
         title, *sums = counted.by_title(*_around(runs, NO_PARENT if top < 0 else int(opened[top])))
         name, kind = _named(runs, tree, title, weight)
         names = names_table(tree.names, name, kind, *sums)
-    return PartInTime(tree, names, counted.total, runs.has_frames)
+    return PartInTime(tree, names, counted.total)
 
 
 class _Search(NamedTuple):

@@ -9,12 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import Rows
+from hta_widgets.analyses.flame.runs import work_runs
 from hta_widgets.analyses.flame.weights import Weight, allocations
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, Timeline
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_step_edges, host_time_of
+from hta_widgets.analyses.shared.attribution.counted import (
+    has_cpu_time,
+    host_step_edges,
+    host_time,
+)
 from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.analyses.shared.excerpt import Excerpt
 from hta_widgets.intervals import Intervals, Times
@@ -29,8 +35,9 @@ class Pieces(NamedTuple):
     start_ns, end_ns : ndarray of int64
     clock : ndarray of int32
         Position of the time in which each is counted: of a device, or of the host.
-    work : ndarray of int64, optional
-        Code of the name of the GPU work; not given of time of calls themselves.
+    work, run : ndarray of int64, optional
+        Code of the name of the GPU work, and number of its run; not given of time of calls
+        themselves.
     amount : ndarray of int64, optional
         What a ns of each counts; 1 when not given.
     """
@@ -39,6 +46,7 @@ class Pieces(NamedTuple):
     end_ns: Times
     clock: NDArray[np.int32]
     work: Rows | None = None
+    run: Rows | None = None
     amount: Rows | None = None
 
     @property
@@ -53,6 +61,7 @@ class Pieces(NamedTuple):
             self.end_ns[chosen],
             self.clock[chosen],
             work=None if self.work is None else self.work[chosen],
+            run=None if self.run is None else self.run[chosen],
             amount=None if self.amount is None else self.amount[chosen],
         )
 
@@ -76,7 +85,7 @@ def times_of(rank: Rank, weight: Weight, excerpt: Excerpt) -> list[Intervals]:
     if weight == "bytes":
         return [excerpt.asked_time(rank)]
     if weight == "cpu":
-        return [host_time_of(rank, excerpt)]
+        return [host_time(rank, excerpt)]
     return [excerpt.time(rank, device) for device in rank.gpu_work.devices]
 
 
@@ -99,19 +108,24 @@ def _gpu(rank: Rank) -> tuple[Rows, Pieces]:
     calls = calls_of(rank)
     works = [rank.all_work(device) for device in rank.gpu_work.devices]
     parts = [
-        (calls.places_of(work.launch), work.start_ns, work.end_ns, work.name.astype(np.int64))
+        (
+            *(calls.places_of(work.launch), work.start_ns, work.end_ns),
+            *(work.name.astype(np.int64), work_runs(rank)[work.rows]),
+        )
         for work in works
     ]
-    place, start_ns, end_ns, name = _joined(parts, 4)
+    place, start_ns, end_ns, name, run = _joined(parts, 5)
     clock = np.repeat(np.arange(len(works), dtype=np.int32), [len(work) for work in works])
-    return place, Pieces(start_ns, end_ns, clock, name)
+    return place, Pieces(start_ns, end_ns, clock, name, run)
 
 
 def _cpu(rank: Rank) -> tuple[Rows, Pieces]:
     calls = calls_of(rank)
+    counted = np.append(nearest_at_or_above(calls.forest, has_cpu_time(rank)), NOBODY)
     parts = []
     for thread in calls.threads:
         edges, holds = Timeline.innermost(calls, thread)
+        holds = counted[holds]
         held = np.flatnonzero((holds != NOBODY) & (edges[1:] > edges[:-1]))
         parts.append((holds[held], edges[held], edges[held + 1]))
     place, start_ns, end_ns = _joined(parts, 3)

@@ -68,12 +68,12 @@ class PiecesOfRuns(NamedTuple):
         if not amount.all():
             some = np.flatnonzero(amount)
             at, run, amount = at[some], run[some], amount[some]
-        if self.pieces.work is None:
+        if self.pieces.work is None or self.pieces.run is None:
             first = np.flatnonzero(np.diff(run, prepend=-1))
             return Listed(run[first], self.title[run[first]], reduce_runs(np.add, amount, first))
-        work = self.pieces.work[at]
-        pairs = grouped(run, work)
-        return Listed(run[pairs.first], work[pairs.first], pairs.reduce(np.add, amount))
+        alike = grouped(self.pieces.run[at])
+        first = alike.first
+        return Listed(run[first], self.pieces.work[at[first]], alike.reduce(np.add, amount))
 
 
 class Blocks(NamedTuple):

@@ -13,7 +13,7 @@ from hta_widgets.analyses.flame.weights import Weight, owners_in_any
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
 from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
 from hta_widgets.grouping import counted_up, grouped
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -58,11 +58,6 @@ class Runs(NamedTuple):
     inner: Rows
     titles: Titles
 
-    @property
-    def has_frames(self) -> bool:
-        """Whether any is of a Python function."""
-        return bool((self.nodes.kind[self.titles.first] == Kind.PYTHON).any())
-
     def inside(self, nodes: Rows) -> Rows:
         """The nodes inside some; -1 stands for the outermost."""
         return counted_up(self.inner[nodes + 1], self.inner[nodes + 2])
@@ -79,6 +74,29 @@ def runs_of(rank: Rank, weight: Weight) -> Runs:
 
 def _runs_of(rank: Rank, weight: Weight) -> Runs:
     return runs_among(calls_of(rank), owners_in_any(rank, weight))
+
+
+def work_runs(rank: Rank) -> Rows:
+    """Number of the run of GPU work that each event is in, -1 for those without time on a GPU.
+
+    Work of one run of calls, or of none, is a run as long as its name stays the same. It counts in
+    the order in which it begins, whatever the device and the stream.
+    """
+    return rank.remember(_work_runs)
+
+
+def _work_runs(rank: Rank) -> Rows:
+    calls, runs = calls_of(rank), runs_of(rank, "gpu")
+    events, found = rank.trace.events, np.full(len(rank.trace.events), NO_PARENT)
+    rows = events.rows_of(*GPU_WORK)
+    rows = rows[events.duration_ns[rows] > 0]
+    node = runs.node[calls.places_of(rank.launches[rows].astype(np.int64))]
+    order = np.argsort(node, kind="stable")
+    rows, node, name = rows[order], node[order], events.name.codes[rows[order]]
+    opens = np.ones(rows.size, dtype=np.bool_)
+    opens[1:] = (np.diff(node) != 0) | (np.diff(name) != 0)
+    found[rows] = np.cumsum(opens)
+    return found
 
 
 def runs_among(calls: Calls, owners: Rows) -> Runs:

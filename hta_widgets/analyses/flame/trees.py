@@ -15,12 +15,12 @@ from hta_widgets.analyses.flame.call_tree import (
     merged_nodes,
     tree_of,
 )
-from hta_widgets.analyses.flame.runs import runs_of
+from hta_widgets.analyses.flame.runs import runs_of, work_runs
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
 from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
 from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -51,15 +51,24 @@ def tree_in_time(rank: Rank, weight: Weight) -> CallTree:
 
 
 def _in_time(rank: Rank, weight: Weight) -> CallTree:
-    place, work, ns, nobody = weights_of(rank, weight, None)
+    return timed_tree(rank, weight, None)
+
+
+def timed_tree(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> CallTree:
+    """All runs of a rank with their time in an excerpt."""
+    place, work, ns, nobody = weights_of(rank, weight, excerpt)
     runs = runs_of(rank, weight)
-    weights = NodeWeights(runs.node[place].astype(np.int64), work, ns)
+    run = None
+    if weight == "gpu":
+        rows = [each.rows for each in counted_work(rank, excerpt).values()]
+        run = work_runs(rank)[np.concatenate(rows)]
+    weights = NodeWeights(runs.node[place].astype(np.int64), work, ns, run)
     return tree_of(calls_of(rank), runs.nodes, weights, nobody)
 
 
 def _merged(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:
     parts = sums_of_parts(rank, _sums, excerpt, weight)
-    weights = NodeWeights(*map(np.concatenate, zip(*parts, strict=True)))
+    weights = NodeWeights(*map(np.concatenate, zip(*(part[:3] for part in parts), strict=True)))
     nodes, of_node = _with_those_above(rank.remember(_paths, weight).nodes, weights.node)
     return tree_of(
         calls_of(rank), nodes, weights._replace(node=of_node[weights.node]), NOBODY[weight]

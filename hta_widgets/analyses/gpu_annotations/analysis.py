@@ -40,14 +40,15 @@ class GpuAnnotations(Result):
     ----------
     annotations : DataFrame
         One row per rank and name, longest first: ``rank``, ``annotation``, ``calls``,
-        ``cpu_sum_ns`` (durations of the calls), ``gpu_work`` (pieces of work launched in them, on
-        their threads), ``gpu_ns`` (their durations), ``gpu_busy_ns`` (time in which any of them
-        runs, of each device), ``gpu_span_ns`` (from the first start to the last end of the work
-        of each call, idle time included), ``gpu_self_ns`` (the part of ``gpu_ns`` that lies in no
-        other annotation inside), ``idle_ns`` (time in which a GPU waits for what runs in them),
-        ``recorded_ranges``, ``recorded_range_ns`` (ranges on the GPU as the profiler writes them,
-        one per stream: number and sum of durations; all of them, also of the step that is left
-        out). ProfilerSteps are not listed.
+        ``cpu_sum_ns`` (durations of the calls, without those inside another of the same name),
+        ``gpu_work`` (pieces of work launched in them, on their threads), ``gpu_ns`` (their
+        durations), ``gpu_busy_ns`` (time in which any of them runs, of each device),
+        ``gpu_span_ns`` (from the first start to the last end of the work of each call, idle time
+        included), ``gpu_self_ns`` (the part of ``gpu_ns`` that lies in no other annotation inside),
+        ``idle_ns`` (time in which a GPU waits for what runs in them, also in the step that is left
+        out), ``recorded_ranges``, ``recorded_range_ns`` (ranges on the GPU as the profiler writes
+        them, one per stream: number and sum of durations; all of them, also of the step that is
+        left out). ProfilerSteps are not listed.
     ranks : DataFrame
         One row per rank: ``rank``, ``gpu_ns`` (durations of all GPU work that is counted),
         ``outside_annotations_ns``, ``launch_not_recorded_ns``.

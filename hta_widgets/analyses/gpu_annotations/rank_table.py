@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import is_counted, launched_work, sums_at
+from hta_widgets.analyses.shared.attribution.counted import launched_work, sums_at
 from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
 from hta_widgets.analyses.shared.attribution.sub_forest import SubForest, cpu_times
 from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
@@ -85,18 +85,13 @@ def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
     return AnnotationRows(table, (whole_ns, outside_ns, unrecorded_ns))
 
 
-def _annotations(rank: Rank, excerpt: Excerpt | None) -> SubForest:
-    return rank.remember(_chosen_annotations, everything=excerpt is not None)
-
-
-def _chosen_annotations(rank: Rank, *, everything: bool) -> SubForest:
+def _annotations(rank: Rank) -> SubForest:
     calls = calls_of(rank)
-    chosen = calls.kind == Kind.ANNOTATION
-    return SubForest.of(calls, chosen if everything else chosen & is_counted(rank, calls, None))
+    return SubForest.of(calls, calls.kind == Kind.ANNOTATION)
 
 
 def _part(rank: Rank, excerpt: Excerpt | None) -> _Part:
-    tree, (work, place) = _annotations(rank, excerpt), launched_work(rank, excerpt)
+    tree, (work, place) = rank.remember(_annotations), launched_work(rank, excerpt)
     owner, idle = tree.at(place), idle_by_call(rank, excerpt)
     counted = (excerpt or EVERYTHING).counts(rank, work).astype(np.int64)
     unrecorded = place == NO_PARENT
@@ -126,17 +121,17 @@ def _part(rank: Rank, excerpt: Excerpt | None) -> _Part:
 
 def _by_name(rank: Rank, parts: Sequence[_Part], excerpt: Excerpt | None) -> dict[str, Times]:
     """Columns by code of the name."""
-    tree, size = _annotations(rank, excerpt), len(rank.trace.events.name.values)
-    cpu = cpu_times(rank, tree, excerpt)
+    tree, size = rank.remember(_annotations), len(rank.trace.events.name.values)
+    cpu, outermost = cpu_times(rank, tree, excerpt), tree.same_name == NO_PARENT
     pieces, own_ns, idle_ns = SparseSums.together(part.own for part in parts).full(tree.size)
     (busy_ns,) = SparseSums.together(part.busy for part in parts).full(size)
     of_call = {
         "calls": cpu.calls,
-        "cpu_sum_ns": cpu.inside_ns,
+        "cpu_sum_ns": np.where(outermost, cpu.inside_ns, 0),
         "gpu_work": tree.totals(pieces),
         "gpu_ns": tree.totals(own_ns),
         "gpu_self_ns": own_ns,
-        "gpu_span_ns": np.where(tree.same_name == NO_PARENT, _spans_ns(tree, parts), 0),
+        "gpu_span_ns": np.where(outermost, _spans_ns(tree, parts), 0),
         "idle_ns": tree.totals(idle_ns),
     }
     sums = {name: sums_at(tree.name, column, size) for name, column in of_call.items()}

@@ -98,12 +98,13 @@ def idle_owners(
     """
     chosen = job.select_ranks(ranks)
     excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    each = job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()
-    devices, causes, owners, drains, merged = _joined(list(each))
+    each = [*job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()]
+    devices, causes, owners, drains, merged = _joined(each)
     whole = "the analysed time" if (causes["step"] != NO_STEP).any() else "the recording"
     whole = whole if excerpt is None else "the selected time"
     paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged, whole)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
+    has_frames = any(tables.has_frames for tables in each)
     return IdleOwners(
         devices=devices,
         causes=causes,
@@ -114,7 +115,7 @@ def idle_owners(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *(stacks_advice(causes, merged) if finding and may_have_frames else ()),
+            *(stacks_advice(causes) if finding and may_have_frames and not has_frames else ()),
         ),
     )
 

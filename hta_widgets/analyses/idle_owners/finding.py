@@ -94,9 +94,9 @@ def _most(idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Nodes)
     return short_name(paths.names[most], NAME_WIDTH), int(of_name[most])
 
 
-def stacks_advice(causes: pd.DataFrame, paths: MergedPaths) -> list[str]:
+def stacks_advice(causes: pd.DataFrame) -> list[str]:
     """Notice on what to record, where Python frames would tell more of the largest cause."""
-    if causes.empty or paths.has_frames:
+    if causes.empty:
         return []
     largest, _ = max(sums_by_text(causes["cause"], causes["idle_ns"]).items(), key=itemgetter(1))
     return [_STACKS_ADVICE] if largest in {"host_code", "operator"} else []

@@ -178,8 +178,6 @@ class MergedPaths(NamedTuple):
         -1 for none.
     names : list of str
         In order.
-    has_frames : bool
-        Whether any is of a Python function.
     """
 
     table: pd.DataFrame
@@ -187,7 +185,6 @@ class MergedPaths(NamedTuple):
     name: Nodes
     line: Nodes
     names: list[str]
-    has_frames: bool
 
 
 def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
@@ -225,5 +222,4 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
         }
     )
     of_rank = [np.append(each, NO_PATH) for each in np.split(number, offsets[1:-1])]
-    has_frames = bool((kind == Kind.PYTHON).any())
-    return MergedPaths(table, of_rank, name[first], line[first], names, has_frames)
+    return MergedPaths(table, of_rank, name[first], line[first], names)

@@ -28,13 +28,17 @@ Rows = NDArray[np.int64]
 
 
 class RankTables(NamedTuple):
-    """Tables of `IdleOwners` of one rank, with the rank's own numbers of paths."""
+    """Tables of `IdleOwners` of one rank, with the rank's own numbers of paths.
+
+    Whether Python frames were recorded holds for all of its time.
+    """
 
     devices: pd.DataFrame
     causes: pd.DataFrame
     owners: OwnerRows
     drains: pd.DataFrame
     paths: PathTable
+    has_frames: bool
 
 
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
@@ -54,6 +58,7 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
         owners=_owner_rows(rank, owners, number[nodes]),
         drains=drains,
         paths=paths,
+        has_frames=calls_of(rank).has_frames,
     )
 
 

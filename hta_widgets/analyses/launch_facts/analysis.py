@@ -29,7 +29,8 @@ class LaunchFacts(Result):
         One row per rank, device and kernel, or per configuration of it, longest first on each rank:
         ``rank``, ``device``, ``name``, ``kernel_type``, ``count`` (launches), ``gpu_ns`` (int64 ns,
         sum of their durations), ``configurations`` (different grids and blocks); ``grid`` and
-        ``block`` (sizes such as ``128×2×1``, those of most of the time, empty if not recorded).
+        ``block`` (sizes such as ``128×2×1``, those of most of the time of the launches that record
+        them, empty if none does).
 
         Over the launches of the row, the median (the lower of two) and as ``…_min`` and ``…_max``
         the least and the most of: ``blocks`` (of the grid), ``threads`` (of a block), ``registers``

@@ -136,12 +136,17 @@ class _Tables:
         return [names[code] for code in self._alike.name[rows].tolist()]
 
     def _sizes(self, group: Numbers, size: int) -> dict[str, Any]:
-        """Number of different grids and blocks, and those of most of the time."""
+        """Number of different grids and blocks, and those of most of the time.
+
+        Kernels in a graph may have none, and most of them may be in one.
+        """
         alike = grouped(*(self._alike.values[name] for name in (*GRID, *BLOCK)))
-        code = alike.of_rows
+        code, is_recorded = alike.of_rows, self._alike.values["grid_x"] != NOT_RECORDED
         each = grouped(group, code).first
-        known = each[self._alike.values["grid_x"][each] != NOT_RECORDED]
-        most = alike.first[longest(group, code, self._alike.gpu_ns)] if size else each
+        known = each[is_recorded[each]]
+        none_is = np.bincount(group[is_recorded], minlength=size) == 0
+        rows = np.flatnonzero(is_recorded | none_is[group])
+        most = alike.first[longest(group[rows], code[rows], self._alike.gpu_ns[rows])]
         columns = [self._alike.values[name][most].tolist() for name in (*GRID, *BLOCK)]
         sizes = [*zip(*columns, strict=True)]
         return {

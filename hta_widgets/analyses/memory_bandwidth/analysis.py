@@ -69,11 +69,29 @@ class MemoryBandwidth(Result):
     transfers: pd.DataFrame
 
 
+class _Sized(NamedTuple):
+    """Transfers of one kind that record a size.
+
+    Attributes
+    ----------
+    operations : int
+    busy_ns : int
+        Time with at least one of them running.
+    moved : float
+        Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round.
+    """
+
+    operations: int
+    busy_ns: int
+    moved: float
+
+
 class _RankBandwidth(NamedTuple):
     """Parameter-independent part of the analysis of one rank."""
 
     changes: pd.DataFrame
     rows: list[dict[str, object]]
+    sized: dict[str, _Sized]
     notices: tuple[Notice, ...]
 
 
@@ -106,7 +124,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     return MemoryBandwidth(
         changes={rank: each.changes for rank, each in by_rank.items()},
         transfers=transfers,
-        finding=_bandwidth_finding(transfers),
+        finding=_bandwidth_finding(transfers, [each.sized for each in by_rank.values()]),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
@@ -128,6 +146,7 @@ def _bandwidth_of_rank(job: Job, rank: int) -> _RankBandwidth:
     return _RankBandwidth(
         changes=bandwidth_changes_table(job, rank),
         rows=_rows_of(job, rank),
+        sized=job.rank(rank).remember(_sized),
         notices=_unknown_bandwidth_notices(transfers_of(job.rank(rank))),
     )
 
@@ -172,30 +191,54 @@ def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[s
     }
 
 
-def _bandwidth_finding(transfers: pd.DataFrame) -> str:
+def _sized(rank: Rank) -> dict[str, _Sized]:
+    """By kind: what the average bandwidth is of."""
+    transfers = transfers_of(rank)
+    found = {}
+    for code, name in enumerate(transfers.names):
+        mine = np.flatnonzero((transfers.name == code) & (transfers.transferred > 0))
+        starts_ns, duration_ns = transfers.work.start_ns[mine], transfers.duration_ns[mine]
+        busy_ns = Intervals.union(starts_ns, starts_ns + duration_ns).length
+        moved = float((transfers.gb_per_s[mine] * duration_ns).sum())
+        found[name] = _Sized(mine.size, busy_ns, moved)
+    return found
+
+
+def _bandwidth_finding(transfers: pd.DataFrame, sized: Sequence[Mapping[str, _Sized]]) -> str:
+    """Sentence on the kind of transfer with most time."""
     if transfers.empty:
         return "No copies or memsets were recorded on the selected ranks."
-    moved = int(transfers["bytes"].sum())
     operations = counted(int(transfers["operations"].sum()), "copy or memset", "copies and memsets")
-    if not moved:
+    if not transfers["bytes"].any():
         return f"The trace has {operations} but no transfer sizes."
+    return _of_longest(transfers, sized, operations)
+
+
+def _of_longest(
+    transfers: pd.DataFrame, sized: Sequence[Mapping[str, _Sized]], operations: str
+) -> str:
+    """Bytes, time and speed of the kind with most time; all three are of the same transfers."""
+    moved = int(transfers["bytes"].sum())
     by_name = transfers.groupby("name")[["busy_ns", "bytes"]].sum()
     by_name = by_name.sort_values(["busy_ns", "bytes"])
     longest, (busy_ns, size) = by_name.index[-1], by_name.iloc[-1]
-    of_kind = transfers[transfers["name"] == longest]
     took = f"{operations} moved {data_size(moved)}. {longest} took the most time"
-    if len(by_name) == 1:
-        took = f"{operations} ({longest}) moved {data_size(moved)} in {duration(busy_ns)}"
-        return f"{took}: {_speeds(of_kind)}."
     if not size:
         return f"{took} ({duration(busy_ns)}); its sizes are not recorded."
+    of_kind = transfers[transfers["name"] == longest]
+    of = _Sized(*map(sum, zip(*(each[longest] for each in sized if longest in each), strict=True)))
+    speeds = (
+        f"{number(of.moved / of.busy_ns)} GB/s on average, "
+        f"{number(of_kind[f'max{UNIT}'].max())} GB/s at most"
+    )
+    in_time = f"moved {data_size(size)} in {duration(of.busy_ns)}: {speeds}"
+    in_all, is_only = int(of_kind["operations"].sum()), len(by_name) == 1
     share = f"for {percent(100 * size / moved)} of the data"
-    return f"{took} ({duration(busy_ns)}), {share}: {_speeds(of_kind)}."
-
-
-def _speeds(of_kind: pd.DataFrame) -> str:
-    """Mean bandwidth over time of one kind of transfer on all ranks, and its maximum."""
-    known = of_kind[of_kind[f"mean_over_time{UNIT}"].notna()]
-    mean = np.average(known[f"mean_over_time{UNIT}"], weights=known["busy_ns"])
-    highest = of_kind[f"max{UNIT}"].max()
-    return f"{number(float(mean))} GB/s on average, {number(highest)} GB/s at most"
+    if of.operations < in_all:
+        which = f"the {of.operations:,} of {in_all:,} with a recorded size {in_time}"
+        if is_only:
+            return f"{operations} ({longest}) took {duration(busy_ns)}; {which}."
+        return f"{took} ({duration(busy_ns)}), {share}; {which}."
+    if is_only:
+        return f"{operations} ({longest}) {in_time}."
+    return f"{took} ({duration(busy_ns)}), {share}: {speeds}."

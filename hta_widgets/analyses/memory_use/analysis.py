@@ -18,6 +18,7 @@ from hta_widgets.analyses.memory_use.rank_tables import NOT_RECORDED, RankMemory
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.shared.rows import stacked
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.details import ALLOCATION, UNCATEGORISED
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
@@ -49,7 +50,8 @@ class MemoryUse(Result):
         the allocating thread, empty for none), ``caller`` (the innermost one that does more than
         allocate, such as the ``aten::mm`` around an ``aten::empty``), ``module`` (names from the
         outermost to the innermost, joined by " › "), ``category`` (see `CATEGORIES`), ``blocks``
-        (0 for what was allocated before the recording: these are not known), ``bytes``.
+        (0 for what was allocated before the recording, or of which no address tells when: these
+        are not known), ``bytes``.
     steps : DataFrame
         One row per device and ProfilerStep, which lasts until the next begins: ``step``,
         ``start_ns``, ``end_ns``, ``allocated_at_end_bytes``, ``peak_bytes``, ``surviving_blocks``
@@ -125,18 +127,14 @@ def _without_events(notices: list[tuple[Notice, ...]]) -> str:
 
 
 def may_record_memory(job: Job) -> bool:
-    """Whether any rank may have memory events, by what is loaded of it; their source is not read.
-
-    A trace of 2021, whose memory events have no category, may have some.
-    """
+    """Whether any rank may have memory events, by what is loaded of it."""
     return any(job.reduce(may_record, job.ranks).values())
 
 
 def may_record(rank: Rank) -> bool:
     """Whether a rank may have memory events, by what is loaded of it."""
     events = rank.trace.events
-    is_of_2021 = bool(events.labels) and "baseTimeNanoseconds" not in rank.trace.metadata
-    return "[memory]" in events.name.values or is_of_2021
+    return ALLOCATION in events.name.values or UNCATEGORISED in events.side
 
 
 _TYPES = {

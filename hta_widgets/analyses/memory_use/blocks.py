@@ -59,7 +59,24 @@ def blocks_of(memory: DeviceMemory) -> Blocks:
     return Blocks(opened, freed, np.where(freed == NEVER, ends, freed), memory.bytes[opened])
 
 
-def bytes_before(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
-    """Bytes that are allocated after an event, and were before the segment of the recording."""
+def bytes_in_no_block(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
+    """Bytes that are allocated after an event, of which the allocation is not known."""
     alive = blocks.alive_at(position)
     return int(memory.allocated[position]) - int(blocks.bytes[alive].sum())
+
+
+def bytes_before(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
+    """Bytes in no block that were surely allocated before the segment of the recording.
+
+    Without addresses, as in 2021, a free may be of what was there before, and an allocation opens
+    no block: only what was there when the segment began and was not freed since is surely older.
+    """
+    in_no_block = bytes_in_no_block(memory, blocks, position)
+    if (memory.address != NOT_RECORDED).all():
+        return in_no_block
+    first = int(np.searchsorted(memory.segment, memory.segment[position]))
+    known = blocks.freed[(first <= blocks.freed) & (blocks.freed <= position)]
+    changes = memory.bytes[first : position + 1].copy()
+    changes[known - first] = 0
+    start = int(memory.allocated[first] - memory.bytes[first])
+    return min(max(start + int(changes[changes < 0].sum()), 0), in_no_block)

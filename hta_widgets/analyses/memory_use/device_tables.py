@@ -9,11 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_before
+from hta_widgets.analyses.memory_use.blocks import (
+    Blocks,
+    blocks_of,
+    bytes_before,
+    bytes_in_no_block,
+)
 from hta_widgets.analyses.memory_use.columns import ALIVE, DEVICE
 from hta_widgets.analyses.memory_use.owners import (
     BEFORE,
     CATEGORIES,
+    UNKNOWN,
     categories,
     module_codes,
     owners_of,
@@ -97,12 +103,16 @@ class DeviceTables:
         """Blocks that are alive at the peak by owner and category, largest first."""
         alive = self._blocks.alive_at(self._peak)
         by_owner = self._by_owner(alive, with_category=True)
-        before = bytes_before(self._memory, self._blocks, self._peak)
-        if not before:
-            return by_owner
-        row = {"operator": "", "caller": "", "module": "", "category": BEFORE, "blocks": 0}
-        rest = table_of([{**self._identity, **row, "bytes": before}], ALIVE)
-        return _largest_first(stacked([by_owner, rest], ALIVE))
+        at = self._memory, self._blocks, self._peak
+        before = bytes_before(*at)
+        sizes = {BEFORE: before, UNKNOWN: bytes_in_no_block(*at) - before}
+        owner = {"operator": "", "caller": "", "module": "", "blocks": 0}
+        rest = [
+            {**self._identity, **owner, "category": category, "bytes": size}
+            for category, size in sizes.items()
+            if size
+        ]
+        return _largest_first(stacked([by_owner, table_of(rest, ALIVE)], ALIVE))
 
     def steps(self) -> pd.DataFrame:
         """What each step leaves behind."""

@@ -27,11 +27,17 @@ CATEGORIES: Final = (
     "gradient",
     "optimizer state",
     "other",
+    "unknown",
 )
 """What a block is for, by code."""
 
-_BEFORE, _TEMPORARY, _ACTIVATION, _GRADIENT, _OPTIMIZER_STATE, _OTHER = range(len(CATEGORIES))
+_BEFORE, _TEMPORARY, _ACTIVATION, _GRADIENT, _OPTIMIZER_STATE, _OTHER, _UNKNOWN = range(
+    len(CATEGORIES)
+)
 BEFORE: Final = CATEGORIES[_BEFORE]
+UNKNOWN: Final = CATEGORIES[_UNKNOWN]
+NO_BLOCKS: Final = (BEFORE, UNKNOWN)
+"""Categories of what is in no block, and has no owner."""
 
 ALLOCATORS: Final = re.compile(
     r"^aten::(empty(_like|_strided|_permuted|_quantized)?|new_empty(_strided)?|resize_"

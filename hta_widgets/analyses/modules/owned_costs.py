@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_before
+from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_in_no_block
 from hta_widgets.analyses.memory_use.owners import calls_around
 from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
 from hta_widgets.analyses.roofline.counted import counted_kernels
@@ -58,7 +58,7 @@ def bytes_allocated(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
 
 
 def bytes_alive_at_peak(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
-    """What is allocated on each GPU when most is; what was before the recording has no owner."""
+    """What is allocated on each GPU when most is; what is in no block has no owner."""
     found = []
     for events, blocks, call in rank.remember(_gpu_memory):
         inside = np.flatnonzero(_inside(rank, excerpt, events.time_ns))
@@ -69,7 +69,7 @@ def bytes_alive_at_peak(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
         found.append(
             ByCall(
                 np.append(call[blocks.opened[alive]], NO_PARENT),
-                np.append(blocks.bytes[alive], bytes_before(events, blocks, peak)),
+                np.append(blocks.bytes[alive], bytes_in_no_block(events, blocks, peak)),
             )
         )
     return found

@@ -19,7 +19,7 @@ from hta_widgets.analyses.modules.nodes import (
     region_nodes,
 )
 from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_time, sums_at
+from hta_widgets.analyses.shared.attribution.counted import has_cpu_time, host_time, sums_at
 from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
@@ -90,12 +90,8 @@ class NodeSums:
 
     def entered(self, rank: Rank, excerpt: Excerpt | None) -> Rows:
         """Number of frames that begin in some time."""
-        counted = host_time(rank, excerpt)
-        if counted is None:
-            chosen = rank.analysed[calls_of(rank).forest.rows[self._frames]]
-        else:
-            chosen = counted.covers(self._frame_start_ns)
-        frames = self._frames[chosen]
+        chosen = host_time(rank, excerpt).covers(self._frame_start_ns)
+        frames = self._frames[chosen & has_cpu_time(rank)[self._frames]]
         return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
 

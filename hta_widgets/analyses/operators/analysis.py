@@ -48,12 +48,13 @@ class OperatorTable(Result):
         ``calls``, ``cpu_self_ns`` (without the operators inside), ``cpu_total_ns`` (with them),
         ``gpu_self_ns`` (work launched in it, but in no operator inside), ``gpu_total_ns`` (all work
         launched in it), ``gpu_work`` (pieces of work of ``gpu_self_ns``), ``kernels_per_call``
-        (kernels among these, per call; float), ``tensor_core_ns`` (part of ``gpu_self_ns`` in
-        kernels that use tensor cores, by their names), ``tensor_core_percent`` (of the time in
-        kernels of which it is known; float, NaN without any), ``eligible`` (whether the operator
-        could use tensor cores: it multiplies matrices or convolves), ``backward_gpu_ns`` (work of
-        the backward operators that differentiate it, by sequence number), ``idle_ns`` (time in
-        which a GPU waits for what the operator itself does).
+        (kernels among these, per call; float, NaN without calls), ``tensor_core_ns`` (part of
+        ``gpu_self_ns`` in kernels that use tensor cores, by their names), ``tensor_core_percent``
+        (of the time in kernels of which it is known; float, NaN without any), ``eligible`` (whether
+        the operator could use tensor cores: it multiplies matrices or convolves),
+        ``backward_gpu_ns`` (work of the backward operators that differentiate it, by sequence
+        number), ``idle_ns`` (time in which a GPU waits for what the operator itself does, also in
+        the step that is left out).
 
         By shape also ``input_dims`` and ``input_types`` (JSON on one line, empty where not
         recorded); by stack also ``path`` (Python frames around it, see `stacks.FRAMES`).

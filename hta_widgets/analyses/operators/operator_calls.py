@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_time, is_counted, launched_work
+from hta_widgets.analyses.shared.attribution.counted import host_time, launched_work
 from hta_widgets.analyses.shared.attribution.forward_links import forward_places
 from hta_widgets.analyses.shared.attribution.sub_forest import SubForest, cpu_times
 from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, remember
@@ -79,9 +79,9 @@ class RankTotals(NamedTuple):
     idle_outside_operators_ns: int
 
 
-def listed_calls(rank: Rank, excerpt: Excerpt | None) -> Listed:
-    """The calls of a rank that are listed."""
-    return rank.remember(_listed, everything=excerpt is not None)
+def listed_calls(rank: Rank) -> Listed:
+    """The calls of a rank that are listed where anything of them is counted."""
+    return rank.remember(_listed)
 
 
 def may_be_listed(rank: Rank) -> tuple[NDArray[np.bool_], bool]:
@@ -92,11 +92,9 @@ def may_be_listed(rank: Rank) -> tuple[NDArray[np.bool_], bool]:
     return is_operator if has_operators else _launching(rank, calls), has_operators
 
 
-def _listed(rank: Rank, *, everything: bool) -> Listed:
+def _listed(rank: Rank) -> Listed:
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
-    if not everything:
-        chosen = chosen & is_counted(rank, calls, None)
     tree, linked = SubForest.of(calls, chosen), forward_places(rank)
     position = np.full(chosen.size + 1, NO_PARENT)
     position[tree.place] = np.arange(tree.size)
@@ -117,13 +115,13 @@ def counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
 
 
 def _counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
-    listed, counted = listed_calls(rank, excerpt), host_time(rank, excerpt)
+    listed = listed_calls(rank)
     tree = listed.tree
-    if counted is None:
+    if excerpt is None:
         return tree
     owner = tree.at(launched_work(rank, excerpt).place)
     forward = np.append(listed.forward, NO_PARENT)[owner]
-    idle = tree.at(idle_by_call(rank, excerpt).place)
+    idle, counted = tree.at(idle_by_call(rank, excerpt).place), host_time(rank, excerpt)
     return tree.with_around(np.concatenate((tree.open_in(counted), owner, forward, idle)))
 
 
@@ -141,7 +139,7 @@ def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
     kinds = rank.trace.events.kind[work.rows]
     first = np.flatnonzero((excerpt or EVERYTHING).counts(rank, work))
     cpu, idle = cpu_times(rank, tree, excerpt), idle_by_call(rank, excerpt)
-    forward = listed_calls(rank, excerpt).forward
+    forward = listed_calls(rank).forward
     if tree.whole is not None:
         forward = tree.of_whole(forward[tree.whole])
     return CallTimes(
@@ -165,7 +163,7 @@ def _counts(positions: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 def rank_totals(rank: Rank, excerpt: Excerpt | None) -> RankTotals:
     """The whole of a rank, and what belongs to no operator."""
-    listed, idle = listed_calls(rank, excerpt), idle_by_call(rank, excerpt)
+    listed, idle = listed_calls(rank), idle_by_call(rank, excerpt)
     work, place = launched_work(rank, excerpt)
     unrecorded = place == NO_PARENT
     outside, idle_outside = (

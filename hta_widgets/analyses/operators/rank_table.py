@@ -19,7 +19,8 @@ from hta_widgets.analyses.operators.grouped_calls import (
 )
 from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
-from hta_widgets.analyses.operators.stacks import has_frames, stacks_of
+from hta_widgets.analyses.operators.stacks import stacks_of
+from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.modules import PHASES
 from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
 from hta_widgets.analyses.shared.excerpt import Excerpt
@@ -64,7 +65,7 @@ def operator_rows(
     rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> OperatorRows:
     """The operators of a rank in some of its time, of all modules if none is named."""
-    listed = listed_calls(rank, excerpt)
+    listed = listed_calls(rank)
     parts, totals = grouped_calls(rank, excerpt, by, modules)
     keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
     groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
@@ -73,7 +74,7 @@ def operator_rows(
         are_operators=listed.are_operators,
         totals=totals,
         has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
-        has_frames=rank.remember(has_frames) or (by == "stack" and any(stacks_of(rank).texts)),
+        has_frames=calls_of(rank).has_frames or (by == "stack" and any(stacks_of(rank).texts)),
     )
 
 

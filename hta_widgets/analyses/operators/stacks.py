@@ -45,12 +45,7 @@ def stacks_of(rank: Rank) -> Stacks:
 
     Traces of 2021 and 2022 have no frames, but may have a text with the stack of each operator.
     """
-    return rank.remember(_of_frames if rank.remember(has_frames) else _of_texts)
-
-
-def has_frames(rank: Rank) -> bool:
-    """Whether Python frames were recorded as events of their own."""
-    return bool((calls_of(rank).kind == Kind.PYTHON).any())
+    return rank.remember(_of_frames if calls_of(rank).has_frames else _of_texts)
 
 
 def _of_texts(rank: Rank) -> Stacks:

@@ -173,6 +173,10 @@ def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
 
 
 def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
+    """Sentence on the stream on which the waits of all operations add up to most.
+
+    The average of another may be larger, if it is that of a shorter time.
+    """
     if streams.empty and worked:
         return "No GPU operation on the selected ranks has its launch in the trace."
     if streams.empty:
@@ -182,9 +186,9 @@ def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     observed_ns = longest["observed_ns"]
     empty = percent(100 * longest["empty_ns"] / observed_ns) if observed_ns else "0 %"
     text = (
-        f"Stream {longest['stream']:.0f} of rank {longest['rank']:.0f} has the longest queue: "
-        f"{counted(longest['mean_over_time'], 'operation')} on average over time, "
-        f"{longest['max']:,.0f} at most. The queue is empty {empty} of the time"
+        f"Operations wait most on stream {longest['stream']:.0f} of rank {longest['rank']:.0f}, "
+        f"{duration(waiting.max())} added up: {counted(longest['mean_over_time'], 'operation')} on "
+        f"average over time, {longest['max']:,.0f} at most. The queue is empty {empty} of the time"
     )
     full_ns = longest["full_ns"]
     if not full_ns:

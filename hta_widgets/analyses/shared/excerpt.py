@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 WindowNs = tuple[int, int]
 
 _MOST_NS: Final = 2**62
-_ANY_TIME: Final = Intervals.union([-_MOST_NS], [_MOST_NS])
+ANY_TIME: Final = Intervals.union([-_MOST_NS], [_MOST_NS])
 
 
 class Excerpt(NamedTuple):
@@ -145,14 +145,14 @@ class Excerpt(NamedTuple):
 
     def asked_time(self, rank: Rank) -> Intervals:
         """When the host asks for what is counted; on the host a step is the time of its mark."""
-        asked = _ANY_TIME if not self.steps else self._asked_in_steps(rank)
+        asked = ANY_TIME if not self.steps else self._asked_in_steps(rank)
         window = self.window_of(rank)
         return asked if window is None else asked.clip(*window)
 
     def _asked_in_steps(self, rank: Rank) -> Intervals:
         """When the host asks for what is of the steps; the first and the last one reach on."""
         whole = window_of(rank)
-        edges = np.concatenate((_ANY_TIME.starts, whole.step_start_ns[1:], _ANY_TIME.ends))
+        edges = np.concatenate((ANY_TIME.starts, whole.step_start_ns[1:], ANY_TIME.ends))
         chosen = np.isin(whole.steps, self.steps)
         return Intervals.union(edges[:-1][chosen], edges[1:][chosen])
 

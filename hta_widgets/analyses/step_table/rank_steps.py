@@ -151,10 +151,10 @@ def _idle_time(idle_ns: NDArray[np.int64]) -> Columns:
 def _counts(rank: Rank, window: Window, device: int) -> Columns:
     """Work that each step launches, kernels among it, and the calls that launch it."""
     work, kind = rank.gpu_work.by_device()[device], rank.trace.events.kind
-    work = work.take(np.flatnonzero(window.is_of_a_step(rank, work)))
+    launched = (work.launch >= 0) & window.is_of_a_step(rank, work)
+    work = work.take(np.flatnonzero(launched))
     step = window.step_of(rank, work)
-    calls, first = np.unique(work.launch, return_index=True)
-    launching = first[calls >= 0]
+    _, launching = np.unique(work.launch, return_index=True)
     count = window.steps.size
     return {
         "gpu_work": np.bincount(step, minlength=count),

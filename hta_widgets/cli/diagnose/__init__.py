@@ -8,12 +8,12 @@ from typing import Final
 
 from hta_widgets.analyses.diagnosis.diagnose import diagnose
 from hta_widgets.cli.diagnose.document import json_text
-from hta_widgets.cli.diagnose.report import report
+from hta_widgets.cli.diagnose.report import report as report_text
 from hta_widgets.cli.terminal import say
 from hta_widgets.trace.opening.open import open_trace
 
-FINDINGS: Final = 3
-"""Exit code if there are findings, and the caller asks to fail then."""
+FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}
+"""Exit code by status of the diagnosis, where the caller asks to fail."""
 
 INTERRUPTED: Final = 130
 """Exit code of a shell's command that Ctrl-C ended: nothing is known of the job."""
@@ -40,7 +40,7 @@ def print_diagnosis(
     as_json : bool
         Print the document of ``docs/diagnosis.schema.json`` instead of text.
     fail_on_findings : bool
-        Return `FINDINGS` if there are any; 0 otherwise.
+        Return one of `FAILURES` unless the job is healthy; 0 otherwise.
     """
     source = traces[0] if len(traces) == 1 else traces
     try:
@@ -49,5 +49,5 @@ def print_diagnosis(
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return INTERRUPTED
-    say(json_text(diagnosis) if as_json else report(diagnosis))
-    return FINDINGS if diagnosis and fail_on_findings else 0
+    say(json_text(diagnosis) if as_json else report_text(diagnosis))
+    return FAILURES.get(diagnosis.status, 0) if fail_on_findings else 0

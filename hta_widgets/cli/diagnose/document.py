@@ -1,6 +1,6 @@
 """A diagnosis as JSON, for programs: ``docs/diagnosis.schema.json`` describes it.
 
-Small, so that an assistant can read it whole: about 4,000 tokens for eight ranks at most.
+Small, so that an assistant can read it whole: about 5,000 tokens for eight ranks at most.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import pandas as pd
 
 from hta_widgets.analyses.diagnosis import Diagnosis, Finding
 from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.shared.collectives.partition import PARTS
 from hta_widgets.cli.terminal import cut
 from hta_widgets.version import __version__
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised when a program that reads the document would have to change."""
 
 MOST_RANKS: Final = 16
@@ -28,11 +30,16 @@ MOST_RANKS: Final = 16
 MOST_ROWS: Final = 3
 """Of a table of evidence; only the findings that are shown first have any."""
 
+MOST_LARGEST: Final = 5
+"""Rows of the owners of idle time, and of kernels."""
+
 MOST_NOTICES: Final = 10
 MOST_CHARACTERS: Final = 120
 """Of a name."""
 
 MOST_CHARACTERS_OF_A_NOTICE: Final = 200
+MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
+"""Of a job without findings, it names the largest kernels."""
 
 NS_PER_MS: Final = 1e6
 DIGITS: Final = 4
@@ -55,15 +62,22 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "hta_widgets_version": __version__,
         "job": cut(diagnosis.job.name, MOST_CHARACTERS),
-        "verdict": diagnosis.finding,
+        "cycle": diagnosis.job.cycle if len(diagnosis.job.cycles) > 1 else None,
+        "status": diagnosis.status,
+        "workload": diagnosis.workload,
+        "verdict": cut(diagnosis.finding, MOST_CHARACTERS_OF_A_VERDICT),
         "ranks": list(diagnosis.ranks),
         "steps": steps,
+        "left_out_steps": list(diagnosis.left_out_steps),
         "period_ms": round(diagnosis.period_ns / NS_PER_MS, DIGITS),
+        "host_ns": _host_ns(diagnosis),
         "findings": [
             _finding(finding, with_tables=place < MOST_SHOWN)
             for place, finding in enumerate(diagnosis)
         ],
         "mean_step_by_rank": _mean_step_by_rank(diagnosis),
+        "idle_owners": _idle_owners(diagnosis),
+        "kernels": _kernels(diagnosis),
         "cpu_work": _cpu_work(diagnosis),
         "not_recorded": [each._asdict() for each in diagnosis.not_recorded],
         "notices": [
@@ -72,6 +86,49 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
             if each not in lacks
         ][:MOST_NOTICES],
     }
+
+
+def _host_ns(diagnosis: Diagnosis) -> int | None:
+    """What the host of the mean rank needs in the mean step; None without GPU work."""
+    steps = diagnosis.steps
+    return None if steps.empty else round(float(steps["host_ns"].mean()))
+
+
+def _largest_ranks(diagnosis: Diagnosis) -> list[int]:
+    """All ranks; of a bigger job, those that need most time of their own."""
+    own_ns = diagnosis.steps.groupby("rank")["own_ns"].mean()
+    return sorted(own_ns.nlargest(MOST_RANKS).index.tolist())
+
+
+def _idle_owners(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Calls that most of the idle time belongs to, by name; empty for none."""
+    ranks = _largest_ranks(diagnosis)
+    columns = ["name", "cause", "idle_ms", "percent"]
+    if not ranks:
+        return {"columns": columns, "rows": [], "row_count": 0}
+    owners = idle_owners(diagnosis.job, ranks).owners
+    sums = owners.groupby(["owner", "cause"], observed=True)["idle_ns"].sum()
+    return _most(sums, columns)
+
+
+def _kernels(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Kernels, copies and memsets that take most time."""
+    ranks = _largest_ranks(diagnosis)
+    columns = ["name", "type", "total_ms", "percent"]
+    if not ranks:
+        return {"columns": columns, "rows": [], "row_count": 0}
+    every = kernel_breakdown(diagnosis.job, ranks).every_kernel
+    return _most(every.groupby(["name", "kernel_type"], observed=True)["sum_ns"].sum(), columns)
+
+
+def _most(sums: pd.Series[int], columns: list[str]) -> dict[str, Any]:
+    """The largest sums (ns) with their two keys, in ms and percent of all of them."""
+    most, whole_ns = sums.nlargest(MOST_LARGEST), int(sums.sum())
+    rows = [
+        [_plain(each) for each in (*keys, ns / NS_PER_MS, 100 * ns / whole_ns if whole_ns else 0.0)]
+        for keys, ns in zip(most.index.tolist(), most.tolist(), strict=True)
+    ]
+    return {"columns": columns, "rows": rows, "row_count": len(sums)}
 
 
 def _cpu_work(diagnosis: Diagnosis) -> dict[str, Any] | None:

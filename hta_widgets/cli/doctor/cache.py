@@ -35,6 +35,10 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder, or the nearest above it that is there."""
+    """Return the folder, or the nearest above it that is there.
+
+    The outermost if not even that is, as on a drive that Windows has no more.
+    """
     above = (folder.absolute(), *folder.absolute().parents)
-    return next(each for each in above if os.path.exists(each))  # noqa: PTH110  # never raises
+    there = (each for each in above if os.path.exists(each))  # noqa: PTH110  # never raises
+    return next(there, above[-1])

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
 
 from hta_widgets.cli.doctor.wording import Problem
+from hta_widgets.errors import PackageError
 
 PACKAGES: Final = (
     "anywidget",
@@ -78,12 +79,18 @@ def _replaced_while_in_use() -> list[Problem]:
 
 
 def _not_importable() -> list[Problem]:
+    problems = []
+    try:
+        import_module("pyarrow")
+    except ImportError as error:
+        what, _, mend = str(PackageError.from_import("pyarrow", error)).rpartition("; ")
+        problems.append(Problem(what, f"{mend}, then {RESTART}"))
     try:
         import_module("hta_widgets.panels")
     except Exception as error:  # noqa: BLE001  # whatever is broken is what the user asks about
         what = f"panels cannot be imported ({type(error).__name__}: {error})"
-        return [Problem(what, f"pip install --force-reinstall hta_widgets, then {RESTART}")]
-    return []
+        problems.append(Problem(what, f"pip install --force-reinstall hta_widgets, then {RESTART}"))
+    return problems
 
 
 def release(text: str) -> tuple[int, ...]:

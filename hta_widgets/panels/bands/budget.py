@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.diagnosis import Diagnosis
-from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, budget
+from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, budget, class_of
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.errors import number_ranges
@@ -136,9 +136,8 @@ def _in_unit(value: float) -> str:
 
 
 def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[str, object] | None:
-    causes = next(each.causes for each in BUDGET if each.name == name)
     rows = zip(found, findings, strict=True)
-    fields = next((row["show"] for each, row in rows if each.cause in causes), None)
+    fields = next((row["show"] for each, row in rows if class_of(each.cause).name == name), None)
     return fields and {**fields, "window_ns": None}
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from hta_widgets.analyses.diagnosis import Diagnosis
 from hta_widgets.analyses.diagnosis.budget import budget
 from hta_widgets.analyses.roofline.peaks import devices_of
+from hta_widgets.analyses.shared.attribution.window import window_of
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import counted, duration
@@ -46,12 +47,17 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     if has_steps:
         said.append(f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}")
     if found.cpu_work is not None:
-        recorded_ns = found.cpu_work.recorded_ns / len(found.ranks)
-        said += ["no GPU work", f"{duration(recorded_ns)} recorded{found.cpu_work.in_steps}"]
+        analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
+        said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
     if found.period_ns > 0:
         time = duration(found.period_ns)
         said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
     return said
+
+
+def _analysed_ns(rank: Rank) -> int:
+    window = window_of(rank)
+    return window.end_ns - window.start_ns
 
 
 def verdict(found: Diagnosis) -> str:

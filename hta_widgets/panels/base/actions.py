@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, OutOfMemoryError
 from hta_widgets.panels.base.declarations import FOLDER
 from hta_widgets.panels.base.protocol import Action, Answer
 
@@ -49,6 +49,8 @@ def _method(panel: Panel[Any], name: str | None, *given: str) -> Callable[..., A
 
 def reason(failure: Exception) -> str:
     """Message for an exception."""
+    if isinstance(failure, MemoryError) and not isinstance(failure, OutOfMemoryError):
+        failure = OutOfMemoryError.while_doing("working out what to show", failure)
     known = isinstance(failure, HtaWidgetsError)
     return str(failure) if known else f"{type(failure).__name__}: {failure}"
 

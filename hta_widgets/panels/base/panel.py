@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
-from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, ascending
+from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
 from hta_widgets.panels.base.signature import PanelSignature
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
 from hta_widgets.panels.base.table_view import TableLook
@@ -60,6 +61,8 @@ class Panel(ActingPanel[ResultT]):
     ------
     TypeError
         If a parameter is unknown.
+    TraitError, UnknownRankError
+        If a parameter, or a rank of the selection, is not one that the job has.
     """
 
     __signature__ = PanelSignature()
@@ -68,8 +71,6 @@ class Panel(ActingPanel[ResultT]):
 
     _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
-    _joined = False
-    """Whether the panel follows its selection."""
 
     @locked
     def __init__(
@@ -86,22 +87,28 @@ class Panel(ActingPanel[ResultT]):
         self.job = as_job(source)
         self.output_dir = output_dir
         self.linked = selection is not None or not parameters.keys() & {*LINKED_FIELDS}
-        if selection is None:
-            selection = Selection.of(self.job) if self.linked else Selection()
-        self.selection = selection
         self._job_notices = job_notices
         self._on_demand = on_demand
         self._parameters = list(self.parameters())
         self._linked = self._linked_fields()
-        for name in self._linked:
-            setattr(selection, name, parameters.pop(name, getattr(selection, name)))
-        super().__init__(
-            **{name: getattr(selection, name) for name in self._linked},
-            _spec=self._describe(),
-            _selection=self.selection,
-            **parameters,
-        )
-        self._follow()
+        with ExitStack() as unfinished:
+            if selection is None and self.linked:
+                selection = Selection.of(self.job)
+            elif selection is None:
+                selection = unfinished.enter_context(closing(Selection()))
+            self.selection = selection
+            if "ranks" in self._linked:
+                selection.concern(self.job)
+            for name in self._linked:
+                setattr(selection, name, parameters.pop(name, getattr(selection, name)))
+            super().__init__(
+                **{name: getattr(selection, name) for name in self._linked},
+                _spec=self._describe(),
+                _selection=self.selection,
+                **parameters,
+            )
+            self._follow()
+            unfinished.pop_all()
 
     @property
     def result(self) -> ResultT:
@@ -168,13 +175,12 @@ class Panel(ActingPanel[ResultT]):
 
     def close(self) -> None:
         """Close the panel and stop following the selection."""
-        if self._joined:
-            self.selection.leave(self)
+        self.selection.leave(self)
         super().close()
 
     @validate(*LINKED_FIELDS)
-    def _ascending(self, proposal: dict[str, Any]) -> list[int]:
-        return ascending(proposal["value"])
+    def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
+        return self.selection.picked(proposal["trait"].name, proposal["value"])
 
     def __repr__(self) -> str:
         """Job and parameters."""
@@ -217,7 +223,6 @@ class Panel(ActingPanel[ResultT]):
         for name in self._linked:
             self.observe(self._select, name)
         self.selection.join(self)
-        self._joined = True
 
     @property
     def _in_sight(self) -> bool:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, finalize
 from traitlets import Int, List, TraitError, Unicode, validate
 
 from hta_widgets.analyses.shared.attribution.modules import PHASES
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import UnknownRankError, number_ranges
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts
 from hta_widgets.panels.base.updates import UPDATES
@@ -72,7 +72,8 @@ class Selection(SharedModel):
     """
 
     ranks: List[int] = List(Int()).tag(sync=True, echo_update=False)
-    """Selected ranks, ascending; an empty list means all."""
+    """Selected ranks, ascending; an empty list means all. They are ranks of the job, or of one of
+    the jobs where panels of several share the selection."""
 
     streams: List[int] = List(Int()).tag(sync=True, echo_update=False)
     """Selected streams, ascending; an empty list means all."""
@@ -108,6 +109,7 @@ class Selection(SharedModel):
         self._followers: dict[Follower, None] = {}
         self._settled: dict[str, Any] = {}
         self._before: list[dict[str, Any]] = []
+        self._ranks_of_jobs: frozenset[int] | None = None
         self.is_on_page = False
         super().__init__(**fields)
         self._settled, self._before = self.values(), []
@@ -118,8 +120,25 @@ class Selection(SharedModel):
         selection = _of_job.get(job)
         if selection is None or selection.comm is None:
             selection = _of_job[job] = cls()
+            selection.concern(job)
             finalize(job, selection.close).atexit = False
         return selection
+
+    def concern(self, job: Job) -> None:
+        """Take ranks of this job from now on, besides those of the jobs before.
+
+        Other fields may name what no rank has: that is known of loaded ranks only, and selects
+        nothing.
+
+        Raises
+        ------
+        UnknownRankError
+            If none of the jobs has a rank that is selected; then nothing changes.
+        """
+        ranks = frozenset(job.ranks).union(self._ranks_of_jobs or ())
+        if not ranks.issuperset(self.ranks):
+            raise UnknownRankError.from_ranks(self.ranks, sorted(ranks))
+        self._ranks_of_jobs = ranks
 
     @classmethod
     def fields(cls) -> tuple[str, ...]:
@@ -238,11 +257,25 @@ class Selection(SharedModel):
         """
         with UPDATES.together():
             super().set_state(sync_data)
-            self.send_state([name for name in self.fields() if name in sync_data])
+            named = sync_data if isinstance(sync_data, dict) else {}
+            self.send_state([name for name in self.fields() if name in named])
 
     @validate(*LINKED_FIELDS)
-    def _ascending(self, proposal: dict[str, Any]) -> list[int]:
-        return ascending(proposal["value"])
+    def _of_jobs(self, proposal: dict[str, Any]) -> list[int]:
+        return self.picked(proposal["trait"].name, proposal["value"])
+
+    def picked(self, name: str, values: Iterable[int]) -> list[int]:
+        """Distinct values of a linked field in ascending order.
+
+        Raises
+        ------
+        TraitError
+            If they are ranks, and no job has one of them.
+        """
+        chosen, known = ascending(values), self._ranks_of_jobs
+        if name == "ranks" and known is not None and not known.issuperset(chosen):
+            raise TraitError(str(UnknownRankError.from_ranks(chosen, sorted(known))))
+        return chosen
 
     @validate("steps")
     def _ascending_steps(self, proposal: dict[str, Any]) -> tuple[int, ...]:

@@ -89,11 +89,13 @@ class SyncedView(DrawnWidget, Generic[ResultT]):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Apply a message from the browser, which gets exactly one new view."""
         with self.hold():
+            self._refused = None
             super().set_state(sync_data)
             UPDATES.ask(self)
 
     def _refuse(self, message: dict[str, Any], problem: str) -> None:
         self._refused = problem
+        UPDATES.ask(self)
         number = message.get("_req")
         if isinstance(number, int) and number >= 0:  # the browser waits for it
             self._req = number
@@ -110,8 +112,8 @@ class SyncedView(DrawnWidget, Generic[ResultT]):
     def _answer_about_table(self, content: dict[str, Any]) -> None:
         outcome = self._computed.outcome if self._computed else None
         if isinstance(outcome, RenderedView):
-            answer = answer_about_table(content, outcome.listed, outcome.names, self._memo)
-            self.send(*answer)
+            listed, names = outcome.listed, outcome.names
+            self.send(*answer_about_table(content, lambda: listed, names, self._memo))
 
     def notify_change(self, change: Any) -> None:  # noqa: ANN401
         """Tell everything that follows a trait before anything computes."""
@@ -132,7 +134,7 @@ class SyncedView(DrawnWidget, Generic[ResultT]):
 
     @property
     def _requested(self) -> bool:
-        return self._req > self._view["rev"]
+        return self._req != self._view["rev"]
 
     @locked
     def _update(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -42,25 +43,32 @@ def is_about_table(content: object) -> bool:
 
 
 def answer_about_table(
-    content: dict[str, Any], table: pd.DataFrame, names: dict[str, str], memo: MemoizeLast
+    content: dict[str, Any],
+    table_of: Callable[[], pd.DataFrame],
+    names: dict[str, str],
+    memo: MemoizeLast,
 ) -> Answered:
     """Answer a question about a table, or refuse it in words.
 
     Parameters
     ----------
     content : dict
-        ``kind``, either ``"table-rows"`` or ``"table-text"``; ``id``, which the answer repeats;
-        ``sort``, ``descending`` and ``filter`` of an `Order`; ``first`` and ``count`` of the rows,
-        or the ``style`` of the text (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in it.
-    table : DataFrame
+        ``kind``, either ``"table-rows"`` or ``"table-text"``; ``id``, a text that the answer
+        repeats; ``sort``, ``descending`` and ``filter`` of an `Order`; ``first`` and ``count`` of
+        the rows, or the ``style`` of the text (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in
+        it.
+    table_of : callable
+        Returns the table, or raises what is wrong with it.
     names : dict of str to str
         What is shown in place of the names of kernels.
     memo : MemoizeLast
         Keeps the order and the text from one question to the next.
     """
-    asked = {"kind": content["kind"], "id": content.get("id")}
+    number = content.get("id")
+    asked = {"kind": content["kind"], "id": number if isinstance(number, str) else None}
     try:
         _check(content)
+        table = table_of()
         order = Order(content["sort"], content["descending"], content["filter"])
         found = memo.get(
             "order",

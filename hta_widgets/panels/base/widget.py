@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any, ClassVar
 
@@ -11,6 +12,9 @@ from traitlets import Instance, TraitError
 
 _SHOWN, _LONGEST = 80, 300
 """Characters of a value that is refused, and of the words about it."""
+
+_METHODS = ("update", "request_state", "custom")
+"""What ipywidgets' protocol lets a page send."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +41,14 @@ class Widget(anywidget.AnyWidget):
         if self._own_layout is not None:
             self._own_layout.close()
 
+    def __del__(self) -> None:
+        """Close a widget that nobody holds any more.
+
+        One of which the making failed was never open, and may lack what `close` needs.
+        """
+        if self.comm is not None:
+            super().__del__()
+
     def compute_all(self) -> None:
         """Bring all that the widget may show up to date, also what no page shows now.
 
@@ -55,7 +67,8 @@ class Widget(anywidget.AnyWidget):
         problem = self._problem(sync_data)
         if problem is None:
             try:
-                super().set_state(sync_data)
+                known = {name: each for name, each in sync_data.items() if name in self.keys}
+                super().set_state(known)
             except TraitError as error:  # traitlets has rolled back the whole message
                 problem = _cut(str(error), _LONGEST)
         if problem is not None:
@@ -84,11 +97,27 @@ class Widget(anywidget.AnyWidget):
         return {name for name in ours if name.startswith("_")} - self.from_browser
 
     def _handle_msg(self, msg: dict[str, Any]) -> None:
+        """Take a message from a browser; ipywidgets expects that it is what its own page sends."""
         data = msg["content"]["data"]
-        if data.get("method") == "update" and data.get("buffer_paths"):
-            self._refuse({}, "no value is bytes")
-            return
-        super()._handle_msg(msg)
+        problem = _not_json(data)
+        if problem is None and not (isinstance(data, dict) and data.get("method") in _METHODS):
+            problem = f"a message has one of the methods {', '.join(_METHODS)}, got {_shown(data)}"
+        if problem is None and data["method"] == "update":
+            problem = "no value is bytes" if data.get("buffer_paths") else None
+            data = {**data, "buffer_paths": []}
+        if problem is None:
+            super()._handle_msg({**msg, "content": {**msg["content"], "data": data}})
+        else:
+            self._refuse({}, problem)
+
+
+def _not_json(message: object) -> str | None:
+    """Say why what came could not be sent back, as NaN and half a surrogate pair cannot."""
+    try:
+        json.dumps(message, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        return _cut(f"a message is JSON in UTF-8: {error}", _LONGEST)
+    return None
 
 
 def _unchanged(value: object, _: object) -> object:

@@ -14,7 +14,7 @@ from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked
 from hta_widgets.analyses.timeline.search import Search
 from hta_widgets.analyses.timeline.window import MOST_EVENTS, pixel_edges
 from hta_widgets.errors import ParameterError
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.shorten import distinct_names
 from hta_widgets.panels.base.actions import reason
 from hta_widgets.panels.timeline.bands import band_window
 from hta_widgets.panels.timeline.encoding import curve_bytes, window_bytes
@@ -93,7 +93,7 @@ def _window(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
         "bins": edges.size - 1,
         "lanes": told,
         "names": names,
-        "labels": [short_name(MODULE.sub("", name), _LABEL_WIDTH) for name in names],
+        "labels": distinct_names([MODULE.sub("", name) for name in names], _LABEL_WIDTH),
     }
     return Answer(content, [*buffers, name_of.astype("int32").tobytes(), curve_bytes(found)])
 

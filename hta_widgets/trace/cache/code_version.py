@@ -14,7 +14,7 @@ PACKAGE: Final = Path(__file__).parents[2]
 LOADING: Final = ("trace", "names", "grouping.py", "intervals.py", "quantities.py")
 """Modules and packages whose code decides the content of a loaded trace."""
 
-DERIVING: Final = (*LOADING, "analyses")
+DERIVING: Final = (*LOADING, "analyses", "defaults.py")
 """Modules and packages whose code decides the columns derived from it."""
 
 

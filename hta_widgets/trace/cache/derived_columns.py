@@ -53,10 +53,11 @@ class DerivedColumnCache(NamedTuple):
         try:
             if not file.exists():
                 return None
-            header, columns = read_columns(file)
+            header, arrays = read_columns(file)
             if header["key"] != self._key(name):
                 return None
-            return {name: numbers_of(values) for name, values in columns.items()}
+            columns = {name: numbers_of(values) for name, values in arrays.items()}
+            return columns if header["columns"] == _shape(columns) else None
         except unreadable():
             return None
 
@@ -68,7 +69,7 @@ class DerivedColumnCache(NamedTuple):
             return
         arrays = {name: array_of(column) for name, column in columns.items()}
         with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
-            write_columns(arrays, {"key": self._key(name)}, partial)
+            write_columns(arrays, {"key": self._key(name), "columns": _shape(columns)}, partial)
 
     def _key(self, name: str) -> str:
         """Everything that the columns depend on."""
@@ -77,6 +78,11 @@ class DerivedColumnCache(NamedTuple):
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{self.stem}-{sha256(name.encode()).hexdigest()[:16]}{SUFFIX}"
+
+
+def _shape(columns: Columns) -> dict[str, list[Any]]:
+    """Type and length of each column."""
+    return {name: [str(column.dtype), column.size] for name, column in columns.items()}
 
 
 class Derivations(NamedTuple):
@@ -88,17 +94,20 @@ class Derivations(NamedTuple):
         Where to keep them; they are derived each time when there is none.
     settings : str
         What they depend on besides the rank.
+    reads : bool
+        Whether those that were kept are used, and not only written over.
     """
 
     cache: DerivedColumnCache | None = None
     settings: str = ""
+    reads: bool = True
 
     def answer(self, question: Question, subject: object) -> Columns:
         """Return the columns that answer a question: those that were kept, or new ones."""
         if self.cache is None:
             return cast("Columns", question.asked_of(subject))
         kept_as = f"{question.text}; {self.settings}"
-        columns: Columns | None = self.cache.read(kept_as)
+        columns: Columns | None = self.cache.read(kept_as) if self.reads else None
         if columns is None:
             columns = cast("Columns", question.asked_of(subject))
             self.cache.write(kept_as, columns)

@@ -28,17 +28,27 @@ if TYPE_CHECKING:
 Column = NDArray[Any] | TextColumn
 
 _TEXT_ERRORS = "surrogatepass"
-_MAIN = (
-    "start_ns",
-    "duration_ns",
-    "kind",
-    "pid",
-    "tid",
-    "device",
-    "stream",
-    "correlation",
-    "index",
-)
+_MAIN: dict[str, type[np.generic]] = {
+    "start_ns": np.int64,
+    "duration_ns": np.int64,
+    "kind": np.int8,
+    "pid": np.int64,
+    "tid": np.int64,
+    "device": np.int64,
+    "stream": np.int64,
+    "correlation": np.int64,
+    "index": np.int32,
+}
+_CODES = np.int32
+_HEADER: dict[str, type | tuple[type, ...]] = {
+    "rank": int,
+    "source": str,
+    "origin_ns": int,
+    "base_ns": (int, type(None)),
+    "metadata": dict,
+    "notices": list,
+    "labels": list,
+}
 _SIDE = "side"
 _LINKS = "links"
 _SEPARATOR = "\t"
@@ -66,14 +76,17 @@ def write_trace(stored: LoadedTrace, key: str, path: Path) -> None:
     arrays: dict[str, pa.Array] = {}
     for name, column in _columns(stored):
         arrays |= _arrays(name, column)
-    write_columns(arrays, {"key": key, "trace": _trace_header(stored.trace)}, path)
+    header = {"key": key, "trace": _trace_header(stored.trace), "columns": _types(arrays)}
+    write_columns(arrays, header, path)
 
 
 def read_trace(path: Path, key: str) -> LoadedTrace | None:
     """Open a file that `write_trace` wrote with this key; None for any other file."""
     try:
         header, arrays = read_columns(path)
-        return _open_trace(arrays, header["trace"]) if header["key"] == key else None
+        if header["key"] != key or header["columns"] != _types(arrays):
+            return None
+        return _open_trace(arrays, header["trace"])
     except unreadable():
         return None
 
@@ -109,6 +122,10 @@ def _trace_header(trace: Trace) -> dict[str, Any]:
     }
 
 
+def _types(arrays: Mapping[str, pa.Array]) -> dict[str, str]:
+    return {name: str(values.type) for name, values in arrays.items()}
+
+
 def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
     if not isinstance(column, TextColumn):
         return {name: array_of(column)}
@@ -128,8 +145,15 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
             links[table] = column
         else:
             sides.setdefault(table, {})["".join(rest)] = column
-    side = {table: SideTable(of.pop(""), of) for table, of in sides.items()}
-    _require_equal_lengths(main["name"].codes, *(main[name] for name in _MAIN), *links.values())
+    count = main["name"].codes.size
+    for name, dtype in _MAIN.items():
+        _require(main[name], count, dtype)
+    for column in (main["name"], *links.values()):
+        _require(column, count, _CODES)
+    side = {table: _side_table(of) for table, of in sides.items()}
+    if not all(isinstance(header[name], kind) for name, kind in _HEADER.items()):
+        msg = "a header of other types than that of a trace"
+        raise TypeError(msg)
     events = Events(**main, labels=tuple(header["labels"]), side=side)
     trace = Trace(
         rank=header["rank"],
@@ -143,9 +167,19 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
     return LoadedTrace(trace, links)
 
 
-def _require_equal_lengths(*columns: NDArray[Any]) -> None:
-    if len({column.size for column in columns}) > 1:
-        msg = "columns of different lengths"
+def _side_table(columns: dict[str, Any]) -> SideTable:
+    rows = columns.pop("")
+    _require(rows, rows.size, np.int64)
+    for column in columns.values():
+        _require(column, rows.size, _CODES if isinstance(column, TextColumn) else None)
+    return SideTable(rows, columns)
+
+
+def _require(column: Column, size: int, dtype: type[np.generic] | None) -> None:
+    """Refuse a column of another length, or of another type where one is given."""
+    values = column.codes if isinstance(column, TextColumn) else column
+    if values.size != size or dtype not in (None, values.dtype.type):
+        msg = "a column of another type or length than a trace has"
         raise ValueError(msg)
 
 

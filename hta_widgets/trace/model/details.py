@@ -17,6 +17,9 @@ MEMORY: Final = "memory"
 """Side table of formats whose loading reads `DetailGroup.MEMORY`: the same columns, with the rows
 of instants of any name."""
 
+UNCATEGORISED: Final = "uncategorised_memory"
+"""Side table of allocations and frees that have no row, as `DetailGroup.MEMORY` describes it."""
+
 LAUNCHES: Final = "launches"
 """Side table of formats whose loading reads `DetailGroup.LAUNCH_CONFIGURATION`."""
 
@@ -63,6 +66,12 @@ class DetailGroup(Enum):
     Tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
     not recorded."""
 
+    OTHER_ARGUMENTS = "arguments that no analysis needs"
+    """Of events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
+    ``process_rank``; int64, -1 where not recorded; ``input_dims``, ``input_type``,
+    ``input_strides``, ``in_split_size``, ``out_split_size``; JSON text, empty where not
+    recorded."""
+
 
 class Details(NamedTuple):
     """Fields of one group.
@@ -87,11 +96,25 @@ class Details(NamedTuple):
 
 def loaded(events: Events, group: DetailGroup) -> SideTable | None:
     """Fields of a group that were read while loading; None if none were."""
-    if group is DetailGroup.MEMORY and MEMORY in events.side:
-        return _allocations(events, events.side[MEMORY])
+    if group is DetailGroup.MEMORY:
+        return _memory(events)
     if group is DetailGroup.LAUNCH_CONFIGURATION and LAUNCHES in events.side:
         return _launches(events.side[LAUNCHES])
     return None
+
+
+def _memory(events: Events) -> SideTable | None:
+    """Allocations and frees with a row and without, by time."""
+    tables = [_allocations(events, events.side[MEMORY])] if MEMORY in events.side else []
+    tables += [events.side[UNCATEGORISED]] if UNCATEGORISED in events.side else []
+    if len(tables) < 2:  # noqa: PLR2004
+        return tables[0] if tables else None
+    order = np.argsort(np.concatenate([each.columns["time_ns"] for each in tables]), kind="stable")
+    columns = {
+        name: np.concatenate([np.asarray(each.columns[name]) for each in tables])[order]
+        for name in tables[0].columns
+    }
+    return SideTable(np.full(order.size, -1, dtype=np.int64), columns)
 
 
 def _allocations(events: Events, table: SideTable) -> SideTable:

@@ -137,7 +137,8 @@ class Events:
     labels : tuple of str
     side : mapping of str to SideTable
         Those of ``transfers``, ``collectives``, ``operators``, ``launches``, ``memory``,
-        ``counters`` and ``mangled`` (names of kernels before demangling) that the trace has.
+        ``uncategorised_memory`` (of events without a row, so that its rows are -1), ``counters``
+        and ``mangled`` (names of kernels before demangling) that the trace has.
     """
 
     start_ns: Times

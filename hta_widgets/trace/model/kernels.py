@@ -161,6 +161,12 @@ class KernelRules:
         return types
 
 
+def type_by_name(name: str) -> KernelType:
+    """Type of a kernel of which nothing but the name is known, by the built-in rules."""
+    code = _type_of_name(_BUILT_IN)(name)
+    return KernelType.COMPUTATION if code < 0 else KernelType(code)
+
+
 def built_in_rules(
     communication: Sequence[str],
     memory: Sequence[str],

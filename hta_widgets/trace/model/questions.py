@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.trace.model.read_only import read_only
+
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """What is asked, if it may answer with columns that were kept on disk."""
+
+    @property
+    def kept(self) -> object | None:
+        """Where they are; None if none are read."""
+
+    def forget_kept(self) -> None:
+        """Read none from now on, and forget what was made of those read so far."""
 
 
 class Question(NamedTuple):
@@ -53,5 +69,29 @@ class Question(NamedTuple):
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
 
     def asked_of(self, subject: object) -> Any:  # noqa: ANN401
-        """Call the function; its answer may be shared, so nobody can write into it."""
-        return read_only(self.function(subject, *self.arguments, **dict(self.named)))
+        """Call the function; once more without what was kept on disk, where that may be wrong.
+
+        The answer may be shared, so nobody can write into it.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If memory runs out.
+        """
+        with memory_errors_as_ours("analysing the traces"):
+            return read_only(self._asked_of(subject))
+
+    def _asked_of(self, subject: object) -> Any:  # noqa: ANN401
+        named = dict(self.named)
+        kept = subject.kept if isinstance(subject, Keeping) else None
+        try:
+            return self.function(subject, *self.arguments, **named)
+        except HtaWidgetsError:
+            raise
+        except Exception:
+            if kept is None or not isinstance(subject, Keeping):
+                raise
+            subject.forget_kept()
+        answer = self.function(subject, *self.arguments, **named)
+        _log.warning("%s could not use what the cache keeps; it is derived again", self.text)
+        return answer

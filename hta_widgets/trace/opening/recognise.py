@@ -76,10 +76,33 @@ def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> l
     files = [path for path in entries if path.name.endswith(form.suffixes) and path.is_file()]
     traces = [file for file in files if _matches(form, file, notices)]
     copies = [file for file in traces if form.is_copy and form.is_copy(file)]
-    if not copies or len(copies) == len(traces):
+    if copies and len(copies) < len(traces):
+        notices.append(f"copies written by hta_widgets are left out: {_list_names(copies)}")
+        traces = [file for file in traces if file not in copies]
+    return _without_copies_of_hta(traces, notices)
+
+
+def _without_copies_of_hta(traces: list[Path], notices: list[str]) -> list[Path]:
+    """Leave out what HTA writes beside a trace, and by default into its folder.
+
+    HTA's copies have no mark, and the rank of their trace: the folder of ``rank-0.json.gz`` and
+    ``rank-0_with_counters.json.gz`` seems to have two traces of rank 0.
+    """
+    names = {file.name for file in traces}
+    copies = [file for file in traces if _copied_by_hta(file.name) & names - {file.name}]
+    if not copies:
         return traces
-    notices.append(f"copies written by hta_widgets are left out: {_list_names(copies)}")
+    notices.append(f"copies that HTA wrote of other traces are left out: {_list_names(copies)}")
     return [file for file in traces if file not in copies]
+
+
+def _copied_by_hta(name: str) -> set[str]:
+    """Names of the traces that a file may be a copy of, by its name."""
+    return {
+        name.replace("_with_counters.json", ".json"),
+        name.removeprefix("overlaid_critical_path_"),
+        name.removeprefix("overlaid_"),
+    }
 
 
 def _matches(form: Format, file: Path, notices: list[str], *, others: bool = False) -> bool:

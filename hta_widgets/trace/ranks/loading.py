@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hta_widgets.errors import memory_errors_as_ours
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.freed_memory import reuse_freed_memory
@@ -32,8 +33,20 @@ def load_rank(
         Called with the number of bytes read since the last call.
     folder : Path, optional
         Used instead of the cache if it exists.
+
+    Raises
+    ------
+    OutOfMemoryError
+        If memory runs out.
     """
-    reuse_freed_memory()
+    with memory_errors_as_ours(f"loading {source.name}"):
+        reuse_freed_memory()
+        return _loaded(source, rank, on_read, folder)
+
+
+def _loaded(
+    source: RankSource, rank: int, on_read: OnRead | None, folder: Path | None
+) -> LoadedTrace:
     folder = folder if folder is not None and folder.is_dir() else None
     if folder is None and not cache.should_cache(source):
         return LoadedTrace(source.load(rank, on_read), {})
@@ -42,6 +55,16 @@ def load_rank(
         if on_read:
             on_read(source.size)
         return found
+    return read_again(source, rank, on_read, folder)
+
+
+def read_again(
+    source: RankSource,
+    rank: int,
+    on_read: OnRead | None = None,
+    folder: Path | None = None,
+) -> LoadedTrace:
+    """Load one rank with its links from its source, and write it over what the cache has."""
     source = source.fetch()
     linked = with_links(LoadedTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)

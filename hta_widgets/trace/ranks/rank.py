@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
-from hta_widgets.trace.cache.derived_columns import Columns, Derivations
+from hta_widgets.trace.cache.derived_columns import Columns, Derivations, DerivedColumnCache
+from hta_widgets.trace.cache.soundness import is_sound
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
-from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
@@ -25,7 +26,7 @@ from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS
+from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
 from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
@@ -81,13 +82,40 @@ class Rank:
         settings: RankSettings,
         source: RankSource | None = None,
     ) -> None:
-        self.trace = read_only(stored.trace)
+        self._stored = stored
         self._source = source
         self.format = form
-        self._links = stored.links
         self.settings = settings
         self._derivations = Derivations(stored.derived, settings.described)
         self._remembered: dict[Question, object] = {}
+
+    @cached_property
+    def _sound(self) -> LoadedTrace:
+        """What was loaded; from its source again if the cache has what no trace has."""
+        stored, source = self._stored, self._source
+        if stored.derived is None or source is None or is_sound(stored):
+            return stored
+        return read_again(source, stored.trace.rank, folder=stored.derived.folder)
+
+    @property
+    def kept(self) -> DerivedColumnCache | None:
+        """Where derived columns are read from; None if none are."""
+        return self._derivations.cache if self._derivations.reads else None
+
+    def forget_kept(self) -> None:
+        """Derive all columns again from now on: those that were kept do not fit together."""
+        if not self._derivations.reads:
+            return
+        self._derivations = self._derivations._replace(reads=False)
+        self._remembered.clear()
+        for name in {*vars(self)} - {"_sound", "trace"}:
+            if isinstance(getattr(type(self), name, None), cached_property):
+                delattr(self, name)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The trace."""
+        return read_only(self._sound.trace)
 
     def remember(
         self,
@@ -155,13 +183,13 @@ class Rank:
     @cached_property
     def launches(self) -> NDArray[np.int32]:
         """Row of the launch call of each event, -1 for none."""
-        known = self._links.get(LAUNCHES)
+        known = self._sound.links.get(LAUNCHES)
         return read_only(launch_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def parents(self) -> NDArray[np.int32]:
         """Row of the call around each CPU call, -1 for none."""
-        known = self._links.get(PARENTS)
+        known = self._sound.links.get(PARENTS)
         return read_only(parent_rows(self.trace.events) if known is None else known)
 
     @cached_property
@@ -186,6 +214,9 @@ class Rank:
     @cached_property
     def gpu_work(self) -> GpuWork:
         """GPU work that passes the step filter."""
+        return self.remember(Rank._analysed_work)
+
+    def _analysed_work(self) -> GpuWork:
         rows, types = self.derive(Rank._gpu_work).values()
         return self._work(rows, types, self._derivations)
 

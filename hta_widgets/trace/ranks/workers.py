@@ -84,8 +84,8 @@ def results(
 ) -> Iterator[tuple[Key, Answer]]:
     """Call a function for each task; earlier tasks start first, results come in any order.
 
-    Tasks that `executor` loses (a worker died, a result could not be sent) are run again by new
-    processes of this machine, and tasks that these lose, by this process::
+    Tasks that `executor` loses (a worker died or ran out of memory, a result could not be sent) are
+    run again by new processes of this machine, and tasks that these lose, by this process::
 
         executor or default_executor --lost tasks--> fresh_executor --lost tasks--> this process
 
@@ -201,6 +201,9 @@ class _Round(Generic[Key, Answer]):
                 outcome = future.result()
             except Exception as error:  # noqa: BLE001  # executors differ in what they raise
                 self._failure = error
+                continue
+            if isinstance(outcome.error, MemoryError):  # there may be enough for fewer at once
+                self._failure = outcome.error
                 continue
             del self._remaining[key]
             yield key, _unwrap(outcome)

@@ -47,6 +47,8 @@ _STREAMED_WHOLE = "hf"
 _CHUNK_BYTES = 2**20
 _MAX_THREADS = 16
 _UNKNOWN_PROTOCOL = "Protocol not known"
+_ABSENT = frozenset({401, 403, 404, 410})
+"""Statuses of HTTP for what is not there, or not for this user; stores do not tell these apart."""
 
 
 class RemoteFile(NamedTuple):
@@ -256,8 +258,11 @@ def _callback(on_read: OnRead) -> Any:  # noqa: ANN401  # fsspec has no types
 
 def _error_for(url: str, error: Exception) -> HtaWidgetsError:
     name = redacted(url)
-    detail = f"{type(error).__name__}: {error}" if name == url else type(error).__name__
-    if isinstance(error, FileNotFoundError):
+    behind, status = _behind(error)
+    detail = f"{type(behind).__name__}: {behind}" if name == url else type(behind).__name__
+    if status:
+        detail = f"the server answers with status {status}"
+    if isinstance(behind, FileNotFoundError) or status in _ABSENT:
         return TraceNotFoundError(
             f"{name} does not exist or is not visible with your credentials; "
             "give the URL of a trace or of a folder of traces"
@@ -279,3 +284,20 @@ def _error_for(url: str, error: Exception) -> HtaWidgetsError:
     return RemoteError(
         f"{name} could not be fetched ({detail}); no partial file is kept; try again"
     )
+
+
+def _behind(error: Exception) -> tuple[Exception, int | None]:
+    """What a file system met where it says that there is no file, and the status of the answer.
+
+    fsspec says so of whatever a web server answers, a failure and an endless redirection, too.
+    """
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
+        return error, None
+    response = getattr(cause, "response", None)
+    if isinstance(response, Mapping):  # of botocore
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    else:
+        status = getattr(cause, "status", getattr(response, "status_code", None))
+    is_told = isinstance(status, int) or not isinstance(cause, ValueError)
+    return (cause, status) if is_told else (error, None)

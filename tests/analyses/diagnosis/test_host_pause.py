@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import context
+from hta_widgets.analyses.diagnosis import finding as findings
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.kineto_text import step
 
@@ -100,6 +100,6 @@ def test_a_diagnosis_of_some_ranks(tmp_path):
 
 def test_a_sentence_that_gets_too_long_does_not_say_inside_what(tmp_path, monkeypatch):
     hosts = job(lambda rank, _: 4000 if rank == 2 else 0, name="Python GC")
-    monkeypatch.setattr(context, "LONGEST_SENTENCE", 100)
+    monkeypatch.setattr(findings, "LONGEST_SENTENCE", 130)
     finding = found(diagnosed(tmp_path, *hosts), "host_pause")
     assert "between aten::embedding and aten::layer_norm: 3.7 ms of each" in finding.sentence

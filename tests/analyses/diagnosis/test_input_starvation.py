@@ -57,6 +57,22 @@ def test_the_function_that_takes_most_of_it_is_named(tmp_path):
     assert "num_workers" in finding.action
 
 
+def test_a_function_counts_whatever_calls_it(tmp_path):
+    """The first batch is asked for by another function, and on one rank all batches are."""
+    hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.86)
+    for rank, each in enumerate(hosts):
+        loads = [event for event in each.events if event["name"] == SINGLE]
+        for event in loads if rank == 3 else loads[:1]:
+            warms_up = host(
+                event["ts"], event["dur"], "train.py(3): warm_up", cat="python_function"
+            )
+            each.events.insert(0, warms_up)
+    finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
+    assert f"% of this time inside {ZOOM}" in finding.sentence
+    share = float(finding.sentence.partition(" % of this time")[0].rpartition(" ")[2])
+    assert share == pytest.approx(86, abs=1)
+
+
 def test_a_function_that_takes_half_of_it_is_not_named(tmp_path):
     hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.55)
     finding = found(diagnosed(tmp_path, *hosts), "input_starvation")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hta_widgets.analyses.diagnosis import Finding
+from hta_widgets.analyses.diagnosis.finding import Words
 from hta_widgets.analyses.diagnosis.prices import within_the_step
 from tests.analyses.diagnosis.training_jobs import (
     US,
@@ -51,7 +52,12 @@ def test_what_others_leave_nothing_of_has_no_price():
     about = {"ranks": (3,), "steps": (), "action": ""}
     every = Finding(cause="slow_gpu", sentence="a: 10 ms.", recoverable_ms=10, percent=100, **about)
     missing = Finding(
-        cause="missing_rank", sentence="b: at least 2 ms.", recoverable_ms=2, percent=20, **about
+        cause="missing_rank",
+        sentence="b: at least 2 ms.",
+        words=Words("b", is_lower_bound=True),
+        recoverable_ms=2,
+        percent=20,
+        **about,
     )
     context = SimpleNamespace(steps=SimpleNamespace(period_ns=10e6))
     kept = within_the_step(context, [missing, every])

@@ -10,56 +10,58 @@ from typing import Final
 
 from hta_widgets.analyses.diagnosis.context import Context
 from hta_widgets.analyses.diagnosis.finding import Finding
-from hta_widgets.analyses.diagnosis.rules.allocator_retries import allocator_retries
-from hta_widgets.analyses.diagnosis.rules.autotuning import autotuning
-from hta_widgets.analyses.diagnosis.rules.blocking_sync import blocking_sync
-from hta_widgets.analyses.diagnosis.rules.cause_not_found import cause_not_found
-from hta_widgets.analyses.diagnosis.rules.expert_imbalance import expert_imbalance
-from hta_widgets.analyses.diagnosis.rules.exposed_communication import exposed_communication
-from hta_widgets.analyses.diagnosis.rules.gpu_throttling import gpu_throttling
-from hta_widgets.analyses.diagnosis.rules.host_pause import host_pause
-from hta_widgets.analyses.diagnosis.rules.input_starvation import input_starvation
-from hta_widgets.analyses.diagnosis.rules.launch_bound import launch_bound
-from hta_widgets.analyses.diagnosis.rules.missing_rank import missing_rank
-from hta_widgets.analyses.diagnosis.rules.no_tensor_cores import no_tensor_cores
-from hta_widgets.analyses.diagnosis.rules.pipeline_bubble import pipeline_bubble
-from hta_widgets.analyses.diagnosis.rules.profiler_overhead import profiler_overhead
-from hta_widgets.analyses.diagnosis.rules.slow_gpu import slow_gpu
-from hta_widgets.analyses.diagnosis.rules.slow_host_copies import slow_host_copies
-from hta_widgets.analyses.diagnosis.rules.slow_link import slow_link
-from hta_widgets.analyses.diagnosis.rules.stage_imbalance import stage_imbalance
-from hta_widgets.analyses.diagnosis.rules.unfused_elementwise import unfused_elementwise
-from hta_widgets.analyses.diagnosis.rules.warm_up import warm_up
-from hta_widgets.analyses.diagnosis.rules.workload_imbalance import workload_imbalance
+from hta_widgets.analyses.diagnosis.rules import (
+    allocator_retries,
+    autotuning,
+    blocking_sync,
+    cause_not_found,
+    expert_imbalance,
+    exposed_communication,
+    gpu_throttling,
+    host_pause,
+    input_starvation,
+    launch_bound,
+    missing_rank,
+    no_tensor_cores,
+    pipeline_bubble,
+    profiler_overhead,
+    slow_gpu,
+    slow_host_copies,
+    slow_link,
+    stage_imbalance,
+    unfused_elementwise,
+    warm_up,
+    workload_imbalance,
+)
 
 Rule = Callable[[Context], Finding | None]
 
-FIRST_RULES: Final[tuple[Rule, ...]] = (autotuning, warm_up)
+FIRST_RULES: Final[tuple[Rule, ...]] = (autotuning.autotuning, warm_up.warm_up)
 """What they find in some steps, the others are not asked about these steps."""
 
 HOST_RULES: Final[tuple[Rule, ...]] = (
-    input_starvation,
-    allocator_retries,
-    profiler_overhead,
-    blocking_sync,
-    launch_bound,
-    host_pause,
-    slow_host_copies,
+    input_starvation.input_starvation,
+    allocator_retries.allocator_retries,
+    profiler_overhead.profiler_overhead,
+    blocking_sync.blocking_sync,
+    launch_bound.launch_bound,
+    host_pause.host_pause,
+    slow_host_copies.slow_host_copies,
 )
 
 DEVICE_RULES: Final[tuple[Rule, ...]] = (
-    expert_imbalance,
-    slow_gpu,
-    gpu_throttling,
-    workload_imbalance,
-    stage_imbalance,
-    slow_link,
-    pipeline_bubble,
-    exposed_communication,
-    no_tensor_cores,
-    unfused_elementwise,
-    cause_not_found,
-    missing_rank,
+    expert_imbalance.expert_imbalance,
+    slow_gpu.slow_gpu,
+    gpu_throttling.gpu_throttling,
+    workload_imbalance.workload_imbalance,
+    stage_imbalance.stage_imbalance,
+    slow_link.slow_link,
+    pipeline_bubble.pipeline_bubble,
+    exposed_communication.exposed_communication,
+    no_tensor_cores.no_tensor_cores,
+    unfused_elementwise.unfused_elementwise,
+    cause_not_found.cause_not_found,
+    missing_rank.missing_rank,
 )
 
 RULES: Final[tuple[Rule, ...]] = (*HOST_RULES, *DEVICE_RULES)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Events, KindSet
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Events, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
 
 Mask = NDArray[np.bool_]
@@ -67,6 +67,11 @@ class Calls:
     def is_launch_call(self) -> Mask:
         """Which calls are calls of the CUDA or HIP runtime or driver."""
         return KindSet(LAUNCH_CALLS).among(self.kind)
+
+    @cached_property
+    def has_frames(self) -> bool:
+        """Whether Python frames were recorded, at any time, as events of their own."""
+        return bool((self.kind == Kind.PYTHON).any())
 
     @cached_property
     def _names_in_use(self) -> list[int]:

@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work, remember
+from hta_widgets.analyses.shared.excerpt import (
+    ANY_TIME,
+    EVERYTHING,
+    Excerpt,
+    counted_work,
+    remember,
+)
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -44,28 +50,24 @@ def _launched_work(rank: Rank, excerpt: Excerpt | None) -> LaunchedWork:
     return LaunchedWork(work, calls_of(rank).places_of(work.launch))
 
 
-def is_counted(rank: Rank, calls: Calls, excerpt: Excerpt | None) -> NDArray[np.bool_]:
-    """Which calls may count: those of the analysed steps, or in an excerpt all of them."""
-    if excerpt is not None:
-        return np.ones(calls.kind.size, dtype=np.bool_)
-    return rank.analysed[calls.forest.rows]
+def has_cpu_time(rank: Rank) -> NDArray[np.bool_]:
+    """Which calls have CPU time that counts: not those of the step that is left out.
+
+    Idle time is of any call, since a GPU may wait for the next step before it has done this one.
+    """
+    return rank.analysed[calls_of(rank).forest.rows]
 
 
-def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals | None:
-    """The time in which calls are counted; None for all of it."""
-    return None if excerpt is None else host_time_of(rank, excerpt)
-
-
-def host_time_of(rank: Rank, excerpt: Excerpt) -> Intervals:
-    """The time in which calls are counted in an excerpt.
+def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals:
+    """The time in which calls are counted: also outside of the steps, unless some are chosen.
 
     On the CPU, a step lasts from the start of its mark to the start of the next one.
     """
-    whole = window_of(rank)
-    edges = host_step_edges(rank)
-    chosen = np.isin(whole.steps, excerpt.steps or whole.steps)
-    counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
-    window = excerpt.window_of(rank)
+    excerpt = excerpt or EVERYTHING
+    counted, window = ANY_TIME, excerpt.window_of(rank)
+    if excerpt.steps:
+        edges, chosen = host_step_edges(rank), np.isin(window_of(rank).steps, excerpt.steps)
+        counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
     return counted if window is None else counted.clip(*window)
 
 

@@ -35,15 +35,9 @@ class OwnCpuTime(NamedTuple):
 def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
     """Time of each call without those inside, of what is analysed or in an excerpt."""
     calls, counted = calls_of(rank), host_time(rank, excerpt)
-    forest = calls.forest
-    if counted is None:
-        total = forest.cut_end_ns - calls.start_ns
-        total = np.where(rank.analysed[forest.rows], total, 0)
-        around = forest.parent.astype(np.int64)
-        return OwnCpuTime(np.arange(total.size), _without_inner(total, around))
     found = [OwnCpuTime(*np.zeros((2, 0), dtype=np.int64))]
     if len(counted):
-        found += [_of_thread(calls, counted, thread) for thread in calls.threads]
+        found += [_of_thread(rank, calls, counted, thread) for thread in calls.threads]
     return OwnCpuTime(*map(np.concatenate, zip(*found, strict=True)))
 
 
@@ -54,7 +48,7 @@ def _without_inner(total: Rows, around: NDArray[np.integer]) -> Rows:
     return own[:-1]
 
 
-def _of_thread(calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
+def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
     """The calls of a thread that may be open in some time, with all that are around them."""
     forest, starts = calls.forest, calls.start_ns[thread.first : thread.last]
     edges = np.searchsorted(starts, (int(counted.starts[0]), int(counted.ends[-1])))
@@ -68,11 +62,12 @@ def _of_thread(calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
     place = np.append(before, np.arange(begin, end))
     if not place.size:
         return OwnCpuTime(place, place)
-    start_ns, end_ns = (
+    start_ns, end_ns, rows = (
         np.append(column[before], column[begin:end])
-        for column in (calls.start_ns, forest.cut_end_ns)
+        for column in (calls.start_ns, forest.cut_end_ns, forest.rows)
     )
     total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
+    total[~rank.analysed[rows]] = 0
     parents = np.append(forest.parent[before], forest.parent[begin:end])
     position = parents - (begin - before.size)  # all between these two are here
     early = np.flatnonzero(parents < begin)

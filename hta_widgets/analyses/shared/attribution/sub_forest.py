@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.shared.attribution.ancestors import at_or_around, nearest_at_or_above
 from hta_widgets.analyses.shared.attribution.calls import Calls
 from hta_widgets.analyses.shared.attribution.counted import (
+    has_cpu_time,
     host_time,
     same_name_around,
     sums_at,
@@ -161,7 +162,6 @@ class CpuTimes(NamedTuple):
 def cpu_times(rank: Rank, tree: SubForest, excerpt: Excerpt | None) -> CpuTimes:
     """CPU time of some calls in the counted time."""
     counted, start, end = host_time(rank, excerpt), tree.start_ns, tree.end_ns
-    if counted is None:
-        return CpuTimes(np.ones(start.size, dtype=np.int64), end - start)
+    is_counted = has_cpu_time(rank)[tree.place]
     inside_ns = counted.covered_until(end) - counted.covered_until(start)
-    return CpuTimes(counted.covers(start).astype(np.int64), inside_ns)
+    return CpuTimes((counted.covers(start) & is_counted).astype(np.int64), inside_ns * is_counted)

@@ -88,8 +88,12 @@ def page(title: str, summaries: Sequence[str], models: str) -> str:
 def policy(script: str) -> str:
     """What the page may do: run one script and what that unpacks, and use styles and images.
 
-    It can reach no address: nothing is loaded, connected to, sent or framed. plotly needs inline
-    styles; modules are imported, and pictures of charts saved, by way of ``blob:``.
+    It requests no address: nothing is loaded, fetched, sent or framed. plotly needs inline styles;
+    modules are imported, and pictures of charts saved, by way of ``blob:``.
+
+    A policy has no rule for links that a reader follows, nor one for WebRTC that browsers know:
+    Chromium 156 ignores ``webrtc 'block'`` and complains of it on the console. Neither is in the
+    front end, and no other script runs.
     """
     sum_ = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = {

@@ -21,7 +21,7 @@ from hta_widgets.trace.loaders.columns import (
     inverse_permutation,
     streams,
 )
-from hta_widgets.trace.loaders.kineto.categories import kind_of
+from hta_widgets.trace.loaders.kineto.categories import PHASE_KINDS, SYNC_NAMES, kind_of
 from hta_widgets.trace.loaders.kineto.decode import (
     NO_ARGS,
     Event,
@@ -29,9 +29,11 @@ from hta_widgets.trace.loaders.kineto.decode import (
     decode_counters,
 )
 from hta_widgets.trace.loaders.kineto.launch_configurations import AMD_LAUNCH
+from hta_widgets.trace.loaders.kineto.memory_events import MemoryEvents
 from hta_widgets.trace.loaders.kineto.repair import Reading
 from hta_widgets.trace.loaders.kineto.side_tables import Marks, SideTablesBuilder
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
+from hta_widgets.trace.model.details import UNCATEGORISED
 from hta_widgets.trace.model.events import (
     GPU_SIDE,
     GPU_WORK,
@@ -54,6 +56,7 @@ _GPU_WORK = KindSet(GPU_WORK)
 _NOT_AN_EVENT = -1
 _BEGIN_OR_END = -2
 _OTHER_PHASE = -3
+_INSTANT_WITHOUT_CATEGORY = -4
 _BYTE = 0xFF
 _NOT_IN_TIME = frozenset("XCiIMstf")
 """Phases whose events are known to be left out without loss: metadata, flow arrows, …"""
@@ -79,6 +82,7 @@ class EventsBuilder:
         self._by_values = _Named(self._names, COSTED_BY_VALUES.__contains__)
         self._launches_on_amd = _Named(self._names, AMD_LAUNCH.match)
         self._side = SideTablesBuilder()
+        self._memory = MemoryEvents(self._labels)
         self._kinds = _Kinds()
         self._counts: Counter[str] = Counter()
         self._read_count = 0
@@ -92,6 +96,7 @@ class EventsBuilder:
         self._counts[_REPAIRED_NOTICE] += reading.repaired
         self._counts[_BEGIN_END_NOTICE] += int(np.count_nonzero(kinds == _BEGIN_OR_END))
         self._counts[_OTHER_PHASE_NOTICE] += int(np.count_nonzero(kinds == _OTHER_PHASE))
+        self._memory.add(_select(events, kinds == _INSTANT_WITHOUT_CATEGORY))
         known = kinds >= 0
         kept = cast("Sequence[EventInTime]", _select(events, known))
         kind, positions = kinds[known], np.flatnonzero(known)
@@ -125,11 +130,14 @@ class EventsBuilder:
         starts[positions] = starts.copy()
         columns = {key: self._columns.pop(key, positions) for key in self._columns.names()}
         name = TextColumn(columns.pop("name"), tuple(self._names))
+        side, memory = self._side.finish(positions), self._memory.table(first_ns)
+        if memory is not None:
+            side[UNCATEGORISED] = memory
         events = Events(
             start_ns=starts,
             name=name,
             labels=tuple(self._labels),
-            side=self._side.finish(positions),
+            side=side,
             **columns,
         )
         return events, first_ns
@@ -169,12 +177,14 @@ class _Kinds:
     def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
         """Kind of each event, or a negative code for why it is left out."""
         try:
-            return self._of_known(events)
+            codes = self._of_known(events)
         except KeyError:
             for phase, category in {(event.ph, event.cat) for event in events}:
                 of_phase = self._known.setdefault(phase, {})
                 of_phase[category] = _code_of(phase, category) & _BYTE
-        return self._of_known(events)
+            codes = self._of_known(events)
+        has_waits = not SYNC_NAMES.keys().isdisjoint(self._known.get("X", ()))
+        return _named(events, codes) if has_waits else codes
 
     @property
     def has_gpu_work(self) -> bool:
@@ -216,9 +226,21 @@ def _code_of(phase: str | None, category: str | None) -> int:
     kind = kind_of(phase, category)
     if kind is not None:
         return int(kind)
+    if category is None and phase in PHASE_KINDS:
+        return _INSTANT_WITHOUT_CATEGORY
     if phase in {"B", "E"}:
         return _BEGIN_OR_END
     return _NOT_AN_EVENT if phase in _NOT_IN_TIME else _OTHER_PHASE
+
+
+def _named(events: Sequence[Event], codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Kinds of which some are told by names alone: `SYNC_NAMES`."""
+    codes = codes.copy()
+    for place in np.flatnonzero(codes == Kind.KERNEL).tolist():
+        event = cast("EventInTime", events[place])
+        if event.name in SYNC_NAMES.get(event.cat or "", ()):
+            codes[place] = Kind.SYNC
+    return codes
 
 
 def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:

@@ -24,6 +24,10 @@ CATEGORY_KINDS = {
     "overhead": Kind.OVERHEAD,
 }
 
+SYNC_NAMES = {"mtia_ccp_events": frozenset({"event_wait", "event_record"})}
+"""What is no work in a category of work: MTIA's waits for events of other streams lie among its
+kernels, where CUDA's have a category of their own (``cuda_sync``)."""
+
 SUFFIX_KINDS = {"_runtime": Kind.RUNTIME, "_driver": Kind.DRIVER}
 """``cuda_runtime``, ``hip_runtime``, ``xpu_driver``, ``mtia_runtime``, ``privateuse1_driver`` …"""
 

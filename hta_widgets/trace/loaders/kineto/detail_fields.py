@@ -53,6 +53,37 @@ class _InputEvent(msgspec.Struct, gc=False):
     args: _InputArgs | None = None
 
 
+class _OtherArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "python_id": "Python id",
+        "python_parent_id": "Python parent id",
+        "process_rank": "Rank",
+        "input_dims": "Input Dims",
+        "input_type": "Input type",
+        "input_strides": "Input Strides",
+        "in_split_size": "In split size",
+        "out_split_size": "Out split size",
+    },
+):
+    bytes: Any = None
+    external_id: Any = None
+    python_id: Any = None
+    python_parent_id: Any = None
+    process_rank: Any = None
+    input_dims: msgspec.Raw = MISSING_TEXT
+    input_type: msgspec.Raw = MISSING_TEXT
+    input_strides: msgspec.Raw = MISSING_TEXT
+    in_split_size: msgspec.Raw = MISSING_TEXT
+    out_split_size: msgspec.Raw = MISSING_TEXT
+
+
+class _OtherEvent(msgspec.Struct, gc=False):
+    args: _OtherArgs | None = None
+
+
 class Fields(NamedTuple):
     """How the fields of a group are found and decoded.
 
@@ -116,8 +147,24 @@ def _encoded(value: object) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
 
 
+def _other_columns(arguments: Sequence[_OtherArgs], texts: Vocabularies) -> ColumnBlock:
+    columns: ColumnBlock = {}
+    for name in _OTHER_FIELDS:
+        values = list(map(attrgetter(name), arguments))
+        if name in _OTHER_TEXTS:
+            columns[name] = texts[name].codes(bytes_of(values), len(values))
+        else:
+            columns[name] = integers(values)
+    return columns
+
+
 _SYNC_FIELDS: Final = tuple(_SyncArgs.__struct_fields__)
 _INPUT_TEXTS: Final = tuple(_InputArgs.__struct_fields__)
+_OTHER_FIELDS: Final = tuple(_OtherArgs.__struct_fields__)
+_OTHER_TEXTS: Final = (
+    *("input_dims", "input_type", "input_strides"),
+    *("in_split_size", "out_split_size"),
+)
 
 FIELDS: Final[Mapping[DetailGroup, Fields]] = {
     DetailGroup.SYNCHRONISATION: Fields(
@@ -130,5 +177,13 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
         _INPUT_TEXTS,
         _input_columns,
         _INPUT_TEXTS,
+    ),
+    DetailGroup.OTHER_ARGUMENTS: Fields(
+        tuple(f'"{key}"'.encode() for key in _OtherArgs.__struct_encode_fields__),
+        (*(kind for kind in Kind if kind not in {Kind.COUNTER, Kind.INSTANT}),),
+        _OtherEvent,
+        _OTHER_FIELDS,
+        _other_columns,
+        _OTHER_TEXTS,
     ),
 }

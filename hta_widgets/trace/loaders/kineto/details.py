@@ -22,7 +22,6 @@ from hta_widgets.trace.loaders.columns import (
 )
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.detail_fields import FIELDS, Fields, OnlyCounted, Vocabularies
-from hta_widgets.trace.loaders.kineto.memory_events import MemoryEvents, may_have_memory_events
 from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, Reading, repair
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.details import DetailGroup
@@ -79,10 +78,8 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
 
 def _finder(trace: Trace, group: DetailGroup) -> _Finder | None:
     """What collects the fields of a group; None if loading has found that there are none."""
-    if group is DetailGroup.LAUNCH_CONFIGURATION:
+    if group in {DetailGroup.LAUNCH_CONFIGURATION, DetailGroup.MEMORY}:
         return None
-    if group is DetailGroup.MEMORY:
-        return MemoryEvents(trace) if may_have_memory_events(trace) else None
     return _OfRows(trace.events, FIELDS[group])
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.magic import archive_kind
+from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
 
 _WHITE: Final = b" \t\r\n"
 _HATCHET: Final = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
@@ -48,6 +49,16 @@ def too_long(path: Path, limit: int) -> TraceFormatError:
     msg = (
         f"{path} is not a trace: {limit >> 20} MiB of its text hold no whole event; "
         "export it again with torch.profiler's export_chrome_trace"
+    )
+    return TraceFormatError(msg)
+
+
+def too_packed(path: Path, packed_bytes: int) -> TraceFormatError:
+    """Error for a packed file of which more text comes than such a file can hold of a trace."""
+    limit = most_unpacked_bytes(packed_bytes) >> 20
+    msg = (
+        f"{path} is not a trace: its {packed_bytes:,} bytes unpack to more text than a trace of "
+        f"that size has ({limit:,} MiB at most); if you trust it, unpack it and open the file in it"
     )
     return TraceFormatError(msg)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,16 @@ class _Table(NamedTuple):
         return (*self.integers.values(), *self.floats.values(), *self.texts.values(), *of_raws)
 
 
+MEMORY_FIELDS: Final = {
+    "device_type": "memory_type",
+    "device": "memory_device",
+    "address": "address",
+    "bytes": "size",
+    "total_allocated": "total_allocated",
+    "total_reserved": "total_reserved",
+}
+"""Columns of allocations and frees, with the arguments that they are."""
+
 _TABLES = {
     "transfers": _Table(
         KindSet((Kind.MEMCPY, Kind.MEMSET)),
@@ -90,18 +100,7 @@ _TABLES = {
         raws_by_name={"concrete_inputs": "concrete_inputs"},
     ),
     LAUNCHES: _Table(KindSet((Kind.KERNEL,)), "grid", launches=CONFIGURATION),
-    MEMORY: _Table(
-        KindSet((Kind.INSTANT,)),
-        "size",
-        integers={
-            "device_type": "memory_type",
-            "device": "memory_device",
-            "address": "address",
-            "bytes": "size",
-            "total_allocated": "total_allocated",
-            "total_reserved": "total_reserved",
-        },
-    ),
+    MEMORY: _Table(KindSet((Kind.INSTANT,)), "size", integers=MEMORY_FIELDS),
 }
 """``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records, the
 ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are the

@@ -32,6 +32,7 @@ from hta_widgets.trace.loaders.kineto.gzip_members import gunzipped, is_gzip
 from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
 from hta_widgets.trace.loaders.kineto.pending_text import PendingText
 from hta_widgets.trace.loaders.kineto.repair import are_values, listed
+from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
 
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
@@ -185,8 +186,18 @@ class EventText:
         size = size or BLOCK_BYTES
         blocks = self._blocks(file, size)
         if packing := packing_of(file):
-            return self._unpack(blocks, size, packing)
-        return self._gunzip(blocks, size) if is_gzip(file) else blocks
+            return self._bounded(self._unpack(blocks, size, packing), file)
+        return self._bounded(self._gunzip(blocks, size), file) if is_gzip(file) else blocks
+
+    def _bounded(self, unpacked: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
+        """Yield no more text than such a file can hold of a trace."""
+        packed_bytes = os.fstat(file.fileno()).st_size
+        left = most_unpacked_bytes(packed_bytes)
+        for block in unpacked:
+            left -= len(block)
+            if left < 0:
+                raise refusals.too_packed(self.path, packed_bytes)
+            yield block
 
     def _unpack(self, blocks: Iterator[bytes], size: int, packing: Packing) -> Iterator[bytes]:
         self.damaged = yield from unpacked(blocks, size, packing)

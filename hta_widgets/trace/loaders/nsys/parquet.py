@@ -24,6 +24,7 @@ from hta_widgets.trace.loaders.nsys.tables import (
     process_of,
     to_integer,
 )
+from hta_widgets.trace.loaders.parquet_texts import TextBudget, is_text, opened_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,9 +103,11 @@ class ParquetTables:
         wanted = np.fromiter(ids, dtype=np.int64)
         texts: dict[int, str] = {}
         with self._open(STRINGS) as file:
+            budget = TextBudget(self._file(STRINGS))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(READABLE[STRINGS])):
                 keys = _numbers(batch.column("id"))
                 rows = np.flatnonzero(np.isin(keys, wanted))
+                budget.spend(batch.column("value"))
                 values = _texts(batch.column("value").take(pa.array(rows)))
                 pairs = zip(keys[rows].tolist(), values, strict=True)
                 texts |= {key: text for key, text in pairs if text is not None}
@@ -115,14 +118,17 @@ class ParquetTables:
         if not wanted:
             return
         with self._open(table) as file:
+            budget = TextBudget(self._file(table))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+                for column in batch.columns:
+                    budget.spend(column)
                 yield {name: _column(name, batch.column(name)) for name in wanted}, batch.num_rows
 
     @contextmanager
     def _open(self, table: str) -> Iterator[pq.ParquetFile]:
         path = self._file(table)
         try:
-            with pq.ParquetFile(path) as file:
+            with opened_parquet(path, TEXT_COLUMNS) as file:
                 _require_few_rows(file, path.stat().st_size)
                 yield file
         except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
@@ -157,7 +163,7 @@ def _numbers(values: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not pa.types.is_integer(values.type):
-        others = _texts(values) if _is_text(values.type) else values.to_pylist()
+        others = _texts(values) if is_text(values.type) else values.to_pylist()
         return np.array([to_integer(value) for value in others], dtype=np.int64)
     filled = values.fill_null(0).to_numpy(zero_copy_only=False)
     numbers: NDArray[np.int64] = filled.astype(np.int64)
@@ -169,11 +175,7 @@ def _texts(values: pa.Array) -> list[str | None]:
     """Decoded texts, with invalid UTF-8 replaced; None for values that are not text."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if not _is_text(values.type):
+    if not is_text(values.type):
         return [None] * len(values)
     raw = values.cast(pa.large_binary()).to_pylist()
     return [None if text is None else text.decode("utf-8", "replace") for text in raw]
-
-
-def _is_text(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))

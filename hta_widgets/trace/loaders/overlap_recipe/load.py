@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.parquet_texts import TextBudget, opened_parquet
 from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.model.notices import Notice
 
@@ -29,6 +30,7 @@ else:
     pq = LazyModule("pyarrow.parquet")
 
 FILES = "files.parquet"
+_TEXTS: Final = ("OverlapType", "File")
 MOST_ROWS = 50_000_000
 """Files with more rows are refused: compressed, any number of rows can take a few bytes."""
 
@@ -189,7 +191,7 @@ def _segments(path: Path) -> _Segments:
 
 
 def _read(path: Path, columns: list[str]) -> pa.Table:
-    with _name_file_in_errors(path), pq.ParquetFile(path) as file:
+    with _name_file_in_errors(path), opened_parquet(path, _TEXTS) as file:
         lacking = [name for name in columns if name not in file.schema_arrow.names]
         if lacking:
             msg = f"it has no column {' or '.join(lacking)}"
@@ -197,7 +199,11 @@ def _read(path: Path, columns: list[str]) -> pa.Table:
         if file.metadata.num_rows > MOST_ROWS:
             msg = f"it has {file.metadata.num_rows:,} rows; the limit is {MOST_ROWS:,}"
             raise pa.ArrowInvalid(msg)
-        return file.read(columns, use_threads=False)
+        table = file.read(columns, use_threads=False)
+        budget = TextBudget(path)
+        for chunk in (each for column in table.columns for each in column.chunks):
+            budget.spend(chunk)
+        return table
 
 
 @contextmanager

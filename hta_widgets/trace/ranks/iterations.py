@@ -1,4 +1,4 @@
-"""The ProfilerStep that each event belongs to, as HTA's column ``iteration``."""
+"""The ProfilerStep that each event belongs to."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import GPU_SIDE, KindSet
+from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_ITERATION = -1
+
+_LAUNCHED = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 
 
 def iterations(rank: Rank) -> NDArray[np.int64]:
     """Number of the ProfilerStep of each event, by row; -1 for none.
 
-    CPU events belong to the last step whose mark is open when they start, what runs on the GPU to
-    that of its launch call, whatever its stream.
+    CPU events, and ranges that the profiler projected onto the GPU, belong to the last step whose
+    mark is open when they start, what runs on the GPU to that of its launch call, whatever its
+    stream.
     """
     return rank.remember(_iterations)
 
 
 def _iterations(rank: Rank) -> NDArray[np.int64]:
     events, launch = rank.trace.events, rank.launches
-    on_gpu = KindSet(GPU_SIDE).among(events.kind)
+    on_gpu = _LAUNCHED.among(events.kind)
     asked = np.where(on_gpu & (launch >= 0), launch, np.arange(len(events)))
     found = iterations_at(rank, events.start_ns[asked])
     found[on_gpu & (launch < 0)] = NO_ITERATION

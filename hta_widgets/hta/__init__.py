@@ -1,0 +1,4 @@
+"""HTA's modules under their own names: `hta_widgets.hta` in place of `hta` in a program's imports.
+
+What is here, and what to use in place of the rest, is listed in ``docs/coming-from-hta.md``.
+"""

@@ -1,0 +1,1 @@
+"""Modules of ``hta.utils``, whose names are HTA's."""

@@ -1,0 +1,244 @@
+"""Events with the columns of HTA's frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.quantities import NS_PER_US
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.ranks.iterations import iterations
+from hta_widgets.trace.ranks.rank import Rank
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
+NONE: Final = -1
+NOT_RECORDED: Final = 0
+"""``index_correlation`` of an event with a correlation id of which the other side is missing."""
+
+CATEGORIES: Final[Mapping[Kind, str]] = {
+    Kind.KERNEL: "kernel",
+    Kind.MEMCPY: "gpu_memcpy",
+    Kind.MEMSET: "gpu_memset",
+    Kind.GRAPH: "graph",
+    Kind.SYNC: "cuda_sync",
+    Kind.GPU_ANNOTATION: "gpu_user_annotation",
+    Kind.CPU_OP: "cpu_op",
+    Kind.RUNTIME: "cuda_runtime",
+    Kind.DRIVER: "cuda_driver",
+    Kind.ANNOTATION: "user_annotation",
+    Kind.PYTHON: "python_function",
+    Kind.PROFILER_RANGE: "cuda_profiler_range",
+    Kind.COUNTER: "counter",
+    Kind.INSTANT: "cpu_instant_event",
+    Kind.OVERHEAD: "overhead",
+    Kind.OTHER: "other",
+    Kind.BUSY: "busy",
+}
+"""The PyTorch profiler's present name of the category of each kind. What it has no name for, and
+what older traces and those of other devices call otherwise, has the name of the kind."""
+
+CATEGORY_NAMES: Final = np.array([CATEGORIES[kind] for kind in Kind], dtype=object)
+"""By value of `Kind`."""
+
+_LISTS: Final = (
+    *("input_dims", "input_type", "input_strides"),
+    *("in_split_size", "out_split_size"),
+)
+_NO_SHAPE: Final = "-1"
+_LINKED: Final = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
+_Arrays = dict[str, NDArray[Any]]
+
+
+def event_columns(
+    rank: Rank, rows: NDArray[np.int64], codes: NDArray[np.int64], offset_ns: int
+) -> _Arrays:
+    """Columns of HTA's frame, in its order.
+
+    Parameters
+    ----------
+    rank : Rank
+    rows : ndarray of int64
+        Of the events.
+    codes : ndarray of int64
+        Number of each name of the rank, then of each of `CATEGORY_NAMES`.
+    offset_ns : int
+        Added to the start of each event.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``index`` (position in the source), ``cat`` and ``name`` (numbers), ``pid``, ``tid``,
+        ``ts``, ``dur``, ``end`` (float µs), ``stream``, ``correlation``, ``bytes``,
+        ``memory_bw_gbps``, ``wait_on_stream``, ``wait_on_cuda_event_record_corr_id``,
+        ``input_dims``, ``input_type``, ``input_strides``, ``external_id``, ``python_id``,
+        ``python_parent_id``, ``collective_name``, ``in_msg_nelems``, ``out_msg_nelems``,
+        ``msg_dtype``, ``group_size``, ``process_rank``, ``in_split_size``, ``out_split_size``,
+        ``index_correlation``, ``iteration``. What an event lacks has HTA's default.
+    """
+    events = rank.trace.events
+    start_ns = events.start_ns[rows] + offset_ns
+    duration_ns = events.duration_ns[rows]
+    names = len(events.name.values)
+    return {
+        "index": events.index[rows].astype(np.int64),
+        "cat": codes[names + events.kind[rows].astype(np.int64)],
+        "name": codes[events.name.codes[rows]],
+        "pid": events.ids_in_source(events.pid[rows]),
+        "tid": events.ids_in_source(events.tid[rows]),
+        "ts": start_ns / NS_PER_US,
+        "dur": duration_ns / NS_PER_US,
+        "end": (start_ns + duration_ns) / NS_PER_US,
+        "stream": events.stream[rows],
+        "correlation": events.correlation[rows],
+        **_arguments(rank, rows),
+        "index_correlation": _linked(rank)[rows],
+        "iteration": iterations(rank)[rows],
+    }
+
+
+def event_frame(columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
+    """Return a frame of such columns and others; lists are in columns of objects on every rank."""
+    lists = {name: pd.Series(columns[name], dtype=object) for name in _LISTS if name in columns}
+    return pd.DataFrame({**columns, **lists})
+
+
+def counter_columns(rank: Rank, rows: NDArray[np.int64]) -> _Arrays:
+    """A column per performance counter of the profiled kernels, -1 where an event lacks it."""
+    events = rank.trace.events
+    ranges = events.rows_of(Kind.PROFILER_RANGE)
+    table = events.side.get("counters")
+    if table is None or not ranges.size:
+        return {}
+    counter, value = table.columns["counter"], np.asarray(table.columns["value"], dtype=float)
+    if not isinstance(counter, TextColumn):
+        return {}
+    place = np.full(len(events), NONE, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+    of_range = np.isin(table.rows, ranges) & (place[table.rows] >= 0)
+    found: _Arrays = {}
+    for code in np.unique(counter.codes[of_range]).tolist():
+        chosen = np.flatnonzero(of_range & (counter.codes == code))
+        column = np.full(rows.size, float(NONE))
+        column[place[table.rows[chosen]]] = value[chosen]
+        found[counter.values[code]] = as_whole(column)
+    return found
+
+
+def as_whole(values: NDArray[np.float64]) -> NDArray[np.float64] | NDArray[np.int64]:
+    """The values as integers, if they are whole numbers that a float holds exactly."""
+    whole = np.isfinite(values) & (np.abs(values) <= 2**53) & (np.trunc(values) == values)
+    return values.astype(np.int64) if whole.all() else values
+
+
+def decoded(codes: NDArray[Any], texts: Sequence[object]) -> NDArray[np.object_]:
+    """What each code stands for; -1 for the last of the texts."""
+    values = np.empty(len(texts), dtype=object)
+    values[:] = texts
+    return np.asarray(values[codes])
+
+
+def _arguments(rank: Rank, rows: NDArray[np.int64]) -> _Arrays:
+    side = rank.trace.events.side
+    waits = _details(rank, DetailGroup.SYNCHRONISATION)
+    more = _details(rank, DetailGroup.OTHER_ARGUMENTS)
+    transfers, collectives = side.get("transfers"), side.get("collectives")
+    bandwidth = _numbers(transfers, "bandwidth_gb_per_s", rows, 0.0)
+    return {
+        "bytes": np.maximum(
+            _numbers(transfers, "bytes", rows, NONE), _numbers(more, "bytes", rows, NONE)
+        ),
+        "memory_bw_gbps": np.where(np.isfinite(bandwidth), bandwidth, 0.0),
+        "wait_on_stream": _numbers(waits, "wait_on_stream", rows, NONE),
+        "wait_on_cuda_event_record_corr_id": _numbers(
+            waits, "wait_on_cuda_event_record_corr_id", rows, NONE
+        ),
+        "input_dims": _values(more, "input_dims", rows, _NO_SHAPE),
+        "input_type": _values(more, "input_type", rows, _NO_SHAPE),
+        "input_strides": _values(more, "input_strides", rows, _NO_SHAPE),
+        "external_id": _numbers(more, "external_id", rows, NONE),
+        "python_id": _numbers(more, "python_id", rows, NONE),
+        "python_parent_id": _numbers(more, "python_parent_id", rows, NONE),
+        "collective_name": _texts(collectives, "collective", rows),
+        "in_msg_nelems": np.maximum(_numbers(collectives, "in_elements", rows, 0), 0),
+        "out_msg_nelems": np.maximum(_numbers(collectives, "out_elements", rows, 0), 0),
+        "msg_dtype": _texts(collectives, "dtype", rows),
+        "group_size": np.maximum(_numbers(collectives, "group_size", rows, 0), 0),
+        "process_rank": _numbers(more, "process_rank", rows, NONE),
+        "in_split_size": _values(more, "in_split_size", rows, "[]"),
+        "out_split_size": _values(more, "out_split_size", rows, "[]"),
+    }
+
+
+def _details(rank: Rank, group: DetailGroup) -> SideTable | None:
+    if group is DetailGroup.SYNCHRONISATION and not rank.trace.events.rows_of(Kind.SYNC).size:
+        return None  # the source need not be read for them
+    return rank.details(group).table
+
+
+def _numbers(
+    table: SideTable | None, column: str, rows: NDArray[np.int64], default: float
+) -> NDArray[Any]:
+    if table is None or column not in table.columns:
+        return np.full(rows.size, default)
+    values = np.asarray(table.columns[column])
+    return np.append(values, np.array([default], dtype=values.dtype))[table.places_of(rows)]
+
+
+def _texts(
+    table: SideTable | None, column: str, rows: NDArray[np.int64], default: str = ""
+) -> NDArray[np.object_]:
+    codes, texts = _codes(table, column, rows)
+    return decoded(codes, [*texts, default])
+
+
+def _values(
+    table: SideTable | None, column: str, rows: NDArray[np.int64], default: str
+) -> NDArray[np.object_]:
+    """Values of JSON text, each distinct text decoded once."""
+    codes, texts = _codes(table, column, rows)
+    return decoded(codes, [*(_value(text, default) for text in texts), default])
+
+
+def _codes(
+    table: SideTable | None, column: str, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    found = None if table is None else table.columns.get(column)
+    if table is None or not isinstance(found, TextColumn):
+        return np.full(rows.size, NONE, dtype=np.int64), ()
+    return np.append(found.codes, np.int32(NONE))[table.places_of(rows)].astype(np.int64), (
+        found.values
+    )
+
+
+def _value(text: str, default: str) -> object:
+    try:
+        return json.loads(text) if text else default
+    except (ValueError, RecursionError):
+        return text
+
+
+def _linked(rank: Rank) -> NDArray[np.int64]:
+    """``index_correlation`` of each event: position in the source of the other side of a launch.
+
+    Of a call that launches several operations, as of a graph, that of the last of them.
+    """
+    return rank.remember(_index_correlation)
+
+
+def _index_correlation(rank: Rank) -> NDArray[np.int64]:
+    events, launch = rank.trace.events, rank.launches
+    found = np.where(events.correlation >= 0, NOT_RECORDED, NONE).astype(np.int64)
+    on_gpu = np.flatnonzero(_LINKED.among(events.kind) & (launch >= 0))
+    found[on_gpu] = events.index[launch[on_gpu]]
+    np.maximum.at(found, launch[on_gpu], events.index[on_gpu])
+    return found

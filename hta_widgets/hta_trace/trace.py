@@ -1,0 +1,281 @@
+"""HTA's `Trace`: a frame of events for each rank, made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.errors import UnknownRankError
+from hta_widgets.hta_trace.files import DEFAULT_TRACE_DIR, TraceFiles, traces_of
+from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.quantities import NS_PER_US
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Kind, KindSet
+from hta_widgets.trace.model.steps import rows_to_analyse
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.remote.urls import PathLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hta_widgets.hta_tables import event_columns as tables
+    from hta_widgets.hta_tables import gpu_annotations
+else:
+    pd = LazyModule("pandas")
+    tables = LazyModule("hta_widgets.hta_tables.event_columns")
+    gpu_annotations = LazyModule("hta_widgets.hta_tables.gpu_annotations")
+
+_LASTING: Final = KindSet(set(Kind) - {Kind.COUNTER, Kind.INSTANT})
+"""What has no duration is in no frame of HTA."""
+
+
+class Trace:
+    """The traces of a job as HTA's frames, one for each rank.
+
+    A frame is made when it is first asked for, and kept; in a job so big that it holds only some
+    ranks in memory, as many frames as ranks, those used last. A frame is yours to change: no
+    analysis reads it.
+
+    Parameters
+    ----------
+    trace_files : mapping of rank to path, list of paths, path, or Job, optional
+        All traces of `trace_dir` by default.
+    trace_dir : path
+        Folder of the traces.
+
+    Attributes
+    ----------
+    job : Job
+    """
+
+    def __init__(
+        self, trace_files: TraceFiles | Job | None = None, trace_dir: PathLike = DEFAULT_TRACE_DIR
+    ) -> None:
+        self.job: Job = (
+            trace_files
+            if isinstance(trace_files, Job)
+            else open_trace(traces_of(trace_files, trace_dir))
+        )
+        self._symbols = TraceSymbolTable()
+        self._frames: dict[int, pd.DataFrame] = {}
+        self._as_recorded = False
+        self._include_last = self.job.include_last_profiler_step
+        self._shorten_names = False
+
+    def __repr__(self) -> str:
+        """Name and ranks of the job."""
+        return f"Trace({self.job!r})"
+
+    @property
+    def traces(self) -> Mapping[int, pd.DataFrame]:
+        """Frame of each rank, made when it is looked up; see `get_trace`."""
+        return _Frames(self)
+
+    @property
+    def trace_files(self) -> dict[int, str]:
+        """File of each rank."""
+        return {rank: source.name for rank, source in self.job.sources.items()}
+
+    @property
+    def meta_data(self) -> dict[int, dict[str, Any]]:
+        """Everything in the file of each rank but the events."""
+        return {rank: dict(each) for rank, each in self._of_all_ranks(_metadata).items()}
+
+    @property
+    def min_ts(self) -> float:
+        """Time in the file (µs) from which ``ts`` counts; 0 after `parse_traces`."""
+        if self._as_recorded or not self.job.ranks:
+            return 0.0
+        first = self.job.ranks[0]
+        origin_ns = self.job.reduce(_origin_in_file_ns, [first])[first]
+        return (origin_ns - self.job.offset_ns(first)) / NS_PER_US
+
+    @property
+    def symbol_table(self) -> TraceSymbolTable:
+        """Numbers of the names and categories of all ranks."""
+        for kinds, names in self._of_all_ranks(_kinds_and_names).values():
+            self._symbols.add_symbols(tables.CATEGORIES[Kind(kind)] for kind in kinds)
+            self._symbols.add_symbols(names)
+        return self._symbols
+
+    def codes_of(self, rank: Rank) -> NDArray[np.int64]:
+        """Numbers in `symbol_table` of the names of a rank, then of all categories."""
+        return self._symbols.codes_of([*rank.trace.events.name.values, *tables.CATEGORY_NAMES])
+
+    def get_ranks(self) -> list[int]:
+        """All ranks, ascending."""
+        return list(self.job.ranks)
+
+    def get_trace(self, rank: int) -> pd.DataFrame:
+        """Return the events of a rank that last and are analysed, in the order of the file.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        DataFrame
+            Indexed by ``index``, the position in the file, so that
+            ``df.loc[df["index_correlation"]]`` finds what is linked. HTA's columns: see
+            `event_columns`; then one column per performance counter, where there are any, and
+            ``device``, ``s_name``, ``s_cat``. Times in µs since the first event of all ranks, or
+            as in the file after `parse_traces`.
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        if rank not in self.job.ranks:
+            raise UnknownRankError.from_ranks([rank], self.job.ranks)
+        frame = self._frames.pop(rank, None)
+        self._frames[rank] = self._made(rank) if frame is None else frame
+        limit = self.job.hold_at_most
+        for oldest in [] if limit is None else [*self._frames][:-limit]:
+            del self._frames[oldest]
+        return self._frames[rank]
+
+    def get_trace_df(self, rank: int) -> pd.DataFrame:
+        """Return the same as `get_trace`."""
+        return self.get_trace(rank)
+
+    def get_all_traces(self) -> Mapping[int, pd.DataFrame]:
+        """Return the frame of each rank, made when it is looked up."""
+        return self.traces
+
+    def get_iterations(self, rank: int | None = None) -> list[int]:
+        """Numbers of the ProfilerSteps with events of a rank, by default of the first."""
+        found = self._frame_of(rank)["iteration"].unique().tolist()
+        return sorted(number for number in found if number >= 0)
+
+    def get_trace_duration(self, rank: int | None = None) -> float:
+        """Time (µs) from the first to the last start of a rank's events, by default the first's."""
+        start = self._frame_of(rank)["ts"]
+        return float(start.max() - start.min())
+
+    def parse_traces(
+        self,
+        max_ranks: int = -1,  # noqa: ARG002
+        use_multiprocessing: bool = True,  # noqa: ARG002, FBT001, FBT002
+        use_memory_profiling: bool = True,  # noqa: ARG002, FBT001, FBT002
+    ) -> None:
+        """Begin again with all events, and their times as in the file.
+
+        The parameters are HTA's, and change nothing.
+        """
+        self._frames.clear()
+        self._as_recorded = True
+
+    def align_and_filter_trace(
+        self,
+        include_last_profiler_step: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        """Begin again with the events that are analysed, and times since the first of all ranks."""
+        self._frames.clear()
+        self._as_recorded = False
+        self._include_last = bool(include_last_profiler_step)
+
+    def load_traces(
+        self,
+        include_last_profiler_step: bool = False,  # noqa: FBT001, FBT002
+        use_multiprocessing: bool = True,  # noqa: ARG002, FBT001, FBT002
+        use_memory_profiling: bool = True,  # noqa: ARG002, FBT001, FBT002
+    ) -> None:
+        """Do the same as `align_and_filter_trace`; traces are read when something asks.
+
+        `use_multiprocessing` and `use_memory_profiling` are HTA's, and change nothing.
+        """
+        self.align_and_filter_trace(include_last_profiler_step)
+
+    def decode_symbol_ids(self, use_shorten_name: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Shorten ``s_name`` in all frames to names without template arguments and signatures.
+
+        Parameters
+        ----------
+        use_shorten_name : bool
+            False gives the whole names, as they are from the start.
+        """
+        self._shorten_names = bool(use_shorten_name)
+        for frame in self._frames.values():
+            self._decode(frame)
+
+    def _frame_of(self, rank: int | None) -> pd.DataFrame:
+        return self.get_trace(self.job.ranks[0] if rank is None else rank)
+
+    def _made(self, number: int) -> pd.DataFrame:
+        rank = self.job.rank(number)
+        rows = self._rows(rank)
+        offset_ns = _origin_in_file_ns(rank) if self._as_recorded else self.job.offset_ns(number)
+        frame = tables.event_frame(
+            {
+                **tables.event_columns(rank, rows, self.codes_of(rank), offset_ns),
+                **tables.counter_columns(rank, rows),
+                "device": rank.trace.events.device[rows],
+            }
+        )
+        self._decode(frame)
+        return frame.set_index("index", drop=False).rename_axis(None)
+
+    def _rows(self, rank: Rank) -> NDArray[np.int64]:
+        events = rank.trace.events
+        kept = _LASTING.among(events.kind)
+        if not self._as_recorded:
+            kept = kept & (
+                rank.analysed
+                if self._include_last == self.job.include_last_profiler_step
+                else rows_to_analyse(
+                    events,
+                    rank.launches,
+                    rank.steps,
+                    include_last_profiler_step=self._include_last,
+                )
+            )
+        rows = np.flatnonzero(kept)
+        return rows[np.argsort(events.index[rows], kind="stable")]
+
+    def _decode(self, frame: pd.DataFrame) -> None:
+        symbols = self._symbols.sym_table
+        shown = map(gpu_annotations.plain_name, symbols) if self._shorten_names else symbols
+        frame["s_name"] = tables.decoded(frame["name"].to_numpy(), [*shown])
+        frame["s_cat"] = tables.decoded(frame["cat"].to_numpy(), symbols)
+
+    def _of_all_ranks(self, function: Any) -> dict[int, Any]:  # noqa: ANN401
+        return self.job.reduce(function, self.job.ranks)
+
+
+class _Frames(Mapping[int, "pd.DataFrame"]):
+    """Frame of each rank."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __getitem__(self, rank: int) -> pd.DataFrame:
+        if rank not in self._trace.job.ranks:
+            raise KeyError(rank)
+        return self._trace.get_trace(rank)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._trace.get_ranks())
+
+    def __len__(self) -> int:
+        return len(self._trace.job.ranks)
+
+
+def _kinds_and_names(rank: Rank) -> tuple[list[int], tuple[str, ...]]:
+    events = rank.trace.events
+    return np.unique(events.kind).tolist(), events.name.values
+
+
+def _metadata(rank: Rank) -> Mapping[str, object]:
+    return rank.trace.metadata
+
+
+def _origin_in_file_ns(rank: Rank) -> int:
+    """Place of the rank's first event on the clock of its file."""
+    return rank.trace.origin_ns - (rank.trace.base_ns or 0)

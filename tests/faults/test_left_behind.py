@@ -1,0 +1,71 @@
+"""A job is freed with the last widget that shows it, however these end."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import ipywidgets
+import pytest
+
+from hta_widgets import TraceAnalysis, open_trace
+from hta_widgets.panels import Dashboard, KernelBreakdownPanel
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.job import Job
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("freed")
+    write_sample(folder, ranks=2, steps=3, progress=False)
+    return folder
+
+
+def jobs() -> int:
+    gc.collect()
+    return sum(type(each) is Job for each in gc.get_objects())
+
+
+def open_and_forget(folder: Path) -> None:
+    open_trace(folder, progress=False)
+
+
+def analyse(folder: Path) -> None:
+    TraceAnalysis(trace_dir=str(folder), progress=False).get_gpu_kernel_breakdown(visualize=False)
+
+
+def close_panel(folder: Path) -> None:
+    KernelBreakdownPanel(folder).close()
+
+
+def close_dashboard(folder: Path) -> None:
+    Dashboard(folder).close()
+
+
+def close_each_widget(folder: Path) -> None:
+    board = Dashboard(folder)
+    for each in (*board.panels.values(), board.header, board.selection, board):
+        each.close()
+
+
+def close_all(folder: Path) -> None:
+    Dashboard(folder)
+    ipywidgets.Widget.close_all()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [open_and_forget, analyse, close_panel, close_dashboard, close_each_widget, close_all],
+)
+def test_the_job_is_freed(use: Callable[[Path], None], folder: Path) -> None:
+    before = jobs()
+    use(folder)
+    assert jobs() == before
+
+
+def test_an_open_panel_keeps_its_job(folder: Path) -> None:
+    before = jobs()
+    panel = KernelBreakdownPanel(folder)
+    assert jobs() == before + 1
+    panel.close()

@@ -268,7 +268,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.streams.empty),
         ),
         Form(
-            "Stream <stream> of rank <rank> has the longest queue: <mean> on average over time, "
+            "Operations wait most on stream <stream> of rank <rank>, <waited> added up: <mean> on "
+            "average over time, "
             "<most> at most. The queue is empty <empty> of the time and [[never full]]"
             "[[full <full> (<full_time>): <calls> had to wait, <blocked> in all]].",
             queues,

@@ -111,8 +111,9 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
 
 
 def _kernels(rank: Rank, steps: DeviceSteps) -> NDArray[np.int64]:
-    """Kernels that each step launches."""
-    work = rank.gpu_work.by_device()[steps.device]
-    kernels = rank.trace.events.kind[work.rows] == Kind.KERNEL
-    step = steps.window.step_of(rank, work)[kernels]
+    """Kernels that each step launches, as in `step_table`: not what no recorded call launches."""
+    work, window = rank.gpu_work.by_device()[steps.device], steps.window
+    launched = (work.launch >= 0) & window.is_of_a_step(rank, work)
+    kernels = launched & (rank.trace.events.kind[work.rows] == Kind.KERNEL)
+    step = window.step_of(rank, work)[kernels]
     return np.bincount(step, minlength=steps.window.steps.size)

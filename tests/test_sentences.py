@@ -20,7 +20,9 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
 from tests.explained.findings import OF_DIAGNOSIS, explain_finding, explain_verdict
+from tests.explained.forms import checked
 from tests.explained.panels import explain
+from tests.explained.two_jobs import FORMS as FORMS_OF_TWO
 
 SAMPLE = "sample job"
 REAL = {
@@ -299,3 +301,24 @@ def test_one_name_is_one_number_in_selected_time(board):
     if len(step_table(board.job).steps):
         for _ in selected_times(board):
             check_equal(same_name(board))
+
+
+def pairs(tmp_path):
+    """Two jobs of the sample, the second with a slow GPU, and two real ones."""
+    yield tuple(
+        write_sample(tmp_path / name, ranks=4, steps=6, cause=cause, progress=False)
+        for name, cause in (("healthy", None), ("slow", "slow_gpu"))
+    )
+    if REAL:
+        yield REAL["compare_control"], REAL["compare_test"]
+
+
+def test_each_sentence_on_two_jobs_is_explained(tmp_path):
+    for first, second in pairs(tmp_path):
+        one, other = (open_trace(each, progress=False) for each in (first, second))
+        for before, after in ((one, other), (other, one), (one, one)):
+            with closing(Dashboard(before, compare=after)) as board:
+                for name, forms in FORMS_OF_TWO.items():
+                    panel = board.panels[name]
+                    found = panel.result
+                    assert not checked(forms, name, found.finding, found, panel)

@@ -127,6 +127,7 @@ class Finding:
             "sentence": self.sentence,
             "recoverable_ms": round(self.recoverable_ms, 4),
             "percent": round(self.percent, 2),
+            "is_lower_bound": self.words.is_lower_bound,
             "action": self.action,
             "confidence": self.confidence,
             "evidence": {

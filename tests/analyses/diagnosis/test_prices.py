@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hta_widgets.analyses.diagnosis import Finding
-from hta_widgets.analyses.diagnosis.finding import Words
+from hta_widgets.analyses.diagnosis import Finding, Limits
+from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.finding import LONGEST_SENTENCE, Words
 from hta_widgets.analyses.diagnosis.prices import within_the_step
+from hta_widgets.analyses.diagnosis.steps import Steps
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -64,6 +69,37 @@ def test_what_others_leave_nothing_of_has_no_price():
     assert [each.cause for each in kept] == ["slow_gpu", "missing_rank"]
     assert kept[1].sentence == "b: counted in other findings."
     assert (kept[1].recoverable_ms, kept[1].percent) == (0, 0)
+
+
+TEXTS = st.text(alphabet="ab: .%", max_size=LONGEST_SENTENCE)
+
+
+@given(words=TEXTS, detail=TEXTS, left_ms=st.floats(0.6, 4), is_lower_bound=st.booleans())
+def test_at_a_new_price_a_sentence_is_that_of_a_finding_at_this_price(
+    words, detail, left_ms, is_lower_bound
+):
+    """Colons in words, and "at least", say nothing of the price, and a longer one may fit less."""
+    steps = Steps((0,), (1,), {"period": np.array([[10e6]])})
+    context = Context(None, steps, steps, {}, Limits(), None)
+    about = {"ranks": (0,), "steps": (1,), "action": ""}
+
+    def costing(ms):
+        return context.finding(
+            "slow_gpu",
+            words=f"at least {words}",
+            detail=detail,
+            recoverable_ns=ms * 1e6,
+            is_lower_bound=is_lower_bound,
+            **about,
+        )
+
+    dear = context.finding("host_pause", words="a", recoverable_ns=(10 - left_ms) * 1e6, **about)
+    again = within_the_step(context, [costing(left_ms + 1), dear])[1]
+    fresh = costing(left_ms)
+    assert again.recoverable_ms == pytest.approx(left_ms)
+    assert again.sentence == fresh.sentence
+    assert len(again.sentence) <= LONGEST_SENTENCE
+    assert again.to_dict()["is_lower_bound"] is is_lower_bound
 
 
 def test_alone_it_costs_all_of_it(tmp_path):

@@ -64,7 +64,7 @@ def _share(context: Context, ranks: tuple[int, ...]) -> float:
 
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
     """Whether attention alone is worth a finding, or owns most of what is saved."""
-    owns = 100 * attention.sum() >= context.limits.owner_percent * saved.sum()
+    owns = bool(100 * attention.sum() >= context.limits.owner_percent * saved.sum())
     return owns or context.is_worth_it("unfused_elementwise", context.steps.gain_ns(attention))
 
 

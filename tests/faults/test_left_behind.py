@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import ipywidgets
 import pytest
 
 from hta_widgets import TraceAnalysis, open_trace
@@ -49,19 +50,33 @@ def close_each_widget(folder: Path) -> None:
         each.close()
 
 
-def close_all(folder: Path) -> None:
-    Dashboard(folder)
-    ipywidgets.Widget.close_all()
-
-
 @pytest.mark.parametrize(
-    "use",
-    [open_and_forget, analyse, close_panel, close_dashboard, close_each_widget, close_all],
+    "use", [open_and_forget, analyse, close_panel, close_dashboard, close_each_widget]
 )
 def test_the_job_is_freed(use: Callable[[Path], None], folder: Path) -> None:
     before = jobs()
     use(folder)
     assert jobs() == before
+
+
+CLOSE_ALL = """
+import gc, ipywidgets
+from hta_widgets import Dashboard
+from hta_widgets.trace.job import Job
+Dashboard({folder!r})
+ipywidgets.Widget.close_all()
+gc.collect()
+print(sum(type(each) is Job for each in gc.get_objects()))
+"""
+
+
+def test_the_job_is_freed_where_all_widgets_are_closed(folder: Path) -> None:
+    """In a process of its own: the widgets of other tests are closed as well."""
+    code = CLOSE_ALL.format(folder=str(folder))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0"
 
 
 def test_an_open_panel_keeps_its_job(folder: Path) -> None:

@@ -11,20 +11,25 @@ from contextlib import closing
 
 import pytest
 
-from hta_widgets import Dashboard, open_trace
+from hta_widgets import Dashboard, diagnose, open_trace
 from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.cli.diagnose.report import report
 from hta_widgets.panels.bands.head import verdict
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
+from hta_widgets.sample.causes import CAUSES
+from tests.analyses.diagnosis.scripts import Host
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
 from tests.explained.findings import OF_DIAGNOSIS, explain_finding, explain_verdict
 from tests.explained.forms import checked
 from tests.explained.panels import explain
 from tests.explained.two_jobs import FORMS as FORMS_OF_TWO
+from tests.kineto_text import write
 
 SAMPLE = "sample job"
+PLANTED = ("blocking_sync", "workload_imbalance", "host_pause")
+SLOW_START = "slow first step"
 REAL = {
     path.name: path for each in KINETO_FOLDERS for path in sorted(REAL_TRACES.glob(f"{each}/*"))
 }
@@ -36,17 +41,41 @@ PRICE = re.compile(
 NS_PER_MS = 1e6
 
 
-@pytest.fixture(scope="module", params=[SAMPLE, *REAL])
+def write_slow_start(folder):
+    """A first step that waits for data far longer than the others, which wait for some, too."""
+    host = Host()
+    for number in range(7):
+        with host.step(number):
+            host.does("train_dataloader_next", 1000 if number else 9000)
+            for _ in range(10):
+                host.launch(200)
+            host.synchronise()
+    return write(folder / "rank-0.json", host.events)
+
+
+@pytest.fixture(scope="module", params=[SAMPLE, SLOW_START, *PLANTED, *REAL])
 def board(request, tmp_path_factory) -> Iterator[Dashboard]:
-    if request.param == SAMPLE:
-        folder = write_sample(tmp_path_factory.mktemp("sample"), ranks=2, steps=4, progress=False)
-    else:
-        folder = REAL[request.param]
+    name = request.param
+    folder = REAL.get(name) or tmp_path_factory.mktemp("generated")
+    if name == SAMPLE:
+        write_sample(folder, ranks=2, steps=4, progress=False)
+    elif name == SLOW_START:
+        write_slow_start(folder)
+    elif name in PLANTED:
+        write_sample(folder, cause=name, progress=False)
     with closing(Dashboard(open_trace(folder, progress=False))) as board:
         board.compute_all()
         for panel in board.panels.values():
             panel.compute_all()
         yield board
+
+
+@pytest.fixture(autouse=True)
+def everything_is_selected(request):
+    """Whatever a test selects: others share its board."""
+    yield
+    if "board" in request.fixturenames:
+        request.getfixturevalue("board").selection.set()
 
 
 def test_each_sentence_is_explained_by_its_tables(board):
@@ -57,6 +86,14 @@ def test_each_finding_is_explained_by_its_evidence(board):
     found = board.findings
     assert board.panels["diagnosis"].result.finding == found.finding
     wrong = [explain_verdict(found), *(explain_finding(each, found) for each in found)]
+    assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_finding_of_a_planted_cause_is_explained(tmp_path, cause):
+    found = diagnose(open_trace(write_sample(tmp_path, cause=cause, progress=False)))
+    assert found
+    wrong = [explain_finding(each, found) for each in found]
     assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
 
 
@@ -181,6 +218,26 @@ def test_the_budget_is_the_mean_of_the_tables(board):
     assert sum(each["share"] for each in band["parts"]) == pytest.approx(1)
     no_computation = found.period_ns * (1 - parts.get("compute_ms", {"share": 0})["share"])
     assert verdict(found).startswith(f"no computation in {duration(no_computation)} of ")
+
+
+def test_the_budget_of_some_time_is_the_mean_of_the_tables(board):
+    """Of a window, the steps add up to what the ranks have in the mean."""
+    if not has_work(board):
+        return
+    for _ in selected_times(board):
+        board.compute_all()
+        band, chosen = board._bands["budget"], board.selection.steps
+        ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
+        in_step = steps[steps["step"].isin(chosen)] if chosen else steps
+        whole_ms = ranks["period_ms"].mean()
+        assert in_step["period_ms"].sum() == pytest.approx(whole_ms)
+        assert band["whose"].endswith(f": the sum is {duration(whole_ms * NS_PER_MS)}")
+        for part in band["parts"]:
+            column = f"{part['name']}_ms"
+            ms = ranks[column].mean() if column in ranks else 0.0
+            assert ms == pytest.approx(in_step[column].sum() if column in in_step else 0.0)
+            text = f"{duration(ms * NS_PER_MS)}, {percent(100 * ms / whole_ms)}"
+            assert part["said"] == f"{part['label']}: {text}"
 
 
 def same_name(board) -> dict[str, list[int]]:

@@ -239,3 +239,11 @@ def test_none_are_recorded(tmp_path):
     assert NO_ANNOTATIONS in result.notices
     with pytest.raises(ParameterError, match="on must be one of gpu, cpu, got 'both'"):
         gpu_annotations(job, on="both")
+
+
+def test_work_that_was_launched_before_the_window_is_in_no_call(tmp_path):
+    events = [annotation(0, 10, "step"), call(2, 2, 1), kernel(20, 60, correlation=1)]
+    job = open_job(tmp_path, [events])
+    assert gpu_annotations(job, window_ns=(40_000, 60_000)).finding == (
+        "Of 20 µs of GPU time, 20 µs (100 %) is launched in step."
+    )

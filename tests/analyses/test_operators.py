@@ -392,6 +392,14 @@ def test_findings(tmp_path):
     )
 
 
+def test_work_that_was_launched_before_the_window_is_in_no_call(tmp_path):
+    events = [op(0, 10, "aten::mm"), call(2, 2, 1), kernel(20, 60, correlation=1)]
+    job = open_job(tmp_path, [events])
+    assert operators(job, window_ns=(40_000, 60_000)).finding == (
+        "Of 20 µs of GPU time, aten::mm takes the most: 20 µs (100 %)."
+    )
+
+
 def test_ranks_and_phases(tmp_path):
     job = open_job(tmp_path, [two_steps(), [op(0, 5, "Optimizer.step#SGD.step")]])
     assert set(operators(job).operators["rank"]) == {0, 1}

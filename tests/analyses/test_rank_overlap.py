@@ -135,7 +135,7 @@ def test_a_straggler_communicates_less():
     result = rank_overlap(kernels_job(works))
     assert result.finding == (
         "Rank 7 differs most among 8 ranks: computation without communication takes 90 % of its "
-        "span, higher than the median of 50.4 %, and it communicates less than the others."
+        "kernel span, higher than the median of 50.4 %, and it communicates less than the others."
     )
     found = result.outliers[result.outliers["verdict"] != ""]
     assert set(found["rank"]) == {7}
@@ -238,11 +238,10 @@ def test_devices_of_a_rank():
     apart = rank_overlap(job, by="device")
     assert apart.lanes["compute_ns"].tolist() == [10, 10]
     assert apart.finding == (
-        "Rank 0 · GPU 0 spends 100 % of 10 ns only computing, 0 % only communicating, 0 % on both "
-        "and 0 % without a kernel; rank 0 · GPU 1 spends 100 % of 10 ns only computing, 0 % only "
-        "communicating, 0 % on both and 0 % without a kernel (two GPUs are too few to "
-        "compare with their "
-        "median)."
+        "Rank 0 · GPU 0 spends 100 % of its kernel span (10 ns) only computing, 0 % only "
+        "communicating, 0 % on both and 0 % without a kernel; rank 0 · GPU 1 spends 100 % of its "
+        "kernel span (10 ns) only computing, 0 % only communicating, 0 % on both and 0 % without "
+        "a kernel (two GPUs are too few to compare with their median)."
     )
 
 
@@ -266,7 +265,7 @@ def test_graphs_are_compared_where_there_are_any():
     result = rank_overlap(kernels_job(works))
     graph = result.outliers[result.outliers["column"] == "graph_percent"]
     assert graph["verdict"].tolist() == ["", "", "", "", "Outlier"]
-    assert "time in CUDA graphs of unknown content takes 50 % of its span" in result.finding
+    assert "time in CUDA graphs of unknown content takes 50 % of its kernel span" in result.finding
 
 
 def test_who_communicates_less_is_not_known_where_graphs_may_communicate():
@@ -279,13 +278,13 @@ def test_who_communicates_less_is_not_known_where_graphs_may_communicate():
 def test_findings_name_the_time_in_graphs():
     works = {0: [(COMPUTE, 0, 10, 0, 7), (WHOLE_GRAPH, 10, 30, 0, 7)]}
     assert rank_overlap(kernels_job(works)).finding == (
-        "Rank 0 spends 25 % of 40 ns only computing, 0 % only communicating, 75 % in CUDA graphs "
-        "of unknown content, 0 % on both and 0 % without a kernel."
+        "Rank 0 spends 25 % of its kernel span (40 ns) only computing, 0 % only communicating, "
+        "75 % in CUDA graphs of unknown content, 0 % on both and 0 % without a kernel."
     )
     alike = rank_overlap(kernels_job(dict.fromkeys(range(5), works[0])))
     assert alike.finding == (
         "None of 5 ranks is far from the median: only computing 25 %, only communicating 0 %, CUDA "
-        "graphs of unknown content 75 %, both 0 % and no kernel 0 % of the time."
+        "graphs of unknown content 75 %, both 0 % and no kernel 0 % of the kernel span."
     )
 
 

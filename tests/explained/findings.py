@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+import pandas as pd
+
 from hta_widgets.analyses import kernel_breakdown
 from hta_widgets.analyses.diagnosis import Diagnosis, Finding
 from hta_widgets.analyses.diagnosis.vocabulary import CAUSES
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
+from tests.explained.between_ranks import FORMS_BETWEEN_RANKS
+from tests.explained.costs import COST, INSIDE, MODULE, cost_of, in_module, inside
 from tests.explained.forms import (
     NAME_WIDTH,
     NS_PER_MS,
@@ -23,29 +27,13 @@ from tests.explained.forms import (
     summed,
 )
 
-COST: Final = (
-    "[[: [[at least ]]<price> of [[each <period> step]][[the <span> GPU span]] (<percent>)]]."
-)
 STEPS: Final = "[[ in <_steps>]]"
 
 
 def explain_finding(found: Finding, whole: Diagnosis) -> str:
     """Say what is wrong with the sentence of a finding, or nothing."""
-    forms = FORMS_OF_CAUSES.get(found.cause, [])
+    forms = [each for of in ALL_FORMS for each in of.get(found.cause, [])]
     return checked(forms, found.cause, found.sentence, found, whole)
-
-
-def cost_of(found: Finding, whole: Diagnosis) -> Texts:
-    if not found.recoverable_ms > 0:
-        return {}
-    length = duration(whole.period_ns)
-    has_steps = bool((whole.steps["step"] >= 0).any())
-    return {
-        "price": duration(found.recoverable_ms * NS_PER_MS),
-        "period": length if has_steps else None,
-        "span": None if has_steps else length,
-        "percent": share(found.recoverable_ms * NS_PER_MS, whole.period_ns),
-    }
 
 
 def launching(found: Finding, whole: Diagnosis) -> Texts:
@@ -83,54 +71,129 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
         texts |= {"from": short_name(before, 30), "to": short_name(after, 30)}
     elif after:
         texts["before"] = short_name(after, 30)
-    return texts | cost_of(found, whole)
+    return texts | inside(found) | cost_of(found, whole)
 
 
 def loading(found: Finding, whole: Diagnosis) -> Texts:
     longest_ms = found.evidence["longest_wait_ms"]
     assert longest_ms == found.evidence["steps"]["idle_ms"].max()
-    return {"longest": duration(longest_ms * NS_PER_MS)} | cost_of(found, whole)
+    said = {"longest": duration(longest_ms * NS_PER_MS)}
+    return said | inside(found) | cost_of(found, whole)
 
 
 def without_tensor_cores(found: Finding, whole: Diagnosis) -> Texts:
-    return {"part": percent(found.evidence["share_percent"])} | cost_of(found, whole)
+    said = {"part": percent(found.evidence["share_percent"])}
+    return said | in_module(found) | cost_of(found, whole)
 
 
 def chained(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "part": percent(found.evidence["share_percent"]),
-        "longest": str(found.evidence["chains"]["kernels"].max()),
+        "longest": str(found.evidence["longest_chain"]),
     } | cost_of(found, whole)
 
 
 def unfused(found: Finding, whole: Diagnosis) -> Texts:
-    table, steps = found.evidence["attention"], whole.steps
-    count = steps["step"].nunique()
-    return {
-        "time": duration(table[["products_ms", "others_ms"]].sum(axis=None) * NS_PER_MS / count),
-        "computing": duration(steps[steps["rank"].isin(found.ranks)]["compute_ns"].mean()),
-    } | cost_of(found, whole)
-
-
-def slow_gpu(found: Finding, whole: Diagnosis) -> Texts:
-    ratios = found.evidence["factor_by_rank_and_step"]
-    mine = ratios[ratios["rank"].isin(found.ranks)]["factor"]
-    factor = found.evidence["factor"]
-    assert mine.min() <= factor <= mine.max()
-    return {
-        "who": f"Rank{'s' * (len(found.ranks) > 1)} {number_ranges(found.ranks)}",
-        "factor": number(factor),
-    } | cost_of(found, whole)
+    steps = whole.steps
+    return (
+        {
+            "time": duration(found.evidence["attention_ms"] * NS_PER_MS),
+            "computing": duration(steps[steps["rank"].isin(found.ranks)]["compute_ns"].mean()),
+        }
+        | in_module(found)
+        | cost_of(found, whole)
+    )
 
 
 def copying(found: Finding, whole: Diagnosis) -> Texts:
     table = found.evidence["copies"]
     most = table.loc[table["exposed_ms"].idxmax()]
     size, count = most["size_mb"] * 1e6, whole.steps["step"].nunique()
+    return (
+        {
+            "size": data_size(size / count),
+            "speed": number(size / (most["duration_ms"] * NS_PER_MS)),
+            "name": short_name(most["name"], RULE_WIDTH),
+        }
+        | inside(found)
+        | cost_of(found, whole)
+    )
+
+
+def blocking(found: Finding, whole: Diagnosis) -> Texts:
+    evidence, steps = found.evidence, whole.steps
+    late_ms = steps["gap_sync_ns"].mean() / NS_PER_MS
+    assert number(late_ms) == number(evidence["cpu_late_after_a_blocking_call_ms"])
+    calls = evidence["owners"].groupby(["owner", "place"], sort=False)
+    name, place = calls["idle_ms"].sum().idxmax()
+    mine = calls.get_group((name, place))
+    per_step = mine["times"].sum() / mine["rank"].nunique() / steps["step"].nunique()
+    assert per_step == evidence["calls_per_step"]
+    where = f" ({short_name(place, RULE_WIDTH)})" if place else ""
     return {
-        "size": data_size(size / count),
-        "speed": number(size / (most["duration_ms"] * NS_PER_MS)),
-        "name": short_name(most["name"], RULE_WIDTH),
+        "call": f"{short_name(name, RULE_WIDTH)}{where}",
+        "times": counted(max(round(per_step), 1), "time"),
+    } | cost_of(found, whole)
+
+
+def retrying(found: Finding, whole: Diagnosis) -> Texts:
+    table = found.evidence["steps"]
+    mine = table[table["rank"].isin(found.ranks)]
+    return (
+        {
+            "calls": counted(found.evidence["frees_per_step"], "call"),
+            "time": duration(mine["in_calls_ms"].mean() * NS_PER_MS),
+        }
+        | inside(found)
+        | cost_of(found, whole)
+    )
+
+
+def profiling(found: Finding, whole: Diagnosis) -> Texts:
+    overhead = found.evidence["overhead"]
+    longest_ms = found.evidence["steps"]["in_profiler_ms"].max()
+    return {
+        "longest": duration(longest_ms * NS_PER_MS),
+        "name": short_name(overhead["name"].iloc[0], RULE_WIDTH) if len(overhead) else None,
+    } | cost_of(found, whole)
+
+
+def excess_ms(found: Finding) -> pd.Series:
+    """How much longer the named steps take than the median of the others, of the median rank."""
+    table = found.evidence["steps"]
+    periods = table.pivot_table(index="step", columns="rank", values="period_ms").median(axis=1)
+    named = periods.index.isin(found.steps)
+    excess = (periods[named] - periods[~named].median()).clip(lower=0)
+    assert number(excess.sum() / len(periods)) == number(found.recoverable_ms)
+    return excess
+
+
+def named_steps(found: Finding) -> str:
+    return f"Step{'s' * (len(found.steps) > 1)} {number_ranges(found.steps)}"
+
+
+def trying(found: Finding, whole: Diagnosis) -> Texts:
+    tried = number(found.evidence["kernels_tried"])
+    if not found.steps:
+        assert number(found.evidence["trials_ms"]) == number(found.recoverable_ms)
+        return {"kernels": tried} | cost_of(found, whole)
+    return {
+        "steps": named_steps(found),
+        "longer": duration(excess_ms(found).max() * NS_PER_MS),
+        "kernels": tried,
+    } | cost_of(found, whole)
+
+
+def warming_up(found: Finding, whole: Diagnosis) -> Texts:
+    excess = excess_ms(found).sum()
+    more = {name: found.evidence[f"more_{name}_ms"] for name in ("idle", "compute")}
+    return {
+        "steps": named_steps(found),
+        "longer": duration(excess * NS_PER_MS),
+        **{
+            name: duration(ms * NS_PER_MS) if ms > 0.1 * excess else None
+            for name, ms in more.items()
+        },
     } | cost_of(found, whole)
 
 
@@ -145,29 +208,35 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "warm_up": [
         Form(
+            "<steps>, the first, take[[s]] <longer> longer than the others, [[<idle> more idle]]"
+            f"[[ and ]][[<compute> more compute]][[ on rank <_rank>]]{COST}",
+            warming_up,
+        ),
+        Form(
             "<_who> initialise[[s]] while the GPU is idle (contexts, modules, first allocations"
             f"[[, <owner> most]]){COST}",
             initialising,
-        )
+        ),
     ],
     "host_pause": [
         Form(
             f"<_who> launch[[es]] nothing for up to <longest>{STEPS}"
-            f"[[, between <from> and <to>]][[, before <before>]][[<_where>]]{COST}",
+            f"[[, between <from> and <to>]][[, before <before>]]{INSIDE}[[, most in <_owner>]]"
+            f"[[; nothing is recorded of what it does]]{COST}",
             pausing,
         )
     ],
     "input_starvation": [
         Form(
-            f"<_who> load[[s]] data{STEPS} while the GPU is idle, up to <longest>[[, <_where>]]"
-            f"{COST}",
+            f"<_who> load[[s]] data{STEPS} while the GPU is idle, up to <longest>{INSIDE}"
+            f"[[, in <_loader>]][[, most in <_owner>]]{COST}",
             loading,
         )
     ],
     "no_tensor_cores": [
         Form(
             "<part> of the time in matrix products[[ on <_ranks>]] is in <_kernels> that use no "
-            f"tensor cores[[ for <_uneven>]][[, <_where>]]{COST}",
+            f"tensor cores[[ for <_uneven>]]{MODULE}{COST}",
             without_tensor_cores,
         )
     ],
@@ -179,27 +248,55 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "Unfused attention (bmm + softmax + bmm) takes <time> of <computing> computing"
-            "[[ per step]][[ on <_ranks>]][[, <_where>]]; a fused kernel[[ and fused elementwise "
+            f"[[ per step]][[ on <_ranks>]]{MODULE}; a fused kernel[[ and fused elementwise "
             f"chains]] would save time{COST}",
             unfused,
         ),
     ],
-    "slow_gpu": [
-        Form(
-            "<who> compute[[s]] <factor> times as long as the median[[ in <_steps>]] with the same "
-            f"work[[; <_others>]]{COST}",
-            slow_gpu,
-        )
-    ],
     "slow_host_copies": [
         Form(
             "<_who> cop<_ies> <size>[[ per step]] at <speed> GB/s (<name>)[[ in <_steps>]] with no "
-            f"kernel beside[[, <_where>]]{COST}",
+            f"kernel beside{INSIDE}{COST}",
             copying,
         )
     ],
+    "blocking_sync": [
+        Form(
+            f"<_who> wait[[s]] until the GPU is empty{STEPS}, most for <call>, <times>"
+            f"[[ per step]], and then refill[[s]] it{COST}",
+            blocking,
+        )
+    ],
+    "allocator_retries": [
+        Form(
+            f"<_who> allocate[[s]] and free[[s]] GPU memory{STEPS} while the GPU is idle (<calls>"
+            f"[[ per step]] that free, <time> in all such calls){INSIDE}{COST}",
+            retrying,
+        )
+    ],
+    "profiler_overhead": [
+        Form(
+            f"The profiler holds up the host[[ on <_ranks>]]{STEPS} for up to <longest>[[, most in "
+            f"<name>]][[, and slows all launches by recording stacks]]{COST}",
+            profiling,
+        )
+    ],
+    "autotuning": [
+        Form(
+            "<steps> take[[s]] up to <longer> longer than the others: up to <kernels> kernels"
+            f"[[, such as <_name>,]] are tried there{COST}",
+            trying,
+        ),
+        Form(
+            "<_who> tr<_ies> up to <kernels> kernels[[, such as <_name>,]] one after another, with "
+            f"a wait for each{COST}",
+            trying,
+        ),
+    ],
 }
-"""The forms of the sentence of each cause that occurs in the jobs."""
+"""The forms of the sentence of each cause that is seen in a single rank."""
+
+ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS)
 
 
 def no_finding(_: object, whole: Diagnosis) -> Texts | None:

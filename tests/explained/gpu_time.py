@@ -209,8 +209,9 @@ def lane_by_lane(result: Any, _: Panel[Any]) -> Texts | None:
         )
         graphs = f"{graph} in CUDA graphs of unknown content, " if lane["graph_ns"] else ""
         said.append(
-            f"ank {lane['rank']} spends {compute} of {duration(lane['span_ns'])} only computing, "
-            f"{alone} only communicating, {graphs}{both} on both and {empty} without a kernel"
+            f"ank {lane['rank']} spends {compute} of its kernel span "
+            f"({duration(lane['span_ns'])}) only computing, {alone} only communicating, "
+            f"{graphs}{both} on both and {empty} without a kernel"
         )
     return {"lanes": "; r".join(said), "few": "ranks" if len(lanes) > 1 else None}
 

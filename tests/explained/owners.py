@@ -29,9 +29,11 @@ def operators(result: Any, _: Panel[Any]) -> Texts | None:
     of_name = rows[rows["operator"] == name]
     which = [each for text in of_name["collectives"].unique() for each in text.split(", ") if each]
     suffix = f" ({', '.join(dict.fromkeys(which))})" if which else ""
+    calls = int(of_name["calls"].sum())
+    began = f" in {counted(calls, 'call')}" if calls else ""
     said = {
         f"{short_name(name, NAME_WIDTH)}{suffix} takes the most: {duration(own)} "
-        f"({share(own, whole)}) in {counted(int(of_name['calls'].sum()), 'call')}": own
+        f"({share(own, whole)}){began}": own
     }
     clauses = {}
     if on_gpu and len(result.operators):
@@ -107,7 +109,7 @@ def annotations(result: Any, _: Panel[Any]) -> Texts | None:
         "time": duration(most),
         "part": share(most, whole),
         "name": short_name(name, NAME_WIDTH),
-        "calls": counted(calls, "call"),
+        "calls": counted(calls, "call") if calls else None,
         "outside": share(outside, whole) if outside else None,
     }
 
@@ -120,7 +122,7 @@ def longest_annotation(result: Any, panel: Panel[Any]) -> Texts | None:
     calls = int(table.loc[table["annotation"] == name, "calls"].sum())
     return {
         "name": short_name(name, NAME_WIDTH),
-        "calls": counted(calls, "call"),
+        "calls": counted(calls, "call") if calls else None,
         "time": duration(most),
     }
 

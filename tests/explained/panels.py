@@ -124,12 +124,12 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "None of <count> ranks is far from the median: only computing <compute>, only "
             "communicating <alone>, [[CUDA graphs of unknown content <graph>, ]]both <both> and no "
-            "kernel <empty> of the time.",
+            "kernel <empty> of the kernel span.",
             usual_lanes,
         ),
         Form(
-            "<_who>: <_what> takes <value> of its span, <direction> than the median of <median>"
-            "[[, and it<_less>]].",
+            "<_who>: <_what> takes <value> of its kernel span, <direction> than the median of "
+            "<median>[[, and it<_less>]].",
             far_lane,
         ),
     ],
@@ -197,12 +197,12 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.annotations.empty),
         ),
         Form(
-            "Of <whole> of GPU time, <time> (<part>) is launched in <name> (<calls>)"
+            "Of <whole> of GPU time, <time> (<part>) is launched in <name>[[ (<calls>)]]"
             "[[; <outside> is launched outside user annotations]].",
             annotations,
         ),
         Form(
-            "The longest user annotation is <name> (<calls>): <time> on the CPU.",
+            "The longest user annotation is <name>[[ (<calls>)]]: <time> on the CPU.",
             longest_annotation,
         ),
     ],
@@ -218,7 +218,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "Products, convolutions and attention reach <rate> TFLOP/s in <part> of the kernel time"
-            "[[; the MFU over the whole time is <mfu> of <peak>]]."
+            "[[; the MFU over the analysed time is <mfu> of <peak>]]."
             "[[ <uncounted> of the kernel time is not counted: <most> for “<reason>”"
             "[[, most of it <operator>]].]]",
             roofline,

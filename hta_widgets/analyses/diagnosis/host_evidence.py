@@ -109,6 +109,11 @@ class Within(NamedTuple):
     loader: str
 
     @property
+    def evidence(self) -> dict[str, float]:
+        """The share as a number behind the finding."""
+        return {"inside_call_percent": 100 * self.share}
+
+    @property
     def words(self) -> str:
         """The share and the call, after a comma."""
         share = "all" if self.share >= _ALL else percent(100 * self.share)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hta_widgets.analyses.diagnosis.context import Context
 from hta_widgets.errors import number_ranges
@@ -68,8 +69,30 @@ def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float)
     return f"; {who} for {'it' if len(ranks) == 1 else 'them'}"
 
 
-def within_module(context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int) -> str:
-    """Name the module inside which most of some time passes, with a comma before it.
+class WithinModule(NamedTuple):
+    """A module inside which most of some time passes; without a name if none is known."""
+
+    name: str = ""
+    share: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """The share and the module, after a comma; empty for none."""
+        if not self.name:
+            return ""
+        share = "all" if self.share >= NEARLY_ALL else percent(100 * self.share)
+        return f", {share} of it in {short_name(self.name, NAME_WIDTH)}"
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """The share as a number behind the finding; none for no module."""
+        return {"inside_module_percent": 100 * self.share} if self.name else {}
+
+
+def within_module(
+    context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int
+) -> WithinModule:
+    """Find the module inside which most of some time passes.
 
     Parameters
     ----------
@@ -85,8 +108,6 @@ def within_module(context: Context, by_rank: Sequence[Mapping[str, int]], whole_
     least_ns = context.limits.owner_percent / 100 * whole_ns
     held = [name for name, ns in total.items() if ns >= least_ns]
     if not held or not whole_ns:
-        return ""
+        return WithinModule()
     innermost = min(reversed(held), key=lambda name: total[name])
-    part = total[innermost] / whole_ns
-    share = "all" if part >= NEARLY_ALL else percent(100 * part)
-    return f", {share} of it in {short_name(innermost, NAME_WIDTH)}"
+    return WithinModule(innermost, total[innermost] / whole_ns)

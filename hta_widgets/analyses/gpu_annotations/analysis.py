@@ -130,7 +130,8 @@ def _finding(table: pd.DataFrame, totals: pd.DataFrame, on: On, place: str) -> s
     if not most_ns:
         return ""
     name = short_name(str(of_name["annotation"].iloc[0]), _NAME_WIDTH)
-    called = f"{name} ({counted(int(of_name['calls'].sum()), 'call')})"
+    calls = int(of_name["calls"].sum())
+    called = f"{name} ({counted(calls, 'call')})" if calls else name
     if on == "cpu":
         return f"The longest user annotation is {called}: {duration(most_ns)} on the CPU."
     whole_ns = int(totals["gpu_ns"].sum())

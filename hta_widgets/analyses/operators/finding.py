@@ -36,12 +36,13 @@ def operators_finding(
         return ""
     of_name = listed[of_largest_sum(listed["operator"], listed[time])]
     name, own_ns = str(of_name["operator"].iloc[0]), int(of_name[time].sum())
-    calls = counted(int(of_name["calls"].sum()), "call")
+    calls = int(of_name["calls"].sum())
+    began = f" in {counted(calls, 'call')}" if calls else ""
     which = collectives_in(of_name)
     most = (
         f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
         f"{duration(own_ns)} "
-        f"({percent(100 * own_ns / whole_ns)}) in {calls}"
+        f"({percent(100 * own_ns / whole_ns)}){began}"
     )
     others = _unattributed(ranks, whole_ns) if on_gpu and len(operators) else []
     clauses = [text for _, text in others]

@@ -78,7 +78,7 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
     return (
         f"None of {len(measured)} {NOUNS[by]}s is far from the median: only computing "
         f"{percent(compute)}, only communicating {percent(communicate)}, {graphs}both "
-        f"{percent(both)} and no kernel {percent(neither)} of the time."
+        f"{percent(both)} and no kernel {percent(neither)} of the kernel span."
     )
 
 
@@ -101,8 +101,8 @@ def _doing(lane: _Row) -> str:
     compute, communicate, both, graph, neither = (percent(lane[share]) for share in SHARES)
     graphs = f"{graph} in CUDA graphs of unknown content, " if lane["graph_ns"] else ""
     return (
-        f"spends {compute} of {duration(lane['span_ns'])} only computing, {communicate} only "
-        f"communicating, {graphs}{both} on both and {neither} without a kernel"
+        f"spends {compute} of its kernel span ({duration(lane['span_ns'])}) only computing, "
+        f"{communicate} only communicating, {graphs}{both} on both and {neither} without a kernel"
     )
 
 
@@ -157,8 +157,8 @@ def _who(rows: pd.DataFrame, most: _Row, lanes: pd.DataFrame, noun: str) -> str:
 def _deviation(row: _Row) -> str:
     activity = ACTIVITIES[SHARES.index(row["column"])]
     return (
-        f"{_WORDS[activity]} takes {percent(row['value'])} of its span, {row['direction']} than "
-        f"the median of {percent(row['median'])}"
+        f"{_WORDS[activity]} takes {percent(row['value'])} of its kernel span, "
+        f"{row['direction']} than the median of {percent(row['median'])}"
     )
 
 

@@ -55,7 +55,9 @@ def roofline_finding(
         windows = devices["window_ns"]
         of_all = float((mfu * windows).sum() / windows.sum())
         at_least = "at least " if rest else ""
-        said += f"; the MFU over the whole time is {at_least}{percent(of_all)} of {_name(devices)}"
+        said += (
+            f"; the MFU over the analysed time is {at_least}{percent(of_all)} of {_name(devices)}"
+        )
     return f"{said}. {rest}".rstrip() if rest else f"{said}."
 
 

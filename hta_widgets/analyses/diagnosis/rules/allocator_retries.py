@@ -55,6 +55,7 @@ def allocator_retries(context: Context) -> Finding | None:
         "or lower the peak of memory.",
         evidence={
             "frees_per_step": float(frees),
+            **(within.evidence if within else {}),
             "steps": steps_table(context, idle=waiting, in_calls=context.steps["in_alloc"]),
             "owners": owners_table(context, ranks, ("gap_alloc",)),
         },

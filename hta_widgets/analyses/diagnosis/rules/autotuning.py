@@ -48,6 +48,7 @@ def autotuning(context: Context) -> Finding | None:
         action=_ACTION,
         evidence={
             "kernels": ", ".join(names),
+            "kernels_tried": float(tried.max()),
             "steps": steps_table(context, period=steps["period"], trials=steps["trials"]),
         },
         links=(Link(panel="kernel_breakdown", ranks=ranks, steps=numbers),),
@@ -71,7 +72,11 @@ def _unmarked(context: Context) -> Finding | None:
         ranks=ranks,
         steps=(),
         action=_ACTION,
-        evidence={"kernels": ", ".join(names), "trials_ms": cost_ns / NS_PER_MS},
+        evidence={
+            "kernels": ", ".join(names),
+            "kernels_tried": float(tried),
+            "trials_ms": cost_ns / NS_PER_MS,
+        },
         links=(Link(panel="kernel_breakdown", ranks=ranks),),
     )
 

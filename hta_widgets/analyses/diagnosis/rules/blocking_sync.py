@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.analyses.diagnosis.finding import Finding
 from hta_widgets.analyses.diagnosis.host_evidence import (
     gap_link,
@@ -40,6 +40,7 @@ def blocking_sync(context: Context) -> Finding | None:
         count = owner.times / having / len(context.all_steps.numbers)
         place = f" ({named(owner.place)})" if owner.place else ""
         call = f", most for {named(owner.name)}{place}"
+    after_calls_ns = float(context.all_steps["gap_sync"].mean())
     return context.finding(
         "blocking_sync",
         words=f"{who} {who.verb('wait')} until the GPU is empty{in_steps(context, steps)}{call}, "
@@ -51,6 +52,7 @@ def blocking_sync(context: Context) -> Finding | None:
         "from pinned memory.",
         evidence={
             "calls_per_step": count,
+            "cpu_late_after_a_blocking_call_ms": after_calls_ns / NS_PER_MS,
             "steps": steps_table(context, idle=refill),
             "owners": owners_table(context, ranks, ("gap_sync",)),
         },

@@ -10,7 +10,7 @@ import pandas as pd
 from hta_widgets.analyses.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.analyses.diagnosis.finding import Finding, Link
 from hta_widgets.analyses.diagnosis.missing import missing_of
-from hta_widgets.analyses.diagnosis.words import listed, within_module
+from hta_widgets.analyses.diagnosis.words import WithinModule, listed, within_module
 from hta_widgets.analyses.shared.collectives.kernels import P2P
 from hta_widgets.quantities import duration, number
 
@@ -33,16 +33,22 @@ def exposed_communication(context: Context) -> Finding | None:
     context.removed["exposed_communication"] = transfer
     table = _by_group(context)
     is_doubtful = _is_doubtful(context)
+    is_within = not is_doubtful and not table.empty
+    within = _within(context) if is_within else WithinModule()
     return context.finding(
         "exposed_communication",
         words=_words(context, table, is_doubtful=is_doubtful),
-        detail="" if is_doubtful or table.empty else _within(context),
+        detail=within.words,
         recoverable_ns=recoverable_ns,
         ranks=context.ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
         action="Overlap it with computation: smaller buckets (bucket_cap_mb), prefetching, a "
         "larger local batch, or compression.",
-        evidence={"groups": table, "transfer_ms": float(transfer.mean()) / NS_PER_MS},
+        evidence={
+            "groups": table,
+            "transfer_ms": float(transfer.mean()) / NS_PER_MS,
+            **within.evidence,
+        },
         links=(Link(panel="collectives"), Link(panel="overlap")),
         confidence="inconclusive" if is_doubtful else "measured",
     )
@@ -68,8 +74,8 @@ def _words(context: Context, table: pd.DataFrame, *, is_doubtful: bool) -> str:
     return words
 
 
-def _within(context: Context) -> str:
-    """The module that asks for most of the transfer, with a comma before it; empty if unknown."""
+def _within(context: Context) -> WithinModule:
+    """The module that asks for most of the transfer."""
     facts = [context.facts[rank].communication for rank in context.ranks]
     whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
     return within_module(context, [each.modules for each in facts], whole_ns)

@@ -47,6 +47,7 @@ def host_pause(context: Context) -> Finding | None:
         action="Look at the host there with with_stack=True; try gc.freeze() after the first step, "
         "or gc.disable() and collecting every n steps.",
         evidence={
+            **(within.evidence if within else {}),
             "pauses": stretches_table(context, ranks, "gap_pause"),
             "steps": steps_table(context, idle=pauses),
         },

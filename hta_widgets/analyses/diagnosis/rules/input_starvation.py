@@ -50,6 +50,7 @@ def input_starvation(context: Context) -> Finding | None:
         action=_ALONE if within and within.loader == "single" else _WORKERS,
         evidence={
             "longest_wait_ms": float(loading.max()) / 1e6,
+            **(within.evidence if within else {}),
             "steps": steps_table(context, idle=loading, in_loader=context.steps["in_loader"]),
             "owners": owners_table(context, ranks, ("gap_loader",)),
         },

@@ -9,7 +9,7 @@ import pandas as pd
 from hta_widgets.analyses.diagnosis.compute_facts import ComputeFacts
 from hta_widgets.analyses.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.analyses.diagnosis.finding import Finding, Link
-from hta_widgets.analyses.diagnosis.words import on_ranks, within_module
+from hta_widgets.analyses.diagnosis.words import WithinModule, on_ranks, within_module
 from hta_widgets.quantities import percent
 
 HALF: Final = 0.5
@@ -39,12 +39,13 @@ def no_tensor_cores(context: Context) -> Finding | None:
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half_ns").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
+    within = WithinModule() if is_half else _within(context, blamed)
     return context.finding(
         "no_tensor_cores",
         words=(
             f"{percent(share)} of the time in matrix products{on_ranks(context, ranks)} is in "
             f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"
-            f"{_uneven(blamed) if is_half else _within(context, blamed)}"
+            f"{_uneven(blamed) if is_half else within.words}"
         ),
         recoverable_ns=recoverable_ns,
         ranks=ranks,
@@ -52,6 +53,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
         action=_action(blamed, is_half=is_half),
         evidence={
             "share_percent": float(share),
+            **within.evidence,
             "kernels": pd.DataFrame(
                 [(*row[:-1], row.total_ns / NS_PER_MS) for row in listed],
                 columns=["kernel", "shapes", "type", "count", "ms"],
@@ -74,8 +76,8 @@ def _is_uneven(blamed: list[ComputeFacts]) -> bool:
     return sum(each.products.uneven_ns for each in blamed) > HALF * half_ns
 
 
-def _within(context: Context, blamed: list[ComputeFacts]) -> str:
-    """The module that most of them are in, with a comma before it; empty if none is known."""
+def _within(context: Context, blamed: list[ComputeFacts]) -> WithinModule:
+    """The module that most of them are in."""
     whole_ns = sum(int(each.plain_ns.sum()) for each in blamed)
     return within_module(context, [each.products.modules for each in blamed], whole_ns)
 

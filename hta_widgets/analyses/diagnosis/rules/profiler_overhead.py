@@ -48,7 +48,10 @@ def profiler_overhead(context: Context) -> Finding | None:
         ranks=ranks,
         steps=steps,
         action="Record fewer activities, and leave out with_stack=True and profile_memory=True.",
-        evidence={"steps": steps_table(context, idle=waiting), "overhead": work},
+        evidence={
+            "steps": steps_table(context, idle=waiting, in_profiler=in_profiler),
+            "overhead": work,
+        },
         links=(gap_link(context, "gap_profiler", ranks, steps),),
     )
 

@@ -10,7 +10,12 @@ import pandas as pd
 from hta_widgets.analyses.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.analyses.diagnosis.finding import Finding, Link
 from hta_widgets.analyses.diagnosis.host_copies import CopiesOfName
-from hta_widgets.analyses.diagnosis.host_evidence import host_of, innermost_within, steps_table
+from hta_widgets.analyses.diagnosis.host_evidence import (
+    Within,
+    host_of,
+    innermost_within,
+    steps_table,
+)
 from hta_widgets.analyses.diagnosis.host_words import in_steps, named, subject
 from hta_widgets.quantities import data_size, number
 
@@ -29,16 +34,20 @@ def slow_host_copies(context: Context) -> Finding | None:
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
     context.removed["slow_host_copies"] = exposed
     pageable = any(host.copies.are_pageable for host in host_of(context, ranks).values())
-    table = _copies(context, ranks)
+    table, within = _copies(context, ranks), _asked_for(context, ranks)
     return context.finding(
         "slow_host_copies",
         words=_words(context, ranks, steps),
-        detail=_asked_for(context, ranks),
+        detail=within.words if within else "",
         recoverable_ns=cost_ns,
         ranks=ranks,
         steps=steps,
         action=_PIN if pageable else _AHEAD,
-        evidence={"copies": table, "steps": steps_table(context, exposed=exposed)},
+        evidence={
+            **(within.evidence if within else {}),
+            "copies": table,
+            "steps": steps_table(context, exposed=exposed),
+        },
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
     )
 
@@ -61,11 +70,10 @@ def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> 
     )
 
 
-def _asked_for(context: Context, ranks: tuple[int, ...]) -> str:
-    """The call that asks for most of the copies, with a comma before it; empty if none does."""
+def _asked_for(context: Context, ranks: tuple[int, ...]) -> Within | None:
+    """The call that asks for most of the copies; None if none does."""
     parts = [host.copies.inside for host in host_of(context, ranks).values()]
-    within = innermost_within(context, [part for part in parts if part.whole_ns])
-    return "" if within is None else within.words
+    return innermost_within(context, [part for part in parts if part.whole_ns])
 
 
 def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:

@@ -37,11 +37,11 @@ def unfused_elementwise(context: Context) -> Finding | None:
     ranks = context.blamed(saved.mean(axis=1))
     blamed = [context.facts[rank].compute for rank in ranks]
     names_attention = _is_attention(context, attention, saved)
-    words = (
-        _of_attention(context, ranks, blamed, has_chains=has_chains and bool(chains.any()))
-        if names_attention
-        else _of_chains(context, ranks, blamed, share)
-    )
+    if names_attention:
+        also_chains = has_chains and bool(chains.any())
+        words, numbers = _of_attention(context, ranks, blamed, has_chains=also_chains)
+    else:
+        words, numbers = _of_chains(context, ranks, blamed, share)
     return context.finding(
         "unfused_elementwise",
         words=words,
@@ -49,7 +49,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
         ranks=ranks,
         steps=context.steps_with(saved),
         action=_action(blamed, is_attention=names_attention),
-        evidence={"share_percent": share, **_tables(blamed)},
+        evidence={"share_percent": share, **numbers, **_tables(blamed)},
         links=(Link(panel="kernel_sequences", ranks=ranks),),
         is_lower_bound=names_attention,
     )
@@ -70,28 +70,36 @@ def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
 
 def _of_attention(
     context: Context, ranks: tuple[int, ...], blamed: list[ComputeFacts], *, has_chains: bool
-) -> str:
+) -> tuple[str, dict[str, Evidence]]:
+    """What the sentence says, and its numbers."""
     rows = [context.ranks.index(rank) for rank in ranks]
     whole_ns = context.computing("attention_ns")[rows].mean()
     compute_ns = context.steps["compute"][rows].mean()
     modules = [each.attention.modules for each in blamed]
-    owner = within_module(context, modules, sum(int(each.attention_ns.sum()) for each in blamed))
+    within = within_module(context, modules, sum(int(each.attention_ns.sum()) for each in blamed))
     computing = f"{duration(compute_ns)} computing{context.steps.per_noun}"
-    return (
+    words = (
         f"Unfused attention (bmm + softmax + bmm) takes {duration(whole_ns)} of "
-        f"{computing}{on_ranks(context, ranks)}{owner}; "
+        f"{computing}{on_ranks(context, ranks)}{within.words}; "
         f"a fused kernel{' and fused elementwise chains' if has_chains else ''} would save time"
     )
+    times: dict[str, Evidence] = {
+        "attention_ms": float(whole_ns) / NS_PER_MS,
+        "computing_ms": float(compute_ns) / NS_PER_MS,
+    }
+    return words, times | within.evidence
 
 
 def _of_chains(
     context: Context, ranks: tuple[int, ...], blamed: list[ComputeFacts], share: float
-) -> str:
+) -> tuple[str, dict[str, Evidence]]:
+    """What the sentence says, and its number besides the share."""
     longest = max(row.kernels for each in blamed for row in each.chains)
-    return (
+    words = (
         f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in elementwise "
         f"kernels, in chains of up to {longest}; fusing them would save time"
     )
+    return words, {"longest_chain": longest}
 
 
 def _action(blamed: list[ComputeFacts], *, is_attention: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.context import Context
+from hta_widgets.analyses.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.analyses.diagnosis.finding import Evidence, Finding
 from hta_widgets.analyses.diagnosis.first_steps import preparing_compute_ns, preparing_idle_ns
 from hta_widgets.analyses.diagnosis.host_evidence import gap_link, owners_table, steps_table
@@ -55,7 +55,11 @@ def warm_up(context: Context) -> Finding | None:
         ranks=ranks,
         steps=numbers,
         action="Leave the first steps out: torch.profiler.schedule(wait=…, warmup=…).",
-        evidence=_evidence(context, ranks),
+        evidence={
+            "more_idle_ms": float(idle[worst]) / NS_PER_MS,
+            "more_compute_ms": float(compute[worst]) / NS_PER_MS,
+            **_evidence(context, ranks),
+        },
         links=(gap_link(context, "gap_init", ranks, numbers),),
     )
 

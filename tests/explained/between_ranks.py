@@ -1,0 +1,210 @@
+"""Findings on ranks beside each other, and on what they exchange."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted, data_size, duration, number, percent
+from tests.explained.costs import COST, MODULE, cost_of, in_module
+from tests.explained.forms import NS_PER_MS, Form, Texts
+
+OTHERS: Final = "[[; the other waits for <_it>]][[; the <others> others wait for <_them>]]"
+WHEN: Final = "[[ in every <_step>]][[ in <hot> of <steps>]]"
+SLOWER: Final = 1.04
+
+
+def who(found: Finding) -> str:
+    return f"Rank{'s' * (len(found.ranks) > 1)} {number_ranges(found.ranks)}"
+
+
+def others_of(found: Finding, whole: Diagnosis) -> Texts:
+    others = whole.steps["rank"].nunique() - len(found.ranks)
+    return {"others": str(others) if " others wait" in found.sentence else None}
+
+
+def by_step(table: pd.DataFrame) -> pd.DataFrame:
+    """The factors of the ranks in each step."""
+    return table.pivot_table(index="rank", columns="step", values="factor")
+
+
+def when(hot: pd.Series, whole: Diagnosis) -> Texts:
+    """In how many steps it is so, unless in all."""
+    has_steps = bool((whole.steps["step"] >= 0).any())
+    if hot.all() or not has_steps:
+        return {}
+    return {"hot": str(int(hot.sum())), "steps": counted(len(hot), "step")}
+
+
+def slow_gpu(found: Finding, whole: Diagnosis) -> Texts:
+    mine = by_step(found.evidence["factor_by_rank_and_step"]).loc[[*found.ranks]]
+    hot = (mine > SLOWER).any(axis=0)
+    factor = float(np.median(mine.loc[:, hot]))
+    assert factor == found.evidence["factor"]
+    said = {"who": who(found), "factor": number(factor)}
+    return said | when(hot, whole) | others_of(found, whole) | cost_of(found, whole)
+
+
+def throttled(found: Finding, whole: Diagnosis) -> Texts:
+    mine = by_step(found.evidence["factor_by_rank_and_step"]).loc[[*found.ranks]]
+    hot = (mine > SLOWER).any(axis=0)
+    said = {"who": who(found), "factor": number(float(np.median(mine.max(axis=0)[hot])))}
+    return said | when(hot, whole) | others_of(found, whole) | cost_of(found, whole)
+
+
+def imbalanced(found: Finding, whole: Diagnosis) -> Texts:
+    factors = by_step(found.evidence["factor"])
+    uneven = factors.max(axis=0) > SLOWER
+    factor = float(np.median(factors.loc[[*found.ranks], uneven]))
+    said = {"who": who(found), "factor": number(factor)}
+    return said | when(uneven, whole) | others_of(found, whole) | cost_of(found, whole)
+
+
+def stages(found: Finding, whole: Diagnosis) -> Texts:
+    table = found.evidence["stages"].set_index("stage")["compute_ms"]
+    worst = table.idxmax()
+    usual = table.drop(worst).median()
+    return {"stage": str(worst), "factor": number(table[worst] / usual)} | cost_of(found, whole)
+
+
+def experts(found: Finding, whole: Diagnosis) -> Texts:
+    elements = found.evidence["elements"].set_index("rank")["elements"]
+    most = elements.loc[[*found.ranks]].max() / elements.mean()
+    said = {"who": who(found), "most": number(most)}
+    return said | others_of(found, whole) | cost_of(found, whole)
+
+
+def bubble(found: Finding, whole: Diagnosis) -> Texts:
+    steps, evidence = whole.steps, found.evidence
+    waits = (steps["wait_ns"] + steps["wait_p2p_ns"]).groupby(steps["rank"]).mean().median()
+    count, batches = evidence["stages"], evidence.get("micro_batches")
+    said = {"stages": str(count), "time": duration(waits)}
+    if batches:
+        said["batches"] = counted(batches, "micro-batch", "micro-batches")
+        said["least"] = percent(100 * (count - 1) / (batches + count - 1))
+    return said | cost_of(found, whole)
+
+
+def slow_link(found: Finding, whole: Diagnosis) -> Texts:
+    groups = found.evidence["groups"]
+    slow = groups.loc[groups["ranks"] == number_ranges(found.ranks)].iloc[0]
+    return {
+        "who": who(found),
+        "speed": number(slow["gb_per_s"]),
+        "size": data_size(slow["size_bytes"]),
+        "factor": number(found.evidence["factor"]),
+    } | cost_of(found, whole)
+
+
+def exposed(found: Finding, whole: Diagnosis) -> Texts:
+    groups = found.evidence["groups"]
+    said: Texts = {}
+    if len(groups):
+        most = groups.loc[groups["exposed_ms"].idxmax()]
+        speed = most["busbw_gb_per_s"]
+        said = {
+            "count": f"{most['count_per_step']:.3g}",
+            "time": duration(most["exposed_ms"] * NS_PER_MS),
+            "speed": None if np.isnan(speed) else number(speed),
+        }
+    return said | in_module(found) | cost_of(found, whole)
+
+
+def not_found(found: Finding, whole: Diagnosis) -> Texts:
+    lost_ms = found.evidence["lost"]["lost_ms"].mean()
+    assert duration(lost_ms * NS_PER_MS) == duration(found.recoverable_ms * NS_PER_MS)
+    return cost_of(found, whole)
+
+
+def missing(found: Finding, whole: Diagnosis) -> Texts:
+    some, every = (found.evidence[name] for name in ("incomplete_collectives", "collectives"))
+    return {
+        "who": who(found),
+        "some": f"{some:,}",
+        "every": counted(every, "collective"),
+    } | cost_of(found, whole)
+
+
+FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
+    "slow_gpu": [
+        Form(
+            f"<who> compute[[s]] <factor> times as long as the median{WHEN} with the same work"
+            f"{OTHERS}{COST}",
+            slow_gpu,
+        )
+    ],
+    "gpu_throttling": [
+        Form(
+            f"<who> compute[[s]] [[up to ]]<factor> times as long as the median{WHEN} with the "
+            f"same work[[, but not at all times]]{OTHERS}{COST}",
+            throttled,
+        )
+    ],
+    "workload_imbalance": [
+        Form(
+            f"<who> compute[[s]] <factor> times as long as the median{WHEN}[[ with <_work>]]"
+            f"{OTHERS}{COST}",
+            imbalanced,
+        )
+    ],
+    "stage_imbalance": [
+        Form(
+            "<_who> (stage <stage> of the pipeline) compute[[s]] <factor> times as long as the "
+            f"median of the other stages, which wait for <_it>{COST}",
+            stages,
+        )
+    ],
+    "expert_imbalance": [
+        Form(
+            "<who> get[[s]][[ up to]] <most> times the mean number of elements in the all-to-alls"
+            f"{OTHERS}{COST}",
+            experts,
+        )
+    ],
+    "pipeline_bubble": [
+        Form(
+            "The <stages> stages of the pipeline wait <time> of <_each> for each other"
+            f"[[; <batches> leave <least> of it empty]]{COST}",
+            bubble,
+        )
+    ],
+    "slow_link": [
+        Form(
+            "<who> transfer at <speed> GB/s, other groups at <_usual> GB/s (<_what> of <size>, "
+            f"<factor> times as long as in other groups){COST}",
+            slow_link,
+        )
+    ],
+    "exposed_communication": [
+        Form(
+            "<_who> transfer[[s]] data with nothing to compute meanwhile[[, most of all <count> "
+            "<_what> (<time>[[, <speed> GB/s]])]][[; part of it may be waiting for ranks <_which>]]"
+            f"{MODULE}{COST}",
+            exposed,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] communicates with nothing to compute meanwhile; cause not "
+            f"found: waiting and transfer cannot be told apart{COST}",
+            not_found,
+        ),
+    ],
+    "host_pause": [
+        Form(
+            "The GPU[[ on <_ranks>]] is idle; cause not found: the trace does not show what the "
+            f"host does meanwhile{COST}",
+            not_found,
+        )
+    ],
+    "missing_rank": [
+        Form(
+            "<who> ha<_ve> no trace; <some> of <every> lack a member, so that waiting for <_it> "
+            f"looks like transfer[[. Waiting that no recorded rank explains]]{COST}",
+            missing,
+        )
+    ],
+}
+"""The forms of the sentence of each cause that compares ranks, or what they exchange."""

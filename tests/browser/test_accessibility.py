@@ -21,6 +21,15 @@ RUN_AXE = """async (rules) => {
 }"""
 
 
+BROKEN = """
+def fail(*_):
+    raise ValueError("it cannot be shown")
+broken = TemporalBreakdownPanel(panel.job, ranks=[0])
+broken.analyse = fail
+broken.ranks = [1]
+broken
+"""
+
 THEMES = ["Light", "Dark"]
 
 
@@ -33,7 +42,7 @@ def test_axe(lab: Lab, tmp_path, theme: str):
             "from hta_widgets.panels import *",
             f"panel = KernelBreakdownPanel({str(tmp_path)!r})\npanel",
             "panel.selection.kernel = panel.result.kernels['name'][0]\nOverlapPanel(panel.job)",
-            "TemporalBreakdownPanel(panel.job, ranks=[7])",
+            BROKEN,
         ]
     )
     expect(page.panel(1).locator(".main-svg").first).to_be_visible()

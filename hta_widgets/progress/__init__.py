@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from hta_widgets.lazy_modules import LazyModule
@@ -67,11 +69,34 @@ def _bar(
     if not show:
         yield lambda _: None
         return
-    with _bar_type()(total=total, desc=words, leave=False, delay=DELAY_S, **options) as bar:
-        yield bar.update
+    make = partial(_bar_type(), total=total, desc=words, leave=False, **options)
+    with closing(_LateBar(make)) as bar:
+        yield bar.advance
 
 
-def _bar_type() -> Callable[..., AbstractContextManager[std.tqdm[Any]]]:
+class _LateBar:
+    """A bar that is made once the work has taken a while: even unseen, a notebook's is 11 widgets."""
+
+    def __init__(self, make: Callable[..., std.tqdm[Any]]) -> None:
+        self._make = make
+        self._due = monotonic() + DELAY_S
+        self._done = 0
+        self._bar: std.tqdm[Any] | None = None
+
+    def advance(self, count: int) -> None:
+        if self._bar is not None:
+            self._bar.update(count)
+            return
+        self._done += count
+        if monotonic() >= self._due:
+            self._bar = self._make(initial=self._done)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar_type() -> Callable[..., std.tqdm[Any]]:
     """Bar of a terminal, or of a notebook."""
     bar = bars.tqdm
     of_notebooks = sys.modules.get("tqdm.notebook")

@@ -1,4 +1,4 @@
-"""Progress bar of a notebook that leaves nothing behind: no widgets, no output that shows one.
+"""Progress bar of a notebook that leaves no output behind, nor any of the widgets in it.
 
 An output that shows a closed widget is an error message once the page is loaded again.
 """
@@ -20,17 +20,17 @@ else:
 class NotebookBar(_Bar):
     """tqdm's bar, shown in an output that is emptied in the end."""
 
-    _output: DisplayHandle | None = None
+    _anchor: ipywidgets.Widget | None = None
+    """A widget that stays open: JupyterLab 4.6 ends the subshell of a kernel's widgets where all of
+    them close while it still waits for that subshell. The panel that comes next would be dead:
+    seen on a server 150 ms away, where the bar of a small trace was the first thing shown."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401
+        if NotebookBar._anchor is None or NotebookBar._anchor.comm is None:
+            NotebookBar._anchor = ipywidgets.Layout()
         super().__init__(display=False, **options)
-
-    def display(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
-        """Show the state of the bar; the first time after the delay, the bar itself."""
-        if options.get("check_delay", True) and not self.displayed:
-            self.displayed = True
-            self._output = _show(self.container)
-        super().display(*arguments, **options)
+        self.displayed = True
+        self._output: DisplayHandle | None = _show(self.container)
 
     def close(self) -> None:
         """Close the bar and its widgets, and empty its output."""

@@ -16,6 +16,8 @@ EVENTS = 44
 MESSAGES_AT_MOST = 14
 
 PANEL = """
+from hta_widgets import progress
+progress.DELAY_S = 0  # widgets that are closed again before those of the panel open
 from hta_widgets.panels import KernelBreakdownPanel
 panel = KernelBreakdownPanel({folder!r}, num_kernels={most}, duration_ratio=1)
 panel
@@ -48,9 +50,6 @@ def far(lab: Lab) -> Iterator[Lab]:
         distant.close_pages()
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the drag stalls after its first answer: issue 29 is open for it"
-)
 def test_a_drag_is_a_few_messages_and_ends_with_the_last_value(far: Lab, job8: str):
     page = far.open([PANEL.format(folder=job8, most=EVENTS)], alone=True)
     expect(page.panel().locator(".main-svg").first).to_be_visible()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -76,8 +76,8 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
             for place, finding in enumerate(diagnosis)
         ],
         "mean_step_by_rank": _mean_step_by_rank(diagnosis),
-        "idle_owners": _idle_owners(diagnosis),
-        "kernels": _kernels(diagnosis),
+        "idle_owners": _largest(diagnosis, _idle_owners, ["name", "cause", "idle_ms", "percent"]),
+        "kernels": _largest(diagnosis, _kernels, ["name", "type", "total_ms", "percent"]),
         "cpu_work": _cpu_work(diagnosis),
         "not_recorded": [each._asdict() for each in diagnosis.not_recorded],
         "notices": [
@@ -100,29 +100,28 @@ def _largest_ranks(diagnosis: Diagnosis) -> list[int]:
     return sorted(own_ns.nlargest(MOST_RANKS).index.tolist())
 
 
-def _idle_owners(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Calls that most of the idle time belongs to, by name; empty for none."""
-    ranks = _largest_ranks(diagnosis)
-    columns = ["name", "cause", "idle_ms", "percent"]
-    if not ranks:
-        return {"columns": columns, "rows": [], "row_count": 0}
+def _idle_owners(diagnosis: Diagnosis, ranks: list[int]) -> pd.Series[int]:
+    """Idle time (ns) by the call that it belongs to and its cause."""
     owners = idle_owners(diagnosis.job, ranks).owners
-    sums = owners.groupby(["owner", "cause"], observed=True)["idle_ns"].sum()
-    return _most(sums, columns)
+    return owners.groupby(["owner", "cause"], observed=True)["idle_ns"].sum()
 
 
-def _kernels(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Kernels, copies and memsets that take most time."""
+def _kernels(diagnosis: Diagnosis, ranks: list[int]) -> pd.Series[int]:
+    """Time (ns) of kernels, copies and memsets by name and type."""
+    every = kernel_breakdown(diagnosis.job, ranks).every_kernel
+    return every.groupby(["name", "kernel_type"], observed=True)["sum_ns"].sum()
+
+
+def _largest(
+    diagnosis: Diagnosis,
+    sums_of: Callable[[Diagnosis, list[int]], pd.Series[int]],
+    columns: list[str],
+) -> dict[str, Any]:
+    """The largest sums (ns) with their two keys, in ms and percent of all of them."""
     ranks = _largest_ranks(diagnosis)
-    columns = ["name", "type", "total_ms", "percent"]
     if not ranks:
         return {"columns": columns, "rows": [], "row_count": 0}
-    every = kernel_breakdown(diagnosis.job, ranks).every_kernel
-    return _most(every.groupby(["name", "kernel_type"], observed=True)["sum_ns"].sum(), columns)
-
-
-def _most(sums: pd.Series[int], columns: list[str]) -> dict[str, Any]:
-    """The largest sums (ns) with their two keys, in ms and percent of all of them."""
+    sums = sums_of(diagnosis, ranks)
     most, whole_ns = sums.nlargest(MOST_LARGEST), int(sums.sum())
     rows = [
         [_plain(each) for each in (*keys, ns / NS_PER_MS, 100 * ns / whole_ns if whole_ns else 0.0)]

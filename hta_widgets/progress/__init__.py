@@ -75,7 +75,7 @@ def _bar(
 
 
 class _LateBar:
-    """A bar that is made once the work has taken a while: even unseen, a notebook's is 11 widgets."""
+    """A bar made once the work has taken a while: even unseen, one of a notebook is 11 widgets."""
 
     def __init__(self, make: Callable[..., std.tqdm[Any]]) -> None:
         self._make = make

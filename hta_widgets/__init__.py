@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hta_widgets.analyses.diagnosis.diagnose import diagnose
-    from hta_widgets.analyses.diagnosis.finding import Finding
-    from hta_widgets.analyses.diagnosis.limits import Limits
     from hta_widgets.cli.doctor import doctor
+    from hta_widgets.diagnosis.analysis import diagnose
+    from hta_widgets.diagnosis.finding import Finding
+    from hta_widgets.diagnosis.limits import Limits
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
@@ -33,14 +33,14 @@ __all__ = [
 
 _WHERE = {
     "Dashboard": "hta_widgets.panels.dashboard",
-    "Finding": "hta_widgets.analyses.diagnosis.finding",
+    "Finding": "hta_widgets.diagnosis.finding",
     "LabeledTrace": "hta_widgets.trace_diff",
-    "Limits": "hta_widgets.analyses.diagnosis.limits",
+    "Limits": "hta_widgets.diagnosis.limits",
     "RankSample": "hta_widgets.trace.opening.rank_sample",
     "TraceAnalysis": "hta_widgets.trace_analysis",
     "TraceDiff": "hta_widgets.trace_diff",
     "__version__": "hta_widgets.version",
-    "diagnose": "hta_widgets.analyses.diagnosis.diagnose",
+    "diagnose": "hta_widgets.diagnosis.analysis",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hta_widgets
-from hta_widgets.analyses.diagnosis import CAUSES
+from hta_widgets.diagnosis import CAUSES
 from hta_widgets.panels import ComparePanel
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.loaders.formats import FORMATS
@@ -35,6 +35,8 @@ def paths(heading):
 def test_every_analysis_has_its_files(name):
     for path in paths("An analysis"):
         place = ROOT / path.replace("<name>", name)
+        if name == "diagnosis" and "hta_widgets/analyses" in path:
+            continue  # it has a floor of its own, above all analyses
         if "<name>" in path:
             assert place.is_file() or place.with_suffix("").is_dir(), path
         elif path != "CHANGELOG.md" and not (name == "compare" and "every" in path):

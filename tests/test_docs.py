@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import CAUSES, Limits
 from hta_widgets.cli import main
+from hta_widgets.diagnosis import CAUSES, Limits
 from hta_widgets.sample import write_sample
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from hta_widgets.analyses.collectives import Collectives, collectives
     from hta_widgets.analyses.compare import Compare, compare
     from hta_widgets.analyses.cupti_counters import CuptiCounters, cupti_counters
-    from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
     from hta_widgets.analyses.duration_tails import DurationTails, duration_tails
     from hta_widgets.analyses.flame import Flame, flame
     from hta_widgets.analyses.gpu_annotations import GpuAnnotations, gpu_annotations
@@ -41,7 +40,6 @@ __all__ = [
     "Collectives",
     "Compare",
     "CuptiCounters",
-    "Diagnosis",
     "DurationTails",
     "Flame",
     "GpuAnnotations",
@@ -68,7 +66,6 @@ __all__ = [
     "collectives",
     "compare",
     "cupti_counters",
-    "diagnosis",
     "duration_tails",
     "flame",
     "gpu_annotations",

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, class_of
-from hta_widgets.analyses.diagnosis.own_time import OwnTime
-from hta_widgets.analyses.diagnosis.vocabulary import Cause
+from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
+from hta_widgets.diagnosis.budget_table import class_of
+from hta_widgets.diagnosis.own_time import OwnTime
+from hta_widgets.diagnosis.vocabulary import Cause
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (

@@ -94,8 +94,8 @@ class StragglerMethods(JobMethods):
         return chosen
 
     def _show_own_time(self, steps: Sequence[int]) -> None:
-        from hta_widgets.analyses.diagnosis import diagnosis
-        from hta_widgets.analyses.diagnosis.own_time import own_time
+        from hta_widgets.diagnosis import diagnosis
+        from hta_widgets.diagnosis.own_time import own_time
         from hta_widgets.figures.diagnosis import own_time_cells
 
         own = own_time(diagnosis(self.job, steps=steps or None).steps)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks import clocks
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.limits import Limits
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.iterations import iterations

@@ -11,7 +11,7 @@ import anywidget
 import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
-from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event

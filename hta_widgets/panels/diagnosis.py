@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
-from hta_widgets.analyses.diagnosis.budget import budget
-from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose
-from hta_widgets.analyses.compare import findings as module
-from hta_widgets.analyses.compare.findings import compare_findings
-from hta_widgets.analyses.diagnosis.not_recorded import NotRecorded
+from hta_widgets.diagnosis import compared_findings as module
+from hta_widgets.diagnosis.compared_findings import compare_findings
+from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.quantities import duration
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
@@ -26,6 +24,8 @@ from hta_widgets.analyses.timeline.tracks import (
     owned_by_first,
 )
 from hta_widgets.analyses.timeline.window import lane_window, pixel_edges
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.budget_table import BUDGET, budget
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.tracks import coverage
 from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.budget_table import BUDGET, budget
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from tests.explained.costs import COST, MODULE, cost_of, in_module

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis.budget import BUDGET
+from hta_widgets.diagnosis.budget_table import BUDGET
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hta_widgets.analyses.diagnosis import Diagnosis, Finding
+from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.quantities import duration, percent
 from tests.explained.forms import NS_PER_MS, Texts, share
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.diagnosis import BUDGET, CAUSES
-from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.diagnosis import BUDGET, CAUSES
+from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.errors import ParameterError
 from hta_widgets.figures.base.style import CLASS_COLORS
 from hta_widgets.figures.diagnosis import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.step_facts import main_device
+from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.step_table import STEP_CLASSES, step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.timeline import timeline
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
 from tests.golden.test_idle_owners import TRACES, place_of

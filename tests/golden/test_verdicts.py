@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.compare.findings import compare_findings
+from hta_widgets.diagnosis.compared_findings import compare_findings
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED

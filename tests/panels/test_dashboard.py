@@ -9,9 +9,9 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
-from hta_widgets.analyses.diagnosis import budget
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.diagnosis import budget_table as budget
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.head import verdict

@@ -8,8 +8,8 @@ from html import escape
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.diagnosis import Finding, Link, diagnosis
-from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.diagnosis import Finding, Link, diagnosis
+from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.panels import Dashboard, DiagnosisPanel, Selection
 from hta_widgets.panels import diagnosis as panel_module
 from hta_widgets.panels.base.finding_rows import CANNOT_TELL, finding_rows

@@ -12,7 +12,6 @@ from hta_widgets import Dashboard, RankSample, TraceAnalysis, open_trace
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.compare import compare
-from hta_widgets.analyses.diagnosis import diagnosis
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
@@ -23,6 +22,7 @@ from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files

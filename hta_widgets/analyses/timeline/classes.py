@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hta_widgets.analyses.diagnosis.budget import BUDGET
+from hta_widgets.analyses.budget.classes import BUDGET
 
 BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
 """Classes of a rank's own lane; they add up to the time of each step."""

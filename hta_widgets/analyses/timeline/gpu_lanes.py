@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.host_gaps import GAPS
-from hta_widgets.analyses.diagnosis.step_facts import DeviceSteps
+from hta_widgets.analyses.budget.device_steps import DeviceSteps
+from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
 from hta_widgets.analyses.shared.collectives.partition import (

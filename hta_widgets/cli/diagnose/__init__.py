@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from hta_widgets.analyses.diagnosis.diagnose import diagnose
 from hta_widgets.cli.diagnose.document import json_text
 from hta_widgets.cli.diagnose.report import report as report_text
 from hta_widgets.cli.terminal import say
+from hta_widgets.diagnosis.analysis import diagnose
 from hta_widgets.trace.opening.open import open_trace
 
 FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}

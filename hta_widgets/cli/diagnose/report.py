@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from textwrap import TextWrapper
 from typing import Final
 
-from hta_widgets.analyses.diagnosis import CpuWork, Diagnosis, Finding
-from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
 from hta_widgets.cli.terminal import cut, printable
+from hta_widgets.diagnosis import CpuWork, Diagnosis, Finding
+from hta_widgets.diagnosis.analysis import MOST_SHOWN
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hta_widgets.analyses.diagnosis import Diagnosis
+from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events

@@ -7,10 +7,11 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import Diagnosis
-from hta_widgets.analyses.diagnosis.budget import BUDGET, BudgetClass, budget, class_of
+from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
+from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.style import CLASS_COLORS, CLASS_INK, class_fill
 from hta_widgets.figures.diagnosis import budget_title

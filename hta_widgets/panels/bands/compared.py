@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from hta_widgets.analyses.compare.findings import (
+from hta_widgets.diagnosis import Finding, diagnosis
+from hta_widgets.diagnosis.compared_findings import (
     ComparedFinding,
     ComparedFindings,
     compare_findings,
 )
-from hta_widgets.analyses.diagnosis import Finding, diagnosis
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import job_budgets
 from hta_widgets.panels.base.finding_rows import finding_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis import Diagnosis
+from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from hta_widgets.analyses.diagnosis import Diagnosis
-from hta_widgets.analyses.diagnosis.budget import budget
 from hta_widgets.analyses.roofline.peaks import devices_of
 from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import counted, duration

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
-from hta_widgets.analyses.diagnosis.budget import BUDGET, budget
-from hta_widgets.analyses.diagnosis.own_time import own_time
+from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import own_time_cells

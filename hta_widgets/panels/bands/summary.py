@@ -7,8 +7,8 @@ from html import escape
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import Diagnosis
-from hta_widgets.analyses.diagnosis.budget import budget
+from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.figures.diagnosis import budget_title, step_budget
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import Bands

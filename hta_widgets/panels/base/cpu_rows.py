@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis import CpuOwner, CpuWork, Diagnosis
+from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.panels.base.protocol import FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table_view import table_view

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.analyses.diagnosis.analysis import MOST_SHOWN
-from hta_widgets.analyses.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.diagnosis.finding import Evidence, Finding, Link
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.protocol import FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hta_widgets.analyses.diagnosis.diagnose import diagnose
+from hta_widgets import diagnose
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import Event, call, host, kernel, write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import Limits
+from hta_widgets.diagnosis import Limits
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,

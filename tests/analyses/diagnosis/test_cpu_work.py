@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.cpu_work import is_line_of_users
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.cpu_work import is_line_of_users
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import Event, host, kernel, step, write
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from hta_widgets import diagnose
+from hta_widgets.analyses.budget.device_steps import device_steps
+from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
-from hta_widgets.analyses.diagnosis.diagnose import diagnose
-from hta_widgets.analyses.diagnosis.host_gaps import GAPS
-from hta_widgets.analyses.diagnosis.step_facts import device_steps, step_facts
 from hta_widgets.analyses.shared.attribution import patterns
 from hta_widgets.analyses.shared.collectives.partition import PARTS
+from hta_widgets.diagnosis.facts.step_facts import step_facts
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import annotation, api, calls_and_work, frame, overhead

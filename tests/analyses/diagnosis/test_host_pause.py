@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import finding as findings
+from hta_widgets.diagnosis import finding as findings
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.kineto_text import step
 

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import diagnosis
-from hta_widgets.analyses.diagnosis.words import listed
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.rules.wording import listed
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.pipelines import pipeline
 from tests.analyses.diagnosis.training_jobs import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, kernel

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
 from tests.analyses.diagnosis.training_jobs import (

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from hta_widgets.analyses.diagnosis.analysis import _facts_of_all, _meetings_of_all
-from hta_widgets.analyses.diagnosis.limits import Limits
-from hta_widgets.analyses.diagnosis.steps import Steps
+from hta_widgets.diagnosis.analysis import _facts_of_all, _meetings_of_all
+from hta_widgets.diagnosis.job.steps import Steps
+from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, all_reduce
 from tests.kineto_text import step, write

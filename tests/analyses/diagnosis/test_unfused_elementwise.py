@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hta_widgets.analyses.diagnosis import Limits
+from hta_widgets.diagnosis import Limits
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.training_jobs import (
     US,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import Event, call, host, kernel, step, write
 

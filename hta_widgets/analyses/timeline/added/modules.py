@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.diagnosis.step_facts import main_device
+from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.shared.attribution.ancestors import nearest_above
 from hta_widgets.analyses.shared.attribution.calls import calls_of
 from hta_widgets.analyses.shared.attribution.modules import (

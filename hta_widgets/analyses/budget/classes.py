@@ -1,0 +1,40 @@
+"""The classes of a step's time, each instant counted once."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class BudgetClass(NamedTuple):
+    """A class of the time of a step.
+
+    Attributes
+    ----------
+    name : str
+    label : str
+        As on screen.
+    columns : tuple of str
+        Columns of `Diagnosis.steps` that it sums up.
+    """
+
+    name: str
+    label: str
+    columns: tuple[str, ...]
+
+
+BUDGET: Final = (
+    BudgetClass("compute", "compute", ("compute_ns",)),
+    BudgetClass("transfer", "transfer", ("transfer_ns", "transfer_p2p_ns")),
+    BudgetClass("communication", "communication", ("undivided_ns",)),
+    BudgetClass("waiting", "waiting", ("wait_ns", "wait_p2p_ns")),
+    BudgetClass("copies", "copies and memsets", ("memory_ns",)),
+    BudgetClass(
+        "late_launching",
+        "CPU late: launching",
+        ("gap_op_ns", "gap_pause_ns", "gap_alloc_ns", "gap_init_ns"),
+    ),
+    BudgetClass("late_synchronising", "CPU late: after a blocking call", ("gap_sync_ns",)),
+    BudgetClass("data_loading", "data loading", ("gap_loader_ns",)),
+    BudgetClass("other_idle", "other idle", ("gap_profiler_ns", "gap_depend_ns")),
+)
+"""Disjoint; together they are the time of a step."""

@@ -1,0 +1,312 @@
+"""The idle time of a device in pieces, by what the host did from one launch to the next.
+
+The causes are those of `idle_owners`. Time that a diagnosis divides further::
+
+    GPU work   ====|                                          |====
+    host         launch ]                          [ launch ]
+                        |-------- stretch ---------|
+                   |---------- the host decides ----------|---|
+                                               launch + 15 µs  gap_depend
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.budget.host_calls import (
+    blocking_calls,
+    code_loading,
+    loading_calls,
+    telling_calls,
+)
+from hta_widgets.analyses.idle_owners.gaps import TAIL, Gaps, gaps_of, recorded_work, work_after
+from hta_widgets.analyses.idle_owners.innermost import Pieces
+from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
+from hta_widgets.analyses.shared.attribution import patterns
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.shared.attribution.causes import CODE, IDLE_CAUSES
+from hta_widgets.analyses.shared.attribution.launch_split import LAUNCH_NS, NO_CALL
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
+from hta_widgets.trace.ranks.rank import Rank
+
+HOST_GAPS: Final = (
+    "gap_profiler",
+    "gap_loader",
+    "gap_alloc",
+    "gap_init",
+    "gap_pause",
+    "gap_sync",
+    "gap_op",
+)
+"""Idle time in which the host decides, by what it did."""
+
+GAPS: Final = (*HOST_GAPS, "gap_depend")
+"""All idle time; they add up to it."""
+
+GAP: Final = {name: code for code, name in enumerate(GAPS)}
+
+SHORTEST_GAP_NS: Final = 1_000
+"""Shorter intervals are the cost of starting kernels, whatever the host does."""
+
+STRETCH_NS: Final = 1_000_000
+"""From then on, a host that launches nothing does something else than launching slowly."""
+
+SHORT_KERNEL_NS: Final = 15_000
+"""A host that is late for such kernels launches too slowly, also if no operator tells."""
+
+START_NS: Final = 3_000
+"""Longest time that starting a kernel takes if it was launched before."""
+
+FEWEST_LATE: Final = 5
+PROMPT: Final = 1.25
+"""A kernel that starts within this many usual latencies of its launch call was not queued."""
+
+BATCH_COPY_NS: Final = 20_000
+"""From then on, a copy to the device may be one of a batch."""
+
+OPERATORS_PER_LAUNCH: Final = 0.2
+"""With fewer operators and frames, nothing can be told from what is not recorded."""
+
+_LEFT_OPEN: Final = ("synchronising", "launching", "operator", "host_code", "nothing_recorded")
+"""Causes of idle time that are divided further."""
+
+
+class HostGaps(NamedTuple):
+    """Idle time of a device.
+
+    Attributes
+    ----------
+    pieces : Pieces
+        In order of time; ``gap`` is the position of the idle interval in `gaps_of`.
+    kind : ndarray of int8
+        Position in `GAPS` of each.
+    starts_short : ndarray of bool
+        Which are the few µs that starting a short kernel takes after another one.
+    loads_ns : ndarray of int64
+        Time in each in which CUDA loads code at its first use, before or in the call that launches.
+        It is written among the overhead of the profiler, and would be there without.
+    untold : ndarray of bool
+        Where the host is late, and neither operators nor frames tell what it does; the kind is
+        ``gap_depend``, as it may wait for what the trace does not show.
+    """
+
+    pieces: Pieces
+    kind: NDArray[np.int8]
+    starts_short: Mask
+    loads_ns: Times
+    untold: Mask
+
+    def in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
+        sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
+        step = np.searchsorted(edges, self.pieces.start_ns, side="right") - 1
+        np.add.at(sums, (self.kind, step), self.pieces.length_ns())
+        return sums
+
+    def starting_in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) that starting short kernels takes between consecutive edges."""
+        return self._some_in_bins(self.starts_short * self.pieces.length_ns(), edges)
+
+    def loading_code_in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) in which code is loaded at its first use between consecutive edges."""
+        return self._some_in_bins(self.loads_ns, edges)
+
+    def untold_in_bins(self, edges: Times) -> NDArray[np.int64]:
+        """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
+        return self._some_in_bins(self.untold * self.pieces.length_ns(), edges)
+
+    def _some_in_bins(self, parts_ns: Times, edges: Times) -> NDArray[np.int64]:
+        chosen = np.flatnonzero(parts_ns)
+        sums = np.zeros(edges.size - 1, dtype=np.int64)
+        step = np.searchsorted(edges, self.pieces.start_ns[chosen], side="right") - 1
+        np.add.at(sums, step, parts_ns[chosen])
+        return sums
+
+    def of_kind(self, name: str) -> Pieces:
+        """The pieces of one kind."""
+        return self.pieces.take(np.flatnonzero(self.kind == GAP[name]))
+
+
+def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
+    """The idle time of a device between two times at which it is busy, or the window begins."""
+    gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
+    inside = (gaps.device == device) & (gaps.start_ns >= start_ns) & (gaps.end_ns <= end_ns)
+    return _Division(rank, device, gaps, owned, inside).divided()
+
+
+class _Division:
+    """Idle intervals of one device, being divided."""
+
+    def __init__(self, rank: Rank, device: int, gaps: Gaps, owned: OwnedTime, inside: Mask) -> None:
+        self.rank, self.device, self.gaps = rank, device, gaps
+        self.calls: Calls = calls_of(rank)
+        starts = np.append(rank.trace.events.start_ns, 0)
+        self.launch_ns = starts[gaps.launch]
+        self.decided = inside & (gaps.launch != NO_CALL) & ~gaps.inside_graph & (gaps.part != TAIL)
+        self.decided &= gaps.end_ns - gaps.start_ns > SHORTEST_GAP_NS
+        self.is_late = self.decided & (self.launch_ns > gaps.start_ns)
+        self.stretch_ns = self._stretch_start()
+        chosen = np.flatnonzero(inside[owned.pieces.gap])
+        pieces, cause = owned.pieces.take(chosen), owned.cause[chosen]
+        for times in (self.stretch_ns, self.launch_ns, self.launch_ns + LAUNCH_NS):
+            pieces, source = _cut_at(pieces, times[pieces.gap])
+            cause = cause[source]
+        self.pieces, self.cause = pieces, cause
+
+    def divided(self) -> HostGaps:
+        """Decide the kind of each piece."""
+        kinds = np.array([GAP.get(cause.gap, GAP["gap_op"]) for cause in IDLE_CAUSES])
+        kind = kinds[self.cause]
+        is_open = np.isin(self.cause, [CODE[name] for name in _LEFT_OPEN])
+        prepares = is_open & self._is_inside(loading_calls(self.rank))
+        kind[prepares] = GAP["gap_loader"]
+        is_open &= ~prepares
+        self._divide_stretches(kind, is_open)
+        kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.pieces.gap]] = GAP["gap_depend"]
+        prompt = self.is_prompt[self.pieces.gap]
+        kind[prompt] = GAP["gap_op"]
+        decides = self.is_late[self.pieces.gap]
+        decides &= self.pieces.end_ns <= (self.launch_ns + LAUNCH_NS)[self.pieces.gap]
+        untold = np.zeros(kind.size, dtype=np.bool_)
+        if not self.has_operators:
+            untold = (decides | prompt) & self._may_wait_unseen(kind)
+            kind[untold] = GAP["gap_depend"]
+        kind[~(decides | prompt)] = GAP["gap_depend"]
+        until_ns = code_loading(self.rank).covered_until
+        loads_ns = until_ns(self.pieces.end_ns) - until_ns(self.pieces.start_ns)
+        loads_ns *= self.cause == CODE["profiler"]
+        starts_short = self._starts_short()
+        return HostGaps(self.pieces, kind.astype(np.int8), starts_short, loads_ns, untold)
+
+    def _divide_stretches(self, kind: NDArray[np.int64], is_open: Mask) -> None:
+        """Divide the time in which the host launches nothing, if it is long."""
+        gap, length_ns = self.pieces.gap, self.pieces.length_ns()
+        inside = is_open & (self.pieces.start_ns >= self.stretch_ns[gap])
+        inside &= self.pieces.end_ns <= self.launch_ns[gap]
+        blocked = inside & self._is_inside(blocking_calls(self.rank))
+        in_call = _sums_of(length_ns, blocked, self.pieces.owner + 1, self.calls.kind.size + 1)
+        waits = blocked & (in_call[self.pieces.owner + 1] > STRETCH_NS)
+        kind[waits] = GAP["gap_depend"]
+        inside &= ~waits
+        count = self.gaps.device.size
+        whole_ns = _sums_of(length_ns, inside, gap, count)
+        told_ns = _sums_of(
+            length_ns, inside & self._is_inside(telling_calls(self.rank)), gap, count
+        )
+        of_gap = np.full(count, GAP["gap_pause"])
+        of_gap[self._captures] = GAP["gap_init"]
+        of_gap[self._next_is_batch & (2 * told_ns > whole_ns)] = GAP["gap_loader"]
+        long = inside & (whole_ns[gap] > STRETCH_NS)
+        kind[long] = of_gap[gap[long]]
+
+    def _may_wait_unseen(self, kind: NDArray[np.int64]) -> Mask:
+        """Without operators, the host is known to be slow before short kernels only."""
+        rows = np.append(self.next_row, NO_CALL)[self.pieces.gap]
+        events = self.rank.trace.events
+        short = (events.kind[rows] == Kind.KERNEL) & (events.duration_ns[rows] < SHORT_KERNEL_NS)
+        return np.asarray(((kind == GAP["gap_op"]) & ~short) | (kind == GAP["gap_pause"]))
+
+    def _starts_short(self) -> Mask:
+        rows, events = self.next_row, self.rank.trace.events
+        short = (rows >= 0) & (events.kind[rows] == Kind.KERNEL)
+        short &= (events.duration_ns[rows] < SHORT_KERNEL_NS) & ~self.is_late & ~self.is_prompt
+        short &= ~self.gaps.inside_graph & (self.gaps.launch != NO_CALL)
+        short &= self.gaps.end_ns - self.gaps.start_ns <= START_NS
+        return np.asarray(short[self.pieces.gap])
+
+    def _is_inside(self, calls: Mask) -> Mask:
+        """Which pieces belong to one of some calls, or to a call inside them."""
+        if not calls.any():
+            return np.zeros(self.pieces.gap.size, dtype=np.bool_)
+        return np.asarray(np.append(self.calls.forest.at_or_below(calls), False)[self.pieces.owner])
+
+    def _stretch_start(self) -> Times:
+        """End of the last call that launches work before each interval's own, but not outside."""
+        events, launches = self.rank.trace.events, self.rank.launches
+        rows = np.unique(launches[events.rows_of(*GPU_WORK)])
+        rows = rows[rows >= 0]
+        rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
+        before = np.searchsorted(events.start_ns[rows], self.launch_ns, side="left")
+        reached = np.maximum.accumulate(events.start_ns[rows] + events.duration_ns[rows])
+        last_ns = np.append(reached, self.gaps.start_ns.min(initial=0))[before - 1]
+        last_ns = np.where(before > 0, last_ns, self.gaps.start_ns)
+        return np.asarray(np.minimum(np.maximum(last_ns, self.gaps.start_ns), self.launch_ns))
+
+    @cached_property
+    def is_prompt(self) -> Mask:
+        """Intervals before a kernel that was launched before them, and started as soon as it could.
+
+        It did not wait in a queue: a host that launches short kernels at a steady rate is as slow
+        as one that is late for each. How long a launch takes until the kernel starts is known from
+        those that are late.
+        """
+        latency_ns = self.gaps.end_ns - self.launch_ns
+        events, row = self.rank.trace.events, self.next_row
+        is_kernel = (row >= 0) & (events.kind[row] == Kind.KERNEL)
+        late = self.is_late & is_kernel
+        if np.count_nonzero(late) < FEWEST_LATE:
+            return np.zeros(late.size, dtype=np.bool_)
+        usual_ns = min(float(np.median(latency_ns[late])), LAUNCH_NS)
+        known = self.decided & is_kernel & ~self.is_late
+        return np.asarray(known & (latency_ns <= PROMPT * usual_ns))
+
+    @cached_property
+    def next_row(self) -> NDArray[np.int64]:
+        """Row of the work after each interval."""
+        return work_after(self.rank, recorded_work(self.rank, self.device), self.gaps.end_ns)
+
+    @cached_property
+    def has_operators(self) -> bool:
+        """Whether operators or frames tell what the host does."""
+        kinds = self.rank.trace.events.kind
+        told = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
+        return bool(told >= OPERATORS_PER_LAUNCH * np.unique(self.rank.gpu_work.launch).size)
+
+    @cached_property
+    def _captures(self) -> Mask:
+        """Before which launches a graph is captured."""
+        places = np.flatnonzero(self.calls.named(patterns.CAPTURING.search))
+        starts = np.sort(self.calls.start_ns[places])
+        first = np.searchsorted(starts, self.stretch_ns)
+        return np.asarray(np.searchsorted(starts, self.launch_ns) > first)
+
+    @cached_property
+    def _starts_graph(self) -> Mask:
+        """Whether a graph follows: what it does next depends on what the last one returned."""
+        names = self.rank.trace.events.name
+        graphs = [c for c, name in enumerate(names.values) if patterns.GRAPH_LAUNCH.search(name)]
+        launch = self.gaps.launch
+        return np.asarray(np.isin(names.codes[launch], graphs) & (launch != NO_CALL))
+
+    @cached_property
+    def _next_is_batch(self) -> Mask:
+        """Whether the next work copies a batch to the device."""
+        events, row = self.rank.trace.events, self.next_row
+        names = events.name.values
+        copies = [code for code, name in enumerate(names) if patterns.HOST_TO_DEVICE.search(name)]
+        is_copy = np.isin(events.name.codes[row], copies) & (events.kind[row] == Kind.MEMCPY)
+        return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
+
+
+def _cut_at(pieces: Pieces, times: Times) -> tuple[Pieces, NDArray[np.int64]]:
+    """Cut each piece at a time of its own, and tell which piece each part is of."""
+    source = np.repeat(np.arange(pieces.gap.size), 2)
+    twice = pieces.take(source)
+    start, end, at = twice.start_ns.copy(), twice.end_ns.copy(), times[source]
+    end[::2] = np.minimum(end, at)[::2]
+    start[1::2] = np.maximum(start, at)[1::2]
+    kept = np.flatnonzero(end > start)
+    return twice._replace(start_ns=start, end_ns=end).take(kept), source[kept]
+
+
+def _sums_of(
+    length_ns: Times, chosen: Mask, number: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """Time of the chosen pieces, by number; exact below 100 days."""
+    sums = np.bincount(number[chosen], length_ns[chosen], minlength=count)
+    return sums.astype(np.float64)

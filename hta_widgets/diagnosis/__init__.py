@@ -1,0 +1,25 @@
+"""Why a job is slow: the causes, who, when, what they cost, what to do."""
+
+from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.diagnosis.analysis import Diagnosis, diagnose, diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.cpu_work import CpuOwner, CpuWork
+from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.vocabulary import CAUSES
+
+__all__ = [
+    "BUDGET",
+    "CAUSES",
+    "CpuOwner",
+    "CpuWork",
+    "Diagnosis",
+    "Finding",
+    "Limits",
+    "Link",
+    "NotRecorded",
+    "budget",
+    "diagnose",
+    "diagnosis",
+]

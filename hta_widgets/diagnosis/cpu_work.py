@@ -1,0 +1,324 @@
+"""What the CPU did where no GPU work was recorded: operators, lines of Python, loading of data."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.budget.host_calls import loading_calls
+from hta_widgets.analyses.memory_use import may_record_memory, memory_use
+from hta_widgets.analyses.operators import operators
+from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
+from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.shared.attribution.counted import host_time, sums_at
+from hta_widgets.analyses.shared.attribution.cpu_time import OwnCpuTime, own_cpu_time
+from hta_widgets.analyses.shared.attribution.modules import MODULE
+from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS
+from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Intervals
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.cut_forest import Thread
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.rank import Rank
+
+NO_GPU_WORK: Final = (
+    "No GPU work was recorded: the job ran on the CPU, or it was recorded without the GPU "
+    "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)."
+)
+
+MOST_LISTED: Final = 5
+NAME_WIDTH: Final = 60
+
+_MOST_OF_A_RANK: Final = 1000
+"""Lines that each rank tells; all of a job are summed up."""
+
+_NS_PER_MS: Final = 1e6
+_TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
+
+
+class CpuOwner(NamedTuple):
+    """An operator or a line of Python, with all of its calls on all ranks.
+
+    Attributes
+    ----------
+    name : str
+    own_ns : int
+        Time in its calls: of operators without the operators inside, of lines without the lines
+        inside, but with all that they call in PyTorch and other libraries of Python itself.
+    calls : int
+    """
+
+    name: str
+    own_ns: int
+    calls: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuWork:
+    """What the CPUs did in the analysed time of some ranks; all times are sums over the ranks.
+
+    Times are those that pass in calls, as the profiler records them, whether a core computes or the
+    call waits. Calls on several threads at the same time add up.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        Numbers of the ProfilerSteps that count, ascending; on the CPU, each lasts from its mark to
+        the next one. Empty without any: then all that is analysed counts.
+    operators_ns : int
+        Time in operators.
+    operators : tuple of CpuOwner
+        Those with most time of their own, longest first.
+    lines_ns : int
+        Time in functions of the user's Python code, which are named by their first lines; 0 where
+        no Python frames were recorded.
+    lines : tuple of CpuOwner
+        Those with most time of their own, longest first.
+    recorded_ns : int
+        Time from the first call to the end of the last one, of the thread of each rank with most
+        time in operators.
+    loading_ns : int
+        Part of it in which this thread loads data, or prepares it.
+    of_job : bool
+        Whether no rank of the job has GPU work, or only none of these.
+    memory : str
+        What fills the memory at its peak, in sentences; empty if it was not recorded.
+    """
+
+    steps: tuple[int, ...]
+    operators_ns: int
+    operators: tuple[CpuOwner, ...]
+    lines_ns: int
+    lines: tuple[CpuOwner, ...]
+    recorded_ns: int
+    loading_ns: int
+    memory: str
+    of_job: bool
+
+    @property
+    def all_operators(self) -> str:
+        """The time in operators, as the beginning of a sentence."""
+        return f"Of {duration(self.operators_ns)} of CPU time in operators{self.in_steps}"
+
+    @property
+    def all_lines(self) -> str:
+        """The time in lines of Python, as the beginning of a sentence."""
+        return f"Of {duration(self.lines_ns)} of CPU time in Python functions{self.in_steps}"
+
+    @property
+    def of_operators(self) -> str:
+        """Which operator takes most time, in a sentence; empty without operators."""
+        return _largest(self.all_operators, self.operators, self.operators_ns)
+
+    @property
+    def of_lines(self) -> str:
+        """Which line of Python takes most time, in a sentence; empty without lines."""
+        return _largest(self.all_lines, self.lines, self.lines_ns)
+
+    @property
+    def of_loading(self) -> str:
+        """How much time the loading of data takes, in a sentence; empty if it takes none."""
+        if not self.loading_ns:
+            return ""
+        share = percent(100 * self.loading_ns / self.recorded_ns)
+        return (
+            f"Loading data takes {duration(self.loading_ns)} ({share}) of the "
+            f"{duration(self.recorded_ns)} of the thread that runs most operators{self.in_steps}."
+        )
+
+    @property
+    def in_steps(self) -> str:
+        """The steps in words, with a space before them; empty without any."""
+        if not self.steps:
+            return ""
+        return f" in {'step' if len(self.steps) == 1 else 'steps'} {number_ranges(self.steps)}"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that can be said, the most important first; none where nothing was recorded."""
+        said = (self.of_operators, self.of_lines, self.of_loading, self.memory)
+        return tuple(each for each in said if each)
+
+    @property
+    def no_gpu_work(self) -> str:
+        """Why there is no cause of lost time, in a sentence."""
+        return NO_GPU_WORK if self.of_job else "No GPU work was recorded on the selected ranks."
+
+    @property
+    def verdict(self) -> str:
+        """All that can be said, and why it is not more."""
+        return " ".join((self.no_gpu_work, *(self.sentences or ("No operators were, either.",))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as values of JSON, in ms."""
+        return {
+            "steps": [*self.steps],
+            "recorded_ms": _in_ms(self.recorded_ns),
+            "loading_ms": _in_ms(self.loading_ns),
+            "operators_ms": _in_ms(self.operators_ns),
+            "operators": _listed(self.operators),
+            "lines_ms": _in_ms(self.lines_ns),
+            "lines": _listed(self.lines),
+            "memory": self.memory,
+        }
+
+
+def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = None) -> CpuWork:
+    """Sum up what the CPUs did.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int
+    steps : collection of int, optional
+        Numbers of the ProfilerSteps that count; all analysed ones when not given, or if no rank has
+        any of them. Where no operator runs in them, all that is analysed counts.
+    """
+    chosen = tuple(ranks)
+    known = {step for each in job.reduce(_steps_of, chosen).values() for step in each} - {NO_STEP}
+    asked = tuple(sorted(known & {*(steps or ())} or known))
+    table = operators(job, chosen, steps=asked).operators
+    if asked and table.empty:
+        asked, table = (), operators(job, chosen).operators
+    by_name = table.groupby("operator", sort=False)[["cpu_self_ns", "calls"]].sum()
+    found = job.reduce(_of_rank, chosen, Excerpt(asked, ()) if asked else None).values()
+    return CpuWork(
+        steps=asked,
+        operators_ns=int(table["cpu_self_ns"].sum()),
+        operators=_longest(
+            CpuOwner(str(name), int(own_ns), int(calls))
+            for name, own_ns, calls in by_name.itertuples(name=None)
+        ),
+        lines_ns=sum(each.lines_ns for each in found),
+        lines=_longest(_together(line for each in found for line in each.lines)),
+        recorded_ns=sum(each.recorded_ns for each in found),
+        loading_ns=sum(each.loading_ns for each in found),
+        of_job=not job.has_gpu_work(),
+        memory=memory_use(job, chosen).finding if may_record_memory(job) else "",
+    )
+
+
+class _OfRank(NamedTuple):
+    """The numbers of `CpuWork` that are not in the table of operators, of one rank."""
+
+    lines_ns: int
+    lines: tuple[CpuOwner, ...]
+    recorded_ns: int
+    loading_ns: int
+
+
+def _steps_of(rank: Rank) -> tuple[int, ...]:
+    steps: NDArray[np.int64] = window_of(rank).steps
+    return tuple(steps.tolist())
+
+
+def _of_rank(rank: Rank, excerpt: Excerpt | None) -> _OfRank:
+    calls, own = calls_of(rank), own_cpu_time(rank, excerpt)
+    if not calls.threads:
+        return _OfRank(0, (), 0, 0)
+    thread, time = _main_thread(calls, own), host_time(rank, excerpt)
+    lines = _lines(calls, own, time)
+    of_thread = np.arange(thread.first, thread.last)
+    recorded = _span(_covered(calls, of_thread)) & time
+    loading = _covered(calls, of_thread[loading_calls(rank)[of_thread]]) & recorded
+    return _OfRank(
+        lines_ns=sum(line.own_ns for line in lines),
+        lines=_longest(lines, _MOST_OF_A_RANK),
+        recorded_ns=recorded.length,
+        loading_ns=loading.length,
+    )
+
+
+def _lines(calls: Calls, own: OwnCpuTime, time: Intervals) -> tuple[CpuOwner, ...]:
+    is_line = (calls.kind == Kind.PYTHON) & calls.named(is_line_of_users)
+    names = calls.events.name.values
+    line = np.append(nearest_at_or_above(calls.forest, is_line), NO_PARENT)[own.place]
+    own_ns = sums_at(np.append(calls.name, NO_PARENT)[line], own.ns, len(names))
+    begins = calls.name[is_line & time.covers(calls.start_ns)]
+    count = np.bincount(begins, minlength=len(names))
+    return tuple(
+        CpuOwner(names[code], int(own_ns[code]), int(count[code]))
+        for code in np.flatnonzero(own_ns).tolist()
+    )
+
+
+def is_line_of_users(name: str) -> bool:
+    """Whether a frame, by its name, is a function outside PyTorch and Python's own library.
+
+    Waiting for a worker process takes place in Python's library, and is the line's that waits.
+
+    Examples
+    --------
+    >>> is_line_of_users("train.py(12): step"), is_line_of_users("transformers/trainer.py(9): fit")
+    (True, True)
+    >>> is_line_of_users("queue.py(9): get"), is_line_of_users("/lib/python3.13/json/tool.py(3): f")
+    (False, False)
+    >>> is_line_of_users("/lib/python3.13/site-packages/datasets/load.py(3): f")
+    True
+    >>> is_line_of_users("torch/nn/functional.py(8): linear"), is_line_of_users("nn.Module: Net_0")
+    (False, False)
+    """
+    if not CODE_OF_USERS.search(name) or MODULE.search(name):
+        return False
+    found = _TOP_PACKAGE.match(name)
+    return found is None or found[1] not in sys.stdlib_module_names
+
+
+def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:
+    """The thread with most time in operators, or else in any calls."""
+    operator = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)[own.place]
+    own_ns = np.where(operator != NO_PARENT, own.ns, 0)
+    own_ns = own_ns if own_ns.any() else own.ns
+    sums = sums_at(calls.thread_of(own.place), own_ns, len(calls.threads))
+    return calls.threads[int(sums.argmax())]
+
+
+def _covered(calls: Calls, places: NDArray[np.int64]) -> Intervals:
+    return Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+
+
+def _span(covered: Intervals) -> Intervals:
+    return Intervals.union(covered.starts[:1], covered.ends[-1:])
+
+
+def _together(owners: Iterable[CpuOwner]) -> list[CpuOwner]:
+    sums: dict[str, CpuOwner] = {}
+    for name, own_ns, calls in owners:
+        before = sums.get(name, CpuOwner(name, 0, 0))
+        sums[name] = CpuOwner(name, before.own_ns + own_ns, before.calls + calls)
+    return [*sums.values()]
+
+
+def _longest(owners: Iterable[CpuOwner], count: int = MOST_LISTED) -> tuple[CpuOwner, ...]:
+    return tuple(sorted(owners, key=lambda owner: (-owner.own_ns, owner.name))[:count])
+
+
+def _largest(whole: str, owners: tuple[CpuOwner, ...], whole_ns: int) -> str:
+    if not whole_ns:
+        return ""
+    name, own_ns, calls = owners[0]
+    return (
+        f"{whole}, {short_name(name, NAME_WIDTH)} takes the most: {duration(own_ns)} "
+        f"({percent(100 * own_ns / whole_ns)}) in {counted(calls, 'call')}."
+    )
+
+
+def _listed(owners: tuple[CpuOwner, ...]) -> list[Mapping[str, Any]]:
+    return [
+        {"name": name, "own_ms": _in_ms(own_ns), "calls": calls} for name, own_ns, calls in owners
+    ]
+
+
+def _in_ms(ns: int) -> float:
+    return round(ns / _NS_PER_MS, 6)

@@ -1,0 +1,1 @@
+"""What one rank shows: asked of each by itself, and small."""

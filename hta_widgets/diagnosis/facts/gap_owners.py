@@ -1,0 +1,187 @@
+"""Whom the idle time of a rank belongs to, and where it is longest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.innermost import NOBODY
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.shared.attribution.launch_split import NO_CALL
+from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS, Inside, inside
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+MOST_LISTED: Final = 5
+
+Places = NDArray[np.int64]
+
+
+class Owner(NamedTuple):
+    """Calls of one name that idle time of a kind belongs to.
+
+    Attributes
+    ----------
+    name : str
+        Of the call; of synchronisations, of the operator around it.
+    place : str
+        Annotation, module or line of the user's code around it; empty if none is recorded.
+    idle_ns : int
+    times : int
+        Idle intervals that it takes part of; of synchronisations, calls.
+    """
+
+    name: str
+    place: str
+    idle_ns: int
+    times: int
+
+
+class Stretch(NamedTuple):
+    """An idle interval.
+
+    Attributes
+    ----------
+    start_ns, end_ns : int
+        On the rank's own clock.
+    idle_ns : int
+        Time of the kind in it.
+    before, after : str
+        Operators that launch the work before and after it; empty if not recorded.
+    """
+
+    start_ns: int
+    end_ns: int
+    idle_ns: int
+    before: str
+    after: str
+
+
+class GapOwners(NamedTuple):
+    """Owners and longest intervals of the idle time of a rank, by its kind.
+
+    Attributes
+    ----------
+    owners : mapping of str to tuple of Owner
+        Longest first, for those of `HOST_GAPS` that occur.
+    longest : mapping of str to tuple of Stretch
+        Longest first.
+    inside : mapping of str to Inside
+        Where most of the time passes.
+    """
+
+    owners: Mapping[str, tuple[Owner, ...]]
+    longest: Mapping[str, tuple[Stretch, ...]]
+    inside: Mapping[str, Inside]
+
+
+def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
+    """Find out whom the idle time of a rank belongs to."""
+    around = Around(rank)
+    owners, longest, within = {}, {}, {}
+    for name in HOST_GAPS:
+        chosen = np.flatnonzero(gaps.kind == GAP[name])
+        if not chosen.size:
+            continue
+        pieces = gaps.pieces.take(chosen)
+        owner, stretch = pieces.owner, pieces.gap
+        if name == "gap_sync":
+            drain = rank.remember(owned_time).drain[pieces.gap].astype(np.int64)
+            stretch = np.where(drain == NO_CALL, owner, drain)
+            owner = around.operator_of(stretch)
+        owners[name] = around.owners(owner, stretch, pieces.length_ns())
+        longest[name] = around.longest(pieces.gap, pieces.length_ns())
+        within[name] = inside(rank, pieces.owner, pieces.length_ns())
+    return GapOwners(owners, longest, within)
+
+
+class Around:
+    """The calls around calls of a rank."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.calls: Calls = calls_of(rank)
+        self._parent = np.append(self.calls.forest.parent, NOBODY).astype(np.int64)
+        in_autograd = self.calls.named(AUTOGRAD_THREAD.search)
+        self._is_operator = np.append((self.calls.kind == Kind.CPU_OP) & ~in_autograd, False)
+        self._is_code = np.append(self._tells_code(), False)
+
+    def _tells_code(self) -> Mask:
+        annotates = self.calls.kind == Kind.ANNOTATION
+        named = self.calls.named(CODE_OF_USERS.search) & ~self.calls.is_launch_call
+        return np.asarray(annotates | named)
+
+    def name_of(self, place: int) -> str:
+        """Name of a call, empty for none."""
+        return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
+
+    def operator_of(self, places: Places) -> Places:
+        """Outermost of the operators directly around calls; the call itself without any."""
+        distinct, which = np.unique(places, return_inverse=True)
+        found = distinct.copy()
+        above = self._parent[found]
+        while (climbs := self._is_operator[above]).any():
+            found[climbs] = above[climbs]
+            above = np.where(climbs, self._parent[above], NOBODY)
+        return np.asarray(found[which])
+
+    def code_of(self, places: Places) -> Places:
+        """Innermost annotation, module or line of the user's code around calls, -1 for none."""
+        distinct, which = np.unique(places, return_inverse=True)
+        found = self._parent[distinct]
+        while (climbs := (found != NOBODY) & ~self._is_code[found]).any():
+            found[climbs] = self._parent[found[climbs]]
+        return np.asarray(found[which])
+
+    def owners(self, owner: Places, event: Places, length_ns: Times) -> tuple[Owner, ...]:
+        """Time by owner and its place in the code, longest first."""
+        names = np.append(self.calls.name, NOBODY)
+        place = self.code_of(owner)
+        groups = grouped(names[owner], names[place])
+        idle_ns = groups.reduce(np.add, length_ns)
+        found = []
+        for number in np.argsort(-idle_ns, kind="stable")[:MOST_LISTED].tolist():
+            rows = groups.parts[number]
+            name, code = self.name_of(int(owner[rows[0]])), self.name_of(int(place[rows[0]]))
+            count = np.unique(event[rows]).size
+            found.append(Owner(name, code, int(idle_ns[number]), count))
+        return tuple(found)
+
+    def longest(self, gap: Places, length_ns: Times) -> tuple[Stretch, ...]:
+        """The intervals with most of this time."""
+        gaps, owned = self.rank.remember(gaps_of), np.bincount(gap, length_ns)
+        chosen = np.argsort(-owned, kind="stable")[:MOST_LISTED]
+        chosen = chosen[owned[chosen] > 0]
+        return tuple(
+            Stretch(
+                start_ns=int(gaps.start_ns[each]),
+                end_ns=int(gaps.end_ns[each]),
+                idle_ns=int(owned[each]),
+                before=self._launcher(self._launched_before(int(gaps.launch[each]))),
+                after=self._launcher(int(gaps.launch[each])),
+            )
+            for each in chosen.tolist()
+        )
+
+    def _launched_before(self, launch: int) -> int:
+        """Row of the call that launches something before another one, -1 for none."""
+        rows = self.rank.gpu_work.launch
+        starts = self.rank.trace.events.start_ns
+        earlier = rows[(rows >= 0) & (starts[rows] < starts[launch])] if launch >= 0 else rows[:0]
+        return int(earlier[np.argmax(starts[earlier])]) if earlier.size else NO_CALL
+
+    def _launcher(self, row: int) -> str:
+        """Name of the operator that makes a launch call."""
+        if row < 0:
+            return ""
+        place = self.calls.places_of(np.array([row]))
+        return self.name_of(int(self.operator_of(place)[0]))

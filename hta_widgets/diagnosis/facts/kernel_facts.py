@@ -1,0 +1,267 @@
+"""Kernels of one rank that compute, by what makes them alike: the same kernel with the same work.
+
+Two kernels are alike if their names, grids, blocks and the shapes of the operator that launched
+them are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from math import log
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.shared.launch_configuration import launch_configuration
+from hta_widgets.grouping import Groups, grouped, reduce_runs
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import SideTable, TextColumn
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+MOST_PARENTS: Final = 6
+"""Calls that are looked at from a launch call outwards, for the shapes of an operator."""
+
+WINDOW_NS: Final = 10_000_000
+"""Length of the windows in which the pace of a GPU is compared with itself."""
+
+FEWEST_IN_WINDOW: Final = 5
+"""Fewer kernels do not tell the pace of a window."""
+
+_SIZES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_FACTORS: Final = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93],
+    dtype=np.uint64,
+)
+_DIMENSION: Final = re.compile(r"[1-9]\d*")
+
+UNKNOWN: Final = -1
+
+Keys = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+
+class LikeKernelFacts(NamedTuple):
+    """Kernels of one rank that compute: a row for each kind of alike kernels and step.
+
+    Attributes
+    ----------
+    key : ndarray of uint64
+        Equal for alike kernels, on any rank.
+    step : ndarray of int64
+        Number of the ProfilerStep that launched them.
+    counts : ndarray of int64
+        Number of kernels.
+    total_ns, median_ns : ndarray of int64
+        Of their durations.
+    kind : ndarray of uint64
+        Equal for kernels of one name, on any rank.
+    size : ndarray of float64
+        Of the work of each, see `kernel_sizes`; NaN if it is not recorded.
+    is_shaped : ndarray of bool
+        Whether the shapes of the operator are part of the key.
+    names : dict of int to str
+        Kernel of each key.
+    described_ns, kernels_ns : int
+        Time of the kernels whose grid or shapes are recorded, and of all.
+    """
+
+    key: Keys
+    step: Rows
+    counts: Rows
+    total_ns: Times
+    median_ns: Times
+    kind: Keys
+    size: NDArray[np.float64]
+    is_shaped: NDArray[np.bool_]
+    names: dict[int, str]
+    described_ns: int
+    kernels_ns: int
+
+
+class _Kernels(NamedTuple):
+    work: GpuWork
+    key: Keys
+    kind: Keys
+    size: NDArray[np.float64]
+    is_shaped: NDArray[np.bool_]
+    is_described: NDArray[np.bool_]
+
+
+def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
+    """Kernels of a rank that compute; reads the grids from the source of the trace."""
+    kernels = rank.remember(_kernels)
+    work, key = kernels.work, kernels.key
+    window = window_of(rank)
+    step = window.steps[window.step_of(rank, work)]
+    order = np.lexsort((work.duration_ns, step, key))
+    groups = _runs(order, key, step)
+    duration_ns, edges = work.duration_ns[order], groups.edges
+    lower = duration_ns[edges[:-1] + (groups.sizes - 1) // 2]
+    upper = duration_ns[edges[:-1] + groups.sizes // 2]
+    first = groups.first
+    names = {code: work.names[name] for code, name in _distinct(key[first], work.name[first])}
+    return LikeKernelFacts(
+        key=key[first],
+        step=step[first],
+        counts=groups.sizes,
+        total_ns=reduce_runs(np.add, duration_ns, edges[:-1]),
+        median_ns=lower + (upper - lower) // 2,
+        kind=kernels.kind[first],
+        size=kernels.size[first],
+        is_shaped=kernels.is_shaped[first],
+        names=names,
+        described_ns=int(work.duration_ns[kernels.is_described].sum()),
+        kernels_ns=int(work.duration_ns.sum()),
+    )
+
+
+def pace_in_windows(rank: Rank) -> NDArray[np.float64]:
+    """How long kernels of a rank take beside alike ones at other times: the median of each 10 ms.
+
+    Returns
+    -------
+    ndarray of float64
+        Of windows with some kernels, ascending by time.
+    """
+    kernels = rank.remember(_kernels)
+    work = kernels.work
+    order = np.lexsort((work.duration_ns, kernels.key))
+    alike = _runs(order, kernels.key)
+    usual_ns = work.duration_ns[order][alike.edges[:-1] + (alike.sizes - 1) // 2]
+    pace = np.empty(len(work))
+    pace[order] = work.duration_ns[order] / np.repeat(np.maximum(usual_ns, 1), alike.sizes)
+    windows = grouped(work.start_ns // WINDOW_NS)
+    return np.array(
+        [np.median(pace[part]) for part in windows.parts if part.size >= FEWEST_IN_WINDOW]
+    )
+
+
+def computing_kernels(rank: Rank) -> GpuWork:
+    """Kernels of the analysed steps that compute, on the device with most work.
+
+    Kernels that were launched before the first step, or not known by whom, and that run before any
+    of the steps, are of none.
+    """
+    device, window = main_device(rank), window_of(rank)
+    work = rank.gpu_work if device is None else rank.gpu_work.by_device()[device]
+    work = work.take(np.flatnonzero(work.type == KernelType.COMPUTATION))
+    launched_ns = rank.trace.events.start_ns[work.launch]
+    is_launched = (work.launch >= 0) & (launched_ns >= window.start_ns)
+    if NO_STEP in window.steps or not is_launched.any():
+        return work
+    first_ns = work.start_ns[is_launched].min()
+    return work.take(np.flatnonzero(is_launched | (work.start_ns >= first_ns)))
+
+
+def _kernels(rank: Rank) -> _Kernels:
+    work = computing_kernels(rank)
+    codes, texts = shape_codes(rank, work)
+    sizes, grid = _launch_sizes(rank, work)
+    kind = _hashes(work.name, work.names)
+    key = np.zeros(len(work), dtype=np.uint64)
+    for part, factor in zip((kind, _hashes(codes, texts), sizes), _FACTORS, strict=False):
+        key = _mixed(key, part, factor)
+    of_shapes = np.append(sizes_of_shapes(texts), np.nan)[codes]
+    size = np.where(codes >= 0, of_shapes, np.log(np.maximum(grid, 1)))
+    is_described = (codes >= 0) | (grid > 0)
+    size[~is_described] = np.nan
+    return _Kernels(work, key, kind, size, codes >= 0, is_described)
+
+
+def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:
+    """Input shapes of the nearest operator around each launch that records some.
+
+    Returns
+    -------
+    codes : ndarray of int64
+        Positions in ``texts``; -1 where none are recorded.
+    texts : tuple of str
+        As in the trace.
+    """
+    table = rank.trace.events.side.get("operators")
+    dims = None if table is None else table.columns.get("input_dims")
+    found = np.full(len(work), UNKNOWN, dtype=np.int64)
+    if table is None or not isinstance(dims, TextColumn):
+        return found, ()
+    says = np.array([any(map(str.isdigit, text)) for text in dims.values] or [False])
+    codes = np.where(says[dims.codes], dims.codes, UNKNOWN)
+    waiting = np.flatnonzero(work.launch >= 0)
+    calls = rank.parents[work.launch[waiting]].astype(np.int64)
+    for _ in range(MOST_PARENTS):
+        found[waiting] = _values_at(table, codes, calls)
+        further = (found[waiting] < 0) & (calls >= 0)
+        waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
+    return found, dims.values
+
+
+def sizes_of_shapes(texts: Sequence[str]) -> NDArray[np.float64]:
+    """How much work shapes are: the logarithm of the product of all their dimensions.
+
+    Where one dimension is longer than elsewhere, this differs at least as much as the work does.
+
+    Examples
+    --------
+    >>> np.exp(sizes_of_shapes(["[[2, 3], [3, 4]]", "[[8], []]"])).round().tolist()
+    [72.0, 8.0]
+    """
+    found = [sum(log(int(each)) for each in _DIMENSION.findall(text)) for text in texts]
+    return np.array(found)
+
+
+def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
+    """Values of a column at some rows of the events; -1 where the table has none."""
+    if not table.rows.size:
+        return np.full(rows.size, UNKNOWN, dtype=np.int64)
+    at = table.places_of(rows)
+    return np.where(at >= 0, values[at], UNKNOWN).astype(np.int64)
+
+
+def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]:
+    """Hash of the grid and block of each kernel, and its number of threads; 0 if not recorded."""
+    sizes = launch_configuration(rank, work, _SIZES)
+    mixed, threads = np.zeros(len(work), dtype=np.uint64), np.ones(len(work))
+    has = np.ones(len(work), dtype=np.bool_)
+    for size in sizes.values():
+        mixed = _mixed(mixed, size.view(np.uint64), _FACTORS[-1])
+        threads *= np.maximum(size, 1)
+        has &= size >= 0
+    mixed[~has], threads[~has] = 0, 0
+    return mixed, threads
+
+
+def _hashes(codes: Rows | NDArray[np.int32], texts: Sequence[str]) -> Keys:
+    """Hash of each text by its code, the same in any process; 0 for the code -1."""
+    used, places = np.unique(codes, return_inverse=True)
+    by_code = [0 if code < 0 else _hash(texts[code]) for code in used.tolist()]
+    return np.array(by_code, dtype=np.uint64)[places]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "little")
+
+
+def _mixed(one: Keys, other: Keys, factor: np.uint64) -> Keys:
+    """Join two hashes of each row to one; products wrap around."""
+    product = (one ^ (other + factor)) * factor
+    return np.asarray(product ^ (product >> np.uint64(29)))
+
+
+def _runs(order: Rows, *columns: NDArray[np.generic]) -> Groups:
+    """Groups of rows that are in order already."""
+    opens = np.arange(order.size) == 0
+    for column in columns:
+        in_order = column[order]
+        opens[1:] |= in_order[1:] != in_order[:-1]
+    return Groups(order, np.append(np.flatnonzero(opens), order.size))
+
+
+def _distinct(keys: Keys, names: NDArray[np.int32]) -> list[tuple[int, int]]:
+    distinct, first = np.unique(keys, return_index=True)
+    return list(zip(distinct.tolist(), names[first].tolist(), strict=True))

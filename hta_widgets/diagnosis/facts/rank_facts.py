@@ -1,0 +1,88 @@
+"""What a diagnosis needs to know of one rank: small beside the rank, asked for once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.shared.collectives.partition import PARTS, RankSplit
+from hta_widgets.diagnosis.facts import step_facts
+from hta_widgets.diagnosis.facts.communication_facts import (
+    CommunicationFacts,
+    communication_facts,
+)
+from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
+from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
+from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
+from hta_widgets.diagnosis.facts.step_facts import Columns
+from hta_widgets.diagnosis.limits import TrialLimits
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class RankFacts(NamedTuple):
+    """Facts on one rank.
+
+    Attributes
+    ----------
+    steps : dict of str to ndarray
+        See `step_facts`.
+    communication : CommunicationFacts
+        Of the kernels whose waiting is known.
+    records : RankRecords
+    compute : ComputeFacts
+        Kinds of the computing kernels.
+    host : HostFacts or None
+        None without GPU work.
+    beside_trials : dict of str to ndarray, optional
+        ``steps`` without the trials of an autotuner, if these are found without steps.
+    """
+
+    steps: Columns
+    communication: CommunicationFacts
+    records: RankRecords
+    compute: ComputeFacts
+    host: HostFacts | None = None
+    beside_trials: Columns | None = None
+
+
+def rank_facts(rank: Rank, split: RankSplit, limits: TrialLimits) -> RankFacts:
+    """Facts on one rank, with the waiting of its communication kernels known."""
+    steps = device_steps(rank, split)
+    host = None if steps is None else host_facts(rank, steps, split, limits)
+    columns = step_facts.step_facts(rank, steps)
+    if host is not None:
+        columns |= host.trials.columns
+        columns["host_copies"] = host.copies.exposed_ns
+    return RankFacts(
+        steps=columns,
+        communication=communication_facts(rank, split),
+        records=rank_records(rank),
+        compute=compute_facts(rank),
+        host=host,
+        beside_trials=_beside_trials(steps, host, columns),
+    )
+
+
+def _beside_trials(
+    steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
+) -> Columns | None:
+    """The columns of the steps without what passes from the first to the last trial of a series."""
+    if steps is None or host is None or not host.trials.spans_ns:
+        return None
+    first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
+    ends = [end for span in host.trials.spans_ns for end in span]
+    edges = np.maximum.accumulate(np.clip(np.array([first, *ends, last]), first, last))
+    by_bin = {
+        **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
+        **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
+        "starting": steps.gaps.starting_in_bins(edges),
+        "untold": steps.gaps.untold_in_bins(edges),
+        "loading_code": steps.gaps.loading_code_in_bins(edges),
+        "host": np.diff(edges),
+    }
+    during = {name: bins[1::2].sum() for name, bins in by_bin.items()}
+    left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}
+    return {**columns, **left}

@@ -1,0 +1,141 @@
+"""Ranks whose kernels take longer than the same kernels with the same work on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.diagnosis.facts.kernel_facts import like_kernel_facts, pace_in_windows
+from hta_widgets.diagnosis.job.like_kernels import LikeKernels
+from hta_widgets.diagnosis.job.steps import Matrix, Steps
+from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.rank import Rank
+
+FEWEST_WINDOWS: Final = 5
+"""Windows of 10 ms that tell whether a GPU changes its clock."""
+
+LEAST_DIFFERENCE: Final = 0.03
+"""Ranks or steps that differ by less in the time they compute are not looked at closer."""
+
+_PAIR: Final = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Hardware:
+    """What the kernels say about the GPUs.
+
+    Attributes
+    ----------
+    like : LikeKernels, optional
+        None if all ranks compute equally long, so that there is nothing to compare.
+    ratio, excess_ns : ndarray of float64, shape (ranks, steps)
+        See `LikeKernels`; of all ranks. The ratio of ranks that are slow for less than half of the
+        time is that of means.
+    needed_ns : ndarray of float64, shape (ranks, steps)
+        See `LikeKernels`.
+    slow, throttled : tuple of int
+        Positions of ranks with a slow GPU, and with one that is slow at times.
+    stage : tuple of int
+        Ranks whose kernels take longer, and that are all copies of one stage of a pipeline.
+    against_itself : ndarray of float64
+        See `LikeKernels`.
+    """
+
+    like: LikeKernels | None
+    ratio: Matrix
+    excess_ns: Matrix
+    needed_ns: Matrix
+    slow: tuple[int, ...] = ()
+    throttled: tuple[int, ...] = ()
+    stage: tuple[int, ...] = ()
+    against_itself: NDArray[np.float64] | None = None
+
+    def excess_of(self, places: Sequence[int]) -> Matrix:
+        """Excess of some ranks, 0 for the others."""
+        found = np.zeros_like(self.excess_ns)
+        found[list(places)] = self.excess_ns[list(places)]
+        return found
+
+
+def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: Limits) -> Hardware:
+    """Compare the kernels of the ranks, where the ranks or steps differ at all.
+
+    Parameters
+    ----------
+    job : Job
+    steps : Steps
+    copies : sequence of tuple of int
+        Ranks with the same stage of a pipeline, for each stage.
+    limits : Limits
+    """
+    compute = steps["compute"]
+    nothing = np.ones_like(compute), np.zeros_like(compute), compute
+    if not _differ(compute):
+        return Hardware(None, *nothing)
+    like = LikeKernels.of(steps, job.reduce(like_kernel_facts, steps.ranks))
+    if not like.are_described:
+        return Hardware(like, *nothing)
+    of_steps = like.ratio()
+    steady, hot = (
+        _is_often(of_steps > limits.slower_kernels, percent)
+        for percent in (limits.slower_in_most_steps_percent, limits.slower_in_steps_percent)
+    )
+    of_means = like.ratio(of_means=True)
+    warm = ~hot & _is_often(of_means > limits.slower_kernels, limits.slower_in_steps_percent)
+    unsteady = (hot | warm) & _is_unsteady(job, steps, limits) if (hot | warm).any() else hot
+    warm &= unsteady
+    ratio = np.where(warm[:, np.newaxis], of_means, of_steps)
+    found = Hardware(like, ratio, like.excess_ns(), like.needed_ns())
+    found = replace(found, against_itself=like.against_itself())
+    places = np.flatnonzero(hot | warm).tolist()
+    if not places or len(places) > max(2, limits.slower_ranks_percent / 100 * len(compute)):
+        return found
+    ranks = tuple(steps.ranks[place] for place in places)
+    if _are_a_stage(ranks, copies):
+        return replace(found, stage=ranks)
+    slow = tuple(place for place in places if steady[place] and not unsteady[place])
+    throttled = tuple(place for place in places if place not in slow)
+    return replace(found, slow=slow, throttled=throttled)
+
+
+def _is_often(slower: NDArray[np.bool_], percent: float) -> NDArray[np.bool_]:
+    """Which ranks are slower in this part of the steps, and in two of them if there are two."""
+    fewest = min(2, slower.shape[1])
+    return np.asarray((100 * slower.mean(axis=1) >= percent) & (slower.sum(axis=1) >= fewest))
+
+
+def _differ(compute: Matrix) -> bool:
+    """Whether ranks or steps differ in how long they compute."""
+    if not compute.size:
+        return False
+    over_ranks = compute.max(axis=0) > (1 + LEAST_DIFFERENCE) * np.median(compute, axis=0)
+    over_steps = compute.max(axis=1) > (1 + LEAST_DIFFERENCE) * compute.min(axis=1)
+    pair = compute.max(axis=0) > (1 + LEAST_DIFFERENCE) * compute.min(axis=0)
+    return bool(over_ranks.any() or over_steps.any() or (len(compute) == _PAIR and pair.any()))
+
+
+def _are_a_stage(hot: Sequence[int], copies: Sequence[tuple[int, ...]]) -> bool:
+    """Whether these ranks are all copies, two or more, of one stage."""
+    return len(hot) > 1 and any({*hot} == {*stage} for stage in copies)
+
+
+def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> NDArray[np.bool_]:
+    """Whether the pace of each rank changes more than that of the usual one does."""
+    by_rank = job.reduce(pace_range, steps.ranks)
+    ranges = np.array([by_rank[rank] for rank in steps.ranks])
+    usual = np.median(ranges) if ranges.size > _PAIR else ranges.min()
+    return np.asarray(ranges > limits.unsteady_pace * usual)
+
+
+def pace_range(rank: Rank) -> float:
+    """Ratio of the slow to the fast tenth of the moments of a rank; 1 if there are few."""
+    pace = pace_in_windows(rank)
+    if pace.size < FEWEST_WINDOWS:
+        return 1.0
+    low, high = np.quantile(pace, (0.1, 0.9))
+    return float(high / low) if low > 0 else 1.0

@@ -1,0 +1,252 @@
+"""How long kernels take on a rank beside the same kernels with the same work on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts, Rows
+from hta_widgets.diagnosis.job.like_sizes import SizePaces, paces_by_size, tells_of_work
+from hta_widgets.diagnosis.job.over_ranks import (
+    PAIR,
+    Floats,
+    runs_of,
+    usual_of,
+    weighted_medians,
+)
+from hta_widgets.diagnosis.job.steps import Matrix, Steps
+
+HALF: Final = 0.5
+"""Kernels that can be compared must make up this part of the time of those that compute."""
+
+LEAST_ALIKE: Final = 0.2
+"""Part of the time in alike kernels without which those of like size say nothing of a GPU."""
+
+_MOST_STEPS: Final = 0.75
+_USUAL_QUANTILE: Final = 0.25
+
+_COLUMNS: Final = {
+    "key": np.uint64,
+    "counts": np.int64,
+    "total_ns": np.float64,
+    "median_ns": np.float64,
+    "kind": np.uint64,
+    "size": np.float64,
+    "is_shaped": np.bool_,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LikeKernels:
+    """Kernels of all ranks, a row for each rank, kind of alike kernels and step.
+
+    Attributes
+    ----------
+    steps : Steps
+    names : dict of int to str
+        Kernel of each key.
+    place, step : ndarray of int64
+        Positions in ``steps.ranks`` and ``steps.numbers``.
+    key : ndarray of uint64
+    counts : ndarray of int64
+    total_ns, median_ns : ndarray of float64
+    kind : ndarray of uint64
+    size : ndarray of float64
+    is_shaped : ndarray of bool
+        See `LikeKernelFacts`.
+    are_described : bool
+        Whether grids or shapes are recorded for at least half of the time; without them, other
+        work cannot be told from a slower GPU.
+    """
+
+    steps: Steps
+    names: Mapping[int, str]
+    place: Rows
+    step: Rows
+    key: Keys
+    counts: Rows
+    total_ns: Floats
+    median_ns: Floats
+    kind: Keys
+    size: Floats
+    is_shaped: NDArray[np.bool_]
+    are_described: bool
+
+    @classmethod
+    def of(cls, steps: Steps, facts: Mapping[int, LikeKernelFacts]) -> LikeKernels:
+        """Put the kernels of the ranks beside each other."""
+        numbers = np.array(steps.numbers)
+        names: dict[int, str] = {}
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("place", "step", *_COLUMNS)}
+        for place, rank in enumerate(steps.ranks):
+            each = facts[rank]
+            names |= each.names
+            at = np.minimum(np.searchsorted(numbers, each.step), numbers.size - 1)
+            rows = np.flatnonzero((numbers[at] == each.step) | (numbers[0] == NO_STEP))
+            parts["place"].append(np.full(rows.size, place))
+            parts["step"].append(at[rows])
+            for name, kind in _COLUMNS.items():
+                parts[name].append(getattr(each, name)[rows].astype(kind))
+        described = sum(each.described_ns for each in facts.values())
+        whole = sum(each.kernels_ns for each in facts.values())
+        joined = {name: np.concatenate(part) for name, part in parts.items()}
+        return cls(steps, names, are_described=described >= HALF * whole, **joined)
+
+    def ratio(self, *, of_means: bool = False) -> Matrix:
+        """How long the kernels of a rank take in a step, beside the median of the ranks.
+
+        The median over its kernels, weighted by their time; 1 where most of its time is in work
+        that no other rank does. If alike kernels are less than half of it, those of like size
+        count too, but make it no larger.
+
+        Parameters
+        ----------
+        of_means : bool
+            Whether the mean of alike kernels counts, which some slow ones lengthen, or the median.
+        """
+        usual, _ = self._over_ranks(self.median_ns)
+        pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)
+        alike = self._medians_of(pace, self._shared)
+        every = self._medians_of(np.where(self._shared, pace, self._pace), self._compared)
+        some = np.where(self._covered(self._compared) >= HALF, np.minimum(alike, every), 1.0)
+        some[self._covered(self._shared) < LEAST_ALIKE] = 1
+        found = np.where(self._covered(self._shared) >= HALF, alike, some)
+        return np.where(self.are_described, found, 1.0).reshape(self._shape)
+
+    def excess_ns(self) -> Matrix:
+        """How much less a rank would compute in a step if its kernels took as long as elsewhere.
+
+        0 where most of its time is in work that no other rank does.
+        """
+        are_most = self._covered(self._shared) >= HALF
+        counts = np.where(are_most[self._cells], self._shared, self._compared)
+        least = np.where(are_most, 0, LEAST_ALIKE)
+        is_known = (self._covered(counts) >= HALF) & (self._covered(self._shared) >= least)
+        cells = self._cells[counts]
+        taken = np.bincount(cells, self.total_ns[counts], self._size)
+        needed = np.bincount(cells, (self.total_ns / self._pace)[counts], self._size)
+        factor = np.where(is_known & self.are_described, taken / np.maximum(needed, 1), 1.0)
+        saved = 1 - 1 / np.maximum(factor, 1)
+        return self.steps["compute"] * saved.reshape(self._shape)
+
+    def needed_ns(self) -> Matrix:
+        """How long each rank would compute in a step if what is known to be alike took no longer.
+
+        Kernels of another size are compared by what their size makes of it; of those that no other
+        rank runs, all is needed.
+        """
+        longer = np.maximum(self._pace, 1)
+        taken = np.bincount(self._cells, self.total_ns, self._size)
+        needed = np.bincount(self._cells, self.total_ns / longer, self._size)
+        part = np.where(self.are_described & (taken > 0), needed / np.maximum(taken, 1), 1.0)
+        return self.steps["compute"] * part.reshape(self._shape)
+
+    def against_itself(self) -> Floats:
+        """How long the kernels of the median rank take in each step, beside its fast steps."""
+        usual = np.ones(len(self.steps.numbers))
+        order = np.lexsort((self.median_ns, self.step, self.key))
+        first, sizes = runs_of(self.key[order], self.step[order])
+        middle = self.median_ns[order][first + sizes // 2]
+        weight = np.add.reduceat(self.total_ns[order], first) if first.size else middle
+        key, step = self.key[order][first], self.step[order][first]
+        of_key, in_steps = runs_of(key)
+        base = np.zeros(key.size)
+        for start, size in zip(of_key.tolist(), in_steps.tolist(), strict=True):
+            if size >= _MOST_STEPS * usual.size:
+                part = slice(start, start + size)
+                base[part] = np.quantile(middle[part], _USUAL_QUANTILE)
+        is_shaped = self.is_shaped[order][first]
+        known = (base > 0) & tells_of_work(step, weight, is_shaped, base == 0)
+        found = weighted_medians(
+            step[known], middle[known] / base[known], weight[known], usual.size
+        )
+        of_step = np.bincount(self.step, self.total_ns, usual.size)
+        covered = np.bincount(step[known], weight[known], usual.size) >= HALF * of_step
+        return np.where(covered & (of_step > 0), found, usual)
+
+    def largest(self, place: int, most: int = 5) -> pd.DataFrame:
+        """Kernels with most time on a rank that another rank runs too, beside those of the ranks.
+
+        ``kernel``, ``count``, ``ms``, ``usual_ms`` (as long as on the median of the ranks),
+        ``factor``.
+        """
+        usual, ranks = self._over_ranks(self.total_ns / self.counts)
+        rows = np.flatnonzero((self.place == place) & (ranks >= PAIR))
+        table = pd.DataFrame(
+            {
+                "key": self.key[rows],
+                "count": self.counts[rows],
+                "ms": self.total_ns[rows] / 1e6,
+                "usual_ms": (usual * self.counts)[rows] / 1e6,
+            }
+        )
+        table = table.groupby("key", sort=False).sum().nlargest(most, "ms").reset_index()
+        table.insert(0, "kernel", [self.names[key] for key in table.pop("key").tolist()])
+        table["factor"] = table["ms"] / table["usual_ms"]
+        return table
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.steps.ranks), len(self.steps.numbers)
+
+    @property
+    def _size(self) -> int:
+        return self._shape[0] * self._shape[1]
+
+    @cached_property
+    def _cells(self) -> Rows:
+        return self.place * self._shape[1] + self.step
+
+    @cached_property
+    def _shared(self) -> NDArray[np.bool_]:
+        """Whether another rank runs alike kernels in the step, which are the same work."""
+        return self._has_key_elsewhere & self._tells
+
+    @cached_property
+    def _has_key_elsewhere(self) -> NDArray[np.bool_]:
+        return np.asarray(self._over_ranks(self.median_ns)[1] >= PAIR)
+
+    @cached_property
+    def _tells(self) -> NDArray[np.bool_]:
+        """Whether kernels of one key, or of one size, are the same work."""
+        is_other = self._sizes.is_unlike & ~self._has_key_elsewhere
+        return tells_of_work(self._cells, self.total_ns, self.is_shaped, is_other)
+
+    @cached_property
+    def _sizes(self) -> SizePaces:
+        rows = self.place, self.step, self.kind
+        return paces_by_size(*rows, counts=self.counts, total_ns=self.total_ns, size=self.size)
+
+    @cached_property
+    def _compared(self) -> NDArray[np.bool_]:
+        """Whether another rank runs alike kernels, or as many of one name and like size."""
+        return self._shared | (self._sizes.is_like & self._tells)
+
+    @cached_property
+    def _pace(self) -> Floats:
+        """Mean duration of each row beside the median of the ranks; 1 if that is not known."""
+        usual, _ = self._over_ranks(self.total_ns / self.counts)
+        alike = self.total_ns / np.maximum(usual * self.counts, 1)
+        by_size = np.where(self._tells, self._sizes.pace, 1.0)
+        return np.where(self._shared, alike, by_size)
+
+    def _medians_of(self, pace: Floats, chosen: NDArray[np.bool_]) -> Floats:
+        weights = self.total_ns[chosen]
+        return weighted_medians(self._cells[chosen], pace[chosen], weights, self._size)
+
+    def _covered(self, chosen: NDArray[np.bool_]) -> Floats:
+        """Part of the time of each rank and step that some rows are."""
+        of_cell = np.bincount(self._cells, self.total_ns, self._size)
+        of_chosen = np.bincount(self._cells[chosen], self.total_ns[chosen], self._size)
+        return np.asarray(of_chosen / np.maximum(of_cell, 1))
+
+    def _over_ranks(self, values: Floats) -> tuple[Floats, Rows]:
+        """Median over the ranks with the same key and step, of two the smaller; and how many."""
+        return usual_of(values, self.step, self.key)

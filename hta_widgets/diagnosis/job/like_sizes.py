@@ -1,0 +1,106 @@
+"""Kernels of one name, whose work is about as much on the ranks as its recorded sizes say.
+
+Where batches differ by a few tokens, no two ranks run alike kernels: but as many, of about the same
+size.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.diagnosis.job.over_ranks import PAIR, Floats, Rows, runs_of, usual_of
+
+LIKE_SIZE: Final = 1.05
+"""How many times as many kernels, or as large ones, are still about the same."""
+
+MOST_UNLIKE: Final = 0.05
+"""Part of the time without shapes that may be in kernels of another launch size than elsewhere.
+
+With more, the work is another, and kernels with one block for each multiprocessor, whatever their
+work, say nothing of the GPU.
+"""
+
+_LARGEST: Final = 50.0
+"""Logarithm of a size beside another that is not told from still larger ones."""
+
+
+class SizePaces(NamedTuple):
+    """What is known of each row by the name of its kernels.
+
+    Attributes
+    ----------
+    pace : ndarray of float64
+        Mean duration of all kernels of this name, rank and step beside the median of the ranks,
+        and beside how much larger they are; 1 where that is not known.
+    is_like, is_unlike : ndarray of bool
+        Whether they are as many and of the same size as on the median of the ranks, nearly; and
+        whether they are of another size.
+    """
+
+    pace: Floats
+    is_like: NDArray[np.bool_]
+    is_unlike: NDArray[np.bool_]
+
+
+def paces_by_size(
+    place: Rows,
+    step: Rows,
+    kind: NDArray[np.uint64],
+    *,
+    counts: Rows,
+    total_ns: Floats,
+    size: Floats,
+) -> SizePaces:
+    """Compare the kernels of each name over the ranks; the arguments are columns of `LikeKernels`.
+
+    Sizes are logarithms, averaged by the time that kernels of each size take.
+    """
+    order = np.lexsort((place, step, kind))
+    first, rows = runs_of(kind[order], step[order], place[order])
+    if not first.size:
+        none = np.zeros(0, dtype=bool)
+        return SizePaces(np.ones(0), none, none)
+    columns = step[order][first], kind[order][first]
+    number = np.add.reduceat(counts[order], first).astype(np.float64)
+    taken_ns = np.maximum(np.add.reduceat(total_ns[order], first), 1)
+    of_size = np.add.reduceat((total_ns * size)[order], first) / taken_ns
+    usual_ns, ranks = usual_of(taken_ns / number, *columns)
+    larger = of_size - usual_of(of_size, *columns)[0]
+    more = number / usual_of(number, *columns)[0]
+    is_known = np.isfinite(larger) & (ranks >= PAIR)
+    is_of_size = np.abs(larger) <= np.log(LIKE_SIZE)
+    is_like = is_known & is_of_size & (np.abs(np.log(more)) <= np.log(LIKE_SIZE))
+    times = np.exp(np.clip(larger, 0, _LARGEST))
+    pace = np.where(is_known, taken_ns / number / np.maximum(usual_ns, 1) / times, 1.0)
+    back = np.empty_like(order)
+    back[order] = np.repeat(np.arange(first.size), rows)
+    return SizePaces(pace[back], is_like[back], (is_known & ~is_of_size)[back])
+
+
+def tells_of_work(
+    cells: Rows, total_ns: Floats, is_shaped: NDArray[np.bool_], is_other: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Whether kernels with the same key are the same work, see `MOST_UNLIKE`.
+
+    Parameters
+    ----------
+    cells : ndarray of int64
+        What is compared as a whole: a step, or a rank in a step.
+    total_ns : ndarray of float64
+    is_shaped : ndarray of bool
+        Whether the shapes are part of the key, which then always tells.
+    is_other : ndarray of bool
+        Whether a kernel has another launch size than elsewhere.
+
+    Examples
+    --------
+    >>> cells, no = np.array([0, 0, 1, 1]), np.zeros(4, dtype=bool)
+    >>> tells_of_work(cells, np.ones(4), no, np.array([False, True, False, False])).tolist()
+    [False, False, True, True]
+    """
+    weights = np.where(is_shaped, 0, total_ns)
+    whole, others = np.bincount(cells, weights), np.bincount(cells, weights * is_other)
+    return np.asarray(is_shaped | (others <= MOST_UNLIKE * whole)[cells])

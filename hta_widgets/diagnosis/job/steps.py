@@ -1,0 +1,171 @@
+"""Ranks × steps: the numbers that all rules work on, and what a step would take without a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.budget.host_gaps import HOST_GAPS
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS, Columns
+
+Matrix = NDArray[np.float64]
+
+BUSY: Final = ("compute", "memory", "transfer", "transfer_p2p")
+"""Time that the GPU needs, however fast the host is. Communication whose waiting is not known may
+be nothing but waiting."""
+
+OWN: Final = (*BUSY, *HOST_GAPS)
+"""Time that a rank needs itself; in the rest of a step it waits for others."""
+
+
+LEAST_WAITING: Final = 0.02
+"""With less of its late launches behind blocking calls, a host is slow without them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The analysed steps that all ranks have in common.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+        Those with GPU work.
+    numbers : tuple of int
+        Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step.
+    columns : dict of str to ndarray of float64, shape (ranks, steps)
+        Those of `STEP_COLUMNS`; times in ns.
+    """
+
+    ranks: tuple[int, ...]
+    numbers: tuple[int, ...]
+    columns: Mapping[str, Matrix]
+
+    @classmethod
+    def of(cls, by_rank: Mapping[int, Columns], asked: Collection[int] | None = None) -> Steps:
+        """Put the steps of the ranks beside each other.
+
+        Parameters
+        ----------
+        by_rank : mapping of int to dict
+            `step_facts` of each rank.
+        asked : collection of int, optional
+            Numbers of the steps that count; all when not given.
+        """
+        busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}
+        sets = [{*facts["step"].tolist()} for facts in busy.values()]
+        common = reduce(set.intersection, sets) if sets else set()
+        if asked is not None:
+            common &= {*asked}
+        numbers = tuple(sorted(common)) or (NO_STEP,)
+        rows = [_of_steps(facts, numbers) for facts in busy.values()]
+        shape = len(rows), len(numbers)
+        columns = {
+            name: np.array([row[name] for row in rows], dtype=np.float64).reshape(shape)
+            for name in STEP_COLUMNS
+        }
+        return cls(tuple(busy), numbers, columns)
+
+    def __getitem__(self, column: str) -> Matrix:
+        """A column of `columns`."""
+        return self.columns[column]
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether there are ProfilerSteps."""
+        return self.numbers != (NO_STEP,)
+
+    @property
+    def noun(self) -> str:
+        """What costs are counted by, in words."""
+        return "step" if self.are_recorded else "GPU span"
+
+    @property
+    def per_noun(self) -> str:
+        """What follows a number of things of the mean step, with a space before it."""
+        return " per step" if self.are_recorded else ""
+
+    @cached_property
+    def period_ns(self) -> float:
+        """Length of the mean step of all ranks: what the budget adds up to."""
+        return float(self["period"].mean()) if self["period"].size else 0.0
+
+    @cached_property
+    def median_period_ns(self) -> float:
+        """Length of the mean step of the median rank: limits are shares of it."""
+        return float(np.median(self["period"].mean(axis=1))) if self["period"].size else 0.0
+
+    @cached_property
+    def own(self) -> Matrix:
+        """Time that each rank needs itself in each step."""
+        return np.asarray(sum(self[name] for name in OWN))
+
+    @cached_property
+    def late_launching(self) -> Matrix:
+        """Time in which the GPU waits for a host that launches too slowly, also after waiting."""
+        return self["gap_sync"] + self["gap_op"]
+
+    @cached_property
+    def launch_bound(self) -> Matrix:
+        """Part of `late_launching` that remains if the host never waits.
+
+        Then a step takes the longer of what its host and its GPU need: a slow host stays behind for
+        many kernels after a single wait, and that is not the price of the wait. If the host needs
+        still longer, so many short kernels are launched that starting them counts, too.
+        """
+        stalls = self["gap_pause"] + self["gap_alloc"] + self["gap_init"]
+        busy = sum(self[name] for name in BUSY)
+        behind = np.clip(self["host"] - stalls - busy, 0, self.late_launching)
+        waits = self["gap_sync"] >= LEAST_WAITING * self.late_launching
+        late = np.where(waits, behind, self.late_launching)
+        rest = self["host"] - stalls - busy - self.late_launching
+        return np.asarray(late + np.clip(rest, 0, self["starting"]))
+
+    @property
+    def refill(self) -> Matrix:
+        """Part of `late_launching` that blocking calls cost: the GPU ran dry, and is refilled."""
+        return np.asarray(np.maximum(self.late_launching - self.launch_bound, 0))
+
+    @cached_property
+    def host_behind(self) -> Matrix:
+        """How much longer each host needs than its GPU, at least the time of late launches."""
+        stalls = self["gap_pause"] + self["gap_alloc"] + self["gap_init"]
+        busy = sum(self[name] for name in BUSY)
+        return np.maximum(self["gap_op"], self["host"] - stalls - busy)
+
+    def without(self, left_out: Collection[int]) -> Steps:
+        """The same without some steps; all of them if none would be left."""
+        kept = [place for place, each in enumerate(self.numbers) if each not in left_out]
+        if not kept:
+            return self
+        columns = {name: matrix[:, kept] for name, matrix in self.columns.items()}
+        return Steps(self.ranks, tuple(self.numbers[place] for place in kept), columns)
+
+    def gain_ns(self, removed: Matrix) -> float:
+        """By how much the mean step is shorter if the ranks need less time of their own.
+
+        All ranks wait for the one that needs most, so that it is the most in each step that counts.
+
+        Parameters
+        ----------
+        removed : ndarray, shape (ranks, steps)
+            Time (ns) that is not needed any more.
+        """
+        if not removed.size:
+            return 0.0
+        before, after = self.own.max(axis=0), (self.own - removed).max(axis=0)
+        return float((before - after).mean())
+
+
+def _of_steps(facts: Columns, numbers: tuple[int, ...]) -> Columns:
+    """Rows of these steps; all of them together if there are none."""
+    if numbers == (NO_STEP,):
+        return {name: column.sum(keepdims=True) for name, column in facts.items()}
+    place = {number: row for row, number in enumerate(facts["step"].tolist())}
+    rows = [place[number] for number in numbers]
+    return {name: column[rows] for name, column in facts.items()}

@@ -1,0 +1,144 @@
+"""What the ranks send each other in the steps of a diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.collectives.analysis import job_waits
+from hta_widgets.analyses.collectives.waits import Waits
+from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.shared.collectives.kernels import Series
+from hta_widgets.analyses.shared.collectives.matching import Matches
+from hta_widgets.analyses.shared.collectives.operations import bus_factor
+from hta_widgets.analyses.shared.collectives.pipelines import (
+    Pipeline,
+    copies_of_stages,
+    pipelines,
+)
+from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts
+from hta_widgets.diagnosis.job.steps import Matrix, Steps
+from hta_widgets.trace.job import Job
+
+Rows = NDArray[np.int64]
+ELSEWHERE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Matched collectives and sends of a job, and their part in each step.
+
+    Attributes
+    ----------
+    steps : Steps
+    waits : Waits
+    place, step : ndarray of int64
+        For each kernel of ``waits.matches.rows``: positions in ``steps.ranks`` and
+        ``steps.numbers``; -1 if it is not among them.
+    exposed_wait_ns, exposed_transfer_ns : ndarray of int64
+        For each kernel, see `CommunicationFacts`.
+    """
+
+    steps: Steps
+    waits: Waits
+    place: Rows
+    step: Rows
+    exposed_wait_ns: Rows
+    exposed_transfer_ns: Rows
+
+    @property
+    def matches(self) -> Matches:
+        """The collectives."""
+        return self.waits.matches
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """Series of each collective."""
+        known = self.matches.kernels.all_series
+        return tuple(known[code] for code in self.matches.series.tolist())
+
+    @cached_property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """Pipelines of the whole job."""
+        return pipelines(self.matches.kernels.all_series)
+
+    @cached_property
+    def copies(self) -> tuple[tuple[int, ...], ...]:
+        """Ranks with the same stage, for each stage of the pipelines of these ranks."""
+        known = {*self.steps.ranks}
+        every = copies_of_stages(self.pipelines)
+        chosen = [tuple(rank for rank in copies if rank in known) for copies in every]
+        return tuple(copies for copies in chosen if copies)
+
+    @cached_property
+    def is_in_steps(self) -> NDArray[np.bool_]:
+        """Whether each collective has a kernel in the steps."""
+        found = np.zeros(len(self.matches), dtype=bool)
+        found[self.matches.of_row[self._inside]] = True
+        return found
+
+    def of_operation(self, operation: str) -> NDArray[np.bool_]:
+        """Whether each collective is of an operation."""
+        return np.array([each.operation == operation for each in self.series], dtype=bool)
+
+    @cached_property
+    def busbw_gb_per_s(self) -> NDArray[np.float64]:
+        """Bus bandwidth of each collective by its transfer; NaN if its size is not recorded."""
+        matches = self.matches
+        sizes = matches.kernels.size_bytes[matches.rows[matches.edges[:-1]]].astype(np.float64)
+        factors = np.array([bus_factor(each.operation, max(each.size, 1)) for each in self.series])
+        sizes[(sizes <= 0) | (self.waits.transfer_of_all_ns <= 0)] = np.nan
+        return np.asarray(sizes * factors / np.maximum(self.waits.transfer_of_all_ns, 1))
+
+    def in_cells(self, values: Rows, collectives: NDArray[np.bool_]) -> Matrix:
+        """Sum of the values of kernels of some collectives, by rank and step."""
+        rows = self._inside[collectives[self.matches.of_row[self._inside]]]
+        shape = len(self.steps.ranks), len(self.steps.numbers)
+        cells = self.place[rows] * shape[1] + self.step[rows]
+        sums = np.bincount(cells, values[rows], minlength=shape[0] * shape[1])
+        return sums.astype(np.float64).reshape(shape)
+
+    @cached_property
+    def _inside(self) -> Rows:
+        return np.flatnonzero((self.place >= 0) & (self.step >= 0))
+
+
+def traffic_of(job: Job, steps: Steps, facts: Mapping[int, CommunicationFacts]) -> Traffic:
+    """Put the communication kernels of all ranks into the steps.
+
+    Parameters
+    ----------
+    job : Job
+    steps : Steps
+    facts : mapping of int to CommunicationFacts
+        By rank.
+    """
+    waits = job_waits(job)
+    kernels, rows = waits.matches.kernels, waits.matches.rows
+    places, at = kernels.place[rows], kernels.row[rows]
+    columns = {
+        name: np.full(rows.size, ELSEWHERE, dtype=np.int64)
+        for name in ("place", "step", "exposed_wait_ns", "exposed_transfer_ns")
+    }
+    for number, rank in enumerate(kernels.ranks):
+        own = np.flatnonzero(places == number)
+        own = own[np.argsort(at[own], kind="stable")]
+        each = facts[rank]
+        columns["exposed_wait_ns"][own] = each.wait_ns
+        columns["exposed_transfer_ns"][own] = each.transfer_ns
+        columns["step"][own] = _positions(each.step, steps.numbers)
+        if rank in steps.ranks:
+            columns["place"][own] = steps.ranks.index(rank)
+    return Traffic(steps, waits, **columns)
+
+
+def _positions(step: Rows, numbers: tuple[int, ...]) -> Rows:
+    if numbers == (NO_STEP,):
+        return np.zeros_like(step)
+    every = np.array(numbers)
+    at = np.minimum(np.searchsorted(every, step), every.size - 1)
+    return np.where(every[at] == step, at, ELSEWHERE)

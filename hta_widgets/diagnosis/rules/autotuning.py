@@ -1,0 +1,95 @@
+"""Kernels are tried out to find the fastest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.host_facts import HostFacts
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
+from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
+from hta_widgets.quantities import duration, number
+
+_ACTION: Final = (
+    "Warm up before measuring; keep the choices (a cache of the autotuner), and use fewer distinct "
+    "shapes."
+)
+
+
+def autotuning(context: Context) -> Finding | None:
+    """Report the steps in which kernels are tried out, and what they take more than the others."""
+    steps = context.steps
+    tried = steps["trial_names"]
+    is_trial = tried.any(axis=0)
+    if not steps.are_recorded:
+        return _unmarked(context)
+    if not is_trial.any() or is_trial.all():
+        return None
+    period = np.median(steps["period"], axis=0)
+    excess = np.where(is_trial, np.maximum(period - np.median(period[~is_trial]), 0), 0)
+    cost_ns = float(excess.mean())
+    if not context.is_worth_it("autotuning", cost_ns):
+        return None
+    ranks = context.blamed(steps["trials"].mean(axis=1))
+    numbers = tuple(np.array(steps.numbers)[is_trial].tolist())
+    noun, takes = ("Step", "takes") if len(numbers) == 1 else ("Steps", "take")
+    names = _names(context, ranks)
+    return context.finding(
+        "autotuning",
+        words=f"{noun} {few_ranges(numbers)} {takes} up to {duration(float(excess.max()))} longer "
+        f"than the others: up to {number(float(tried.max()))} kernels{_example(names)} are tried "
+        "there",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=numbers,
+        action=_ACTION,
+        evidence={
+            "kernels": ", ".join(names),
+            "kernels_tried": float(tried.max()),
+            "steps": steps_table(context, period=steps["period"], trials=steps["trials"]),
+        },
+        links=(Link(panel="kernel_breakdown", ranks=ranks, steps=numbers),),
+    )
+
+
+def _unmarked(context: Context) -> Finding | None:
+    """Report what trials take of a recording without steps: the others wait for who tries most."""
+    spans = [_span_ns(host) for host in host_of(context, ()).values()]
+    cost_ns = float(max(spans, default=0))
+    if not cost_ns or not context.is_worth_it("autotuning", cost_ns):
+        return None
+    ranks = context.blamed(context.steps["trials"][:, 0])
+    who, names = subject(context, ranks), _names(context, ranks)
+    tried = context.steps["trial_names"].max()
+    return context.finding(
+        "autotuning",
+        words=f"{who} {'try' if who.is_plural else 'tries'} up to {number(float(tried))} kernels"
+        f"{_example(names)} one after another, with a wait for each",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=(),
+        action=_ACTION,
+        evidence={
+            "kernels": ", ".join(names),
+            "kernels_tried": float(tried),
+            "trials_ms": cost_ns / NS_PER_MS,
+        },
+        links=(Link(panel="kernel_breakdown", ranks=ranks),),
+    )
+
+
+def _span_ns(host: HostFacts) -> int:
+    return sum(end - start for start, end in host.trials.spans_ns)
+
+
+def _names(context: Context, ranks: tuple[int, ...]) -> list[str]:
+    """Names of the kernels that are tried, each once."""
+    every = (name for host in host_of(context, ranks).values() for name in host.trials.names)
+    return list(dict.fromkeys(every))
+
+
+def _example(names: list[str]) -> str:
+    return f", such as {named(names[0])}," if names else ""

@@ -1,0 +1,116 @@
+"""Some ranks exchange more than the others in all-to-alls, as do those of popular experts."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.collectives.waits import medians
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.job.traffic import Traffic
+from hta_widgets.diagnosis.rules.wording import others_wait, the_ranks
+from hta_widgets.quantities import number
+
+_OPERATION: Final = "all_to_all"
+
+
+class _Exchanges(NamedTuple):
+    """All-to-alls in the steps.
+
+    Attributes
+    ----------
+    chosen : ndarray of bool
+        Which collectives they are.
+    imbalance : float
+        Median of the ratio of the largest to the mean share.
+    elements : ndarray of float64
+        Of each rank, over all exchanges.
+    """
+
+    chosen: NDArray[np.bool_]
+    imbalance: float
+    elements: NDArray[np.float64]
+
+
+def expert_imbalance(context: Context) -> Finding | None:
+    """Report all-to-alls in which some ranks send or receive more than the others."""
+    found = _exchanges(context.traffic)
+    if found is None or found.imbalance <= context.limits.uneven_exchange:
+        return None
+    traffic = context.traffic
+    waited = medians(traffic.matches, traffic.exposed_wait_ns)[found.chosen].sum()
+    recoverable_ns = float(waited) / len(context.steps.numbers)
+    if not context.is_worth_it("expert_imbalance", recoverable_ns):
+        return None
+    waiting = traffic.in_cells(traffic.exposed_wait_ns, found.chosen)
+    context.removed["expert_imbalance"] = waiting
+    share = found.elements / found.elements.mean()
+    ranks = tuple(
+        rank
+        for rank, of_rank in zip(context.ranks, share.tolist(), strict=True)
+        if of_rank >= context.limits.overloaded_rank
+    )
+    return context.finding(
+        "expert_imbalance",
+        words=_words(context, found, ranks, share, recoverable_ns),
+        recoverable_ns=recoverable_ns,
+        ranks=ranks,
+        steps=context.steps_with(waiting),
+        action="Balance what the ranks exchange; for experts: an auxiliary loss, a capacity "
+        "limit, or another placement.",
+        evidence={
+            "imbalance": found.imbalance,
+            "elements": pd.DataFrame(
+                {"rank": context.ranks, "elements": found.elements, "times_the_mean": share}
+            ),
+        },
+        links=(Link(panel="rank_overlap", ranks=ranks),),
+    )
+
+
+def _words(
+    context: Context,
+    found: _Exchanges,
+    ranks: tuple[int, ...],
+    share: NDArray[np.float64],
+    recoverable_ns: float,
+) -> str:
+    if not ranks:
+        return (
+            f"In the all-to-alls, the busiest rank gets {number(found.imbalance)} times the mean "
+            "number of elements, another rank each time; the others wait for it"
+        )
+    most = max(share[context.ranks.index(rank)] for rank in ranks)
+    return (
+        f"{the_ranks(ranks)} {'gets' if len(ranks) == 1 else 'get up to'} {number(most)} times the "
+        f"mean number of elements in the all-to-alls{others_wait(context, ranks, recoverable_ns)}"
+    )
+
+
+def _exchanges(traffic: Traffic) -> _Exchanges | None:
+    matches, kernels = traffic.matches, traffic.matches.kernels
+    chosen = traffic.is_in_steps & traffic.of_operation(_OPERATION)
+    if not chosen.any():
+        return None
+    sent, received = (
+        np.maximum(column[matches.rows], 0).astype(np.float64)
+        for column in (kernels.in_elements, kernels.out_elements)
+    )
+    sending, receiving = _imbalance(traffic, sent), _imbalance(traffic, received)
+    uneven = np.where((sending > receiving)[matches.of_row], sent, received)
+    elements = traffic.in_cells(uneven, chosen).sum(axis=1)
+    if not elements.any():
+        return None
+    imbalance = float(np.median(np.maximum(sending, receiving)[chosen]))
+    return _Exchanges(chosen, imbalance, elements)
+
+
+def _imbalance(traffic: Traffic, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Largest share of each collective beside its mean one."""
+    matches = traffic.matches
+    whole = np.bincount(matches.of_row, values, minlength=len(matches))
+    return np.asarray(matches.most(values) / np.maximum(whole / matches.members, 1))

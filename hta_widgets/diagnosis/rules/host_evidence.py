@@ -1,0 +1,186 @@
+"""Tables, links and owners behind the findings on hosts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.clocks.aligned import job_clocks
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch
+from hta_widgets.diagnosis.facts.host_facts import HostFacts
+from hta_widgets.diagnosis.facts.inside import LOADERS, Inside
+from hta_widgets.diagnosis.finding import Link
+from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.rules.wording import named
+from hta_widgets.quantities import percent
+
+_NAME_WIDTH: Final = 40
+_ALL: Final = 0.995
+_LOADERS: Final = {
+    "single": "in the single-process DataLoader",
+    "workers": "in the DataLoader with workers",
+}
+
+MARGIN: Final = 0.1
+"""Part of an interval that a link shows before and after it."""
+
+
+def host_of(context: Context, ranks: Sequence[int]) -> dict[int, HostFacts]:
+    """Facts on the hosts of these ranks; of all if none are named."""
+    found = {rank: context.facts[rank].host for rank in ranks or context.ranks}
+    return {rank: host for rank, host in found.items() if host is not None}
+
+
+def steps_table(context: Context, **columns_ns: Matrix) -> pd.DataFrame:
+    """A row for each rank and step: ``rank``, ``step`` and the columns, in ms."""
+    steps = context.steps
+    table = {
+        "rank": np.repeat(steps.ranks, len(steps.numbers)),
+        "step": np.tile(steps.numbers, len(steps.ranks)),
+    }
+    values = {f"{name}_ms": matrix.ravel() / NS_PER_MS for name, matrix in columns_ns.items()}
+    return pd.DataFrame(table | values)
+
+
+def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
+    """Owners of idle time: ``rank``, ``owner``, ``place``, ``idle_ms``, ``times``."""
+    rows = [
+        (rank, owner.name, owner.place, owner.idle_ns / NS_PER_MS, owner.times)
+        for rank, host in host_of(context, ranks).items()
+        for name in names
+        for owner in host.gaps.owners.get(name, ())
+    ]
+    table = pd.DataFrame(rows, columns=["rank", "owner", "place", "idle_ms", "times"])
+    return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
+
+
+def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.DataFrame:
+    """Longest intervals, with the operators around them and their time on the common clock."""
+    rows = [
+        (rank, *_window(context, rank, each), each.idle_ns / NS_PER_MS, each.before, each.after)
+        for rank, host in host_of(context, ranks).items()
+        for each in host.gaps.longest.get(name, ())
+    ]
+    names = ["rank", "start_ns", "end_ns", "idle_ms", "operator_before", "operator_after"]
+    table = pd.DataFrame(rows, columns=names)
+    return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
+
+
+def largest_owner(
+    context: Context, ranks: Sequence[int], names: Sequence[str]
+) -> tuple[Owner, int] | None:
+    """The owner of most idle time over all ranks, and the number of ranks that have it."""
+    by_name: Mapping[tuple[str, str], list[Owner]] = defaultdict(list)
+    for host in host_of(context, ranks).values():
+        for name in names:
+            for owner in host.gaps.owners.get(name, ()):
+                by_name[owner.name, owner.place].append(owner)
+    if not by_name:
+        return None
+    same = max(by_name.values(), key=lambda owners: sum(each.idle_ns for each in owners))
+    whole = Owner(
+        same[0].name, same[0].place, sum(x.idle_ns for x in same), sum(x.times for x in same)
+    )
+    return whole, len(same)
+
+
+class Within(NamedTuple):
+    """A call inside which most of the time of a finding passes.
+
+    Attributes
+    ----------
+    name : str
+    around : str
+        Call of the user's code around an operator; empty for none, and around other calls.
+    share : float
+        Of the time, over all its ranks.
+    loader : str
+        See `Inside`; empty if it is another one on some rank.
+    """
+
+    name: str
+    around: str
+    share: float
+    loader: str
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """The share as a number behind the finding."""
+        return {"inside_call_percent": 100 * self.share}
+
+    @property
+    def words(self) -> str:
+        """The share and the call, after a comma."""
+        share = "all" if self.share >= _ALL else percent(100 * self.share)
+        loader = _LOADERS.get(self.loader, "")
+        if loader and LOADERS[self.loader].search(self.name):
+            return f", {share} of this time {loader}"
+        around = f" ({named(self.around, _NAME_WIDTH)})" if self.around else ""
+        after = f", {loader}" if loader else ""
+        return f", {share} of this time inside {named(self.name, _NAME_WIDTH)}{around}{after}"
+
+
+def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:
+    """The innermost call that holds `Limits.owner_percent` of the time of all ranks."""
+    whole_ns = sum(part.whole_ns for part in parts)
+    names = {each.name for part in parts for each in part.chain}
+    inside_ns = {name: sum(part.ns_of.get(name, 0) for part in parts) for name in names}
+    least_ns = context.limits.owner_percent / 100 * whole_ns
+    loaders = {part.loader for part in parts}
+    for part in sorted(parts, key=lambda part: -part.whole_ns):
+        held = [each for each in part.chain if inside_ns[each.name] >= least_ns]
+        if held:
+            name, is_operator = held[-1]
+            around = held[-2].name if is_operator and len(held) > 1 else ""
+            loader = part.loader if len(loaders) == 1 else ""
+            return Within(name, around, inside_ns[name] / whole_ns, loader)
+    return None
+
+
+def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | None:
+    """The innermost call inside which most of the idle time of a kind passes."""
+    hosts = host_of(context, ranks).values()
+    parts = [host.gaps.inside[name] for host in hosts if name in host.gaps.inside]
+    return innermost_within(context, [part for part in parts if part.whole_ns])
+
+
+def longest_stretch(
+    context: Context, ranks: Sequence[int], name: str
+) -> tuple[int, Stretch] | None:
+    """The interval with most idle time of a kind, and its rank."""
+    found = [
+        (rank, each)
+        for rank, host in host_of(context, ranks).items()
+        for each in host.gaps.longest.get(name, ())[:1]
+    ]
+    return max(found, key=lambda pair: pair[1].idle_ns, default=None)
+
+
+def gap_link(context: Context, name: str, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Link:
+    """Link to the interval with most idle time of a kind, on the common clock."""
+    found = longest_stretch(context, ranks, name)
+    window = None
+    if found is not None:
+        start, end = _window(context, *found)
+        margin = int((end - start) * MARGIN)
+        window = (max(start - margin, 0), end + margin)
+    return Link(panel="idle_owners", ranks=ranks, steps=steps, window_ns=window)
+
+
+def _window(context: Context, rank: int, stretch: Stretch) -> tuple[int, int]:
+    """Start and end of an interval on the common clock."""
+    job = context.job
+    if len(job.ranks) == 1:
+        offset = job.offsets_ns((rank,))[rank]
+        return stretch.start_ns + offset, stretch.end_ns + offset
+    clocks = job_clocks(job)
+    place = np.full(2, clocks.ranks.index(rank))
+    start, end = clocks.alignment.aligned(
+        np.array([stretch.start_ns, stretch.end_ns], dtype=np.int64), place
+    ).tolist()
+    return start, end

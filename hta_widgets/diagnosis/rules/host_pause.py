@@ -1,0 +1,90 @@
+"""The host stops, and nothing tells that it works for the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
+from hta_widgets.diagnosis.facts.gap_owners import Stretch
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.rules.host_evidence import (
+    gap_link,
+    largest_owner,
+    longest_stretch,
+    steps_table,
+    stretches_table,
+    within_gap,
+)
+from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
+from hta_widgets.quantities import duration
+
+
+def host_pause(context: Context) -> Finding | None:
+    """Report the time in which the GPU is idle because the host launches nothing for long."""
+    pauses = context.steps["gap_pause"]
+    if "warm_up" in context.found and not context.steps.are_recorded:
+        return None  # libraries are set up in calls that are not recorded, too
+    cost_ns = context.gain_of_host_cause(pauses, ("gap_pause",))
+    if not context.is_worth_it("host_pause", cost_ns):
+        return None
+    ranks, steps = _who(context, pauses), context.steps_with(pauses)
+    context.removed["host_pause"] = pauses
+    who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
+    within = within_gap(context, ranks, "gap_pause")
+    where = _where(found[1]) if found else ""
+    return context.finding(
+        "host_pause",
+        words=f"{who} {who.verb('launch')} nothing for up to "
+        f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
+        f"{where}",
+        detail=within.words if within else _activity(context, ranks),
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=steps,
+        action="Look at the host there with with_stack=True; try gc.freeze() after the first step, "
+        "or gc.disable() and collecting every n steps.",
+        evidence={
+            **(within.evidence if within else {}),
+            "pauses": stretches_table(context, ranks, "gap_pause"),
+            "steps": steps_table(context, idle=pauses),
+        },
+        links=(gap_link(context, "gap_pause", ranks, steps),),
+    )
+
+
+def _who(context: Context, pauses: Matrix) -> tuple[int, ...]:
+    """Who pauses; nobody in particular if it is another rank in each step."""
+    least_ns = context.limits.pausing_percent / 100 * context.steps.median_period_ns
+    counted = np.where(pauses > least_ns, pauses, 0.0)
+    ranks = context.blamed(counted.mean(axis=1))
+    if _in_turns(counted, context.limits):
+        return ()
+    return ranks or context.blamed(pauses.mean(axis=1))
+
+
+def _in_turns(pauses: Matrix, limits: Limits) -> bool:
+    """Whether few ranks pause in most of the affected steps, and none of them in most."""
+    affected = pauses[:, pauses.any(axis=0)]
+    if affected.shape[1] < 2:  # noqa: PLR2004
+        return False
+    pausing = affected >= HALF_OF_LARGEST * affected.max(axis=0)
+    few = pausing.sum(axis=0) <= max(1, limits.pausing_ranks_percent / 100 * len(pauses))
+    most_percent = limits.pausing_steps_percent
+    return bool(100 * few.mean() > most_percent >= 100 * pausing.mean(axis=1).max())
+
+
+def _where(stretch: Stretch) -> str:
+    """Between which operators, in words."""
+    if stretch.before and stretch.after:
+        return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
+    return f", before {named(stretch.after, 30)}" if stretch.after else ""
+
+
+def _activity(context: Context, ranks: tuple[int, ...]) -> str:
+    """What it does instead, in words."""
+    largest = largest_owner(context, ranks, ("gap_pause",))
+    if largest is None or not largest[0].name:
+        return "; nothing is recorded of what it does" if largest else ""
+    return f", most in {named(largest[0].name)}"

@@ -1,0 +1,116 @@
+"""The kernels that matter where nothing but faster ones would help."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.roofline.formulas import COMPUTING
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.gpus import gpu_of
+from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
+from hta_widgets.diagnosis.facts.product_facts import (
+    HALF_TYPES,
+    MULTIPLE,
+    kind_of_operator,
+    least_ns_of,
+)
+from hta_widgets.names.shorten import distinct_names
+from hta_widgets.quantities import percent
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
+
+COMPUTES_PERCENT: Final = 90.0
+"""Part of the time that the GPUs compute from which nothing else is worth looking at."""
+
+_NAMED: Final = 3
+
+
+def only_faster_kernels(context: Context) -> str:
+    """Say that the GPUs compute most of the time, and which kernels take it; empty otherwise.
+
+    The share of a kernel is that of its duration in the durations of all kernels that compute; that
+    of its peak is what its products would take at the rates of the GPU, of its duration.
+    """
+    period_ns = context.steps["period"].sum()
+    computes = 100 * context.steps["compute"].sum() / period_ns if period_ns else 0.0
+    if computes < COMPUTES_PERCENT:
+        return ""
+    total_ns: Counter[str] = Counter()
+    for of_rank in context.job.reduce(_computing_ns, context.ranks).values():
+        total_ns.update(of_rank)
+    whole_ns = sum(total_ns.values())
+    largest = total_ns.most_common(_NAMED)
+    names = tuple(name for name, _ in largest)
+    products = [*context.job.reduce(_products, context.ranks, names).values()]
+    said = [
+        f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
+        for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
+    ]
+    most = f", most of all {', '.join(said)}" if said else ""
+    whole = "each step" if context.steps.are_recorded else "the GPU span"
+    return f" The GPUs compute {percent(computes)} of {whole}: only faster kernels help{most}."
+
+
+def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
+    """How close a kernel comes to the peak, with a comma before it; empty if that is unknown."""
+    of_ranks = [each[name] for each in products if name in each]
+    if not of_ranks:
+        return ""
+    gpu_ns = sum(each.gpu_ns for each in of_ranks)
+    least_ns = sum(each.least_ns for each in of_ranks)
+    if not 0 < least_ns <= gpu_ns:
+        return ""
+    uneven = next((each.uneven for each in of_ranks if each.uneven), "")
+    why = f", {uneven} is no multiple of {MULTIPLE}" if uneven else ""
+    return f", {percent(100 * least_ns / gpu_ns)} of its peak{why}"
+
+
+class Product(NamedTuple):
+    """Kernels of one name that multiply matrices.
+
+    Attributes
+    ----------
+    gpu_ns, least_ns : float
+        Their time, and what they would take at the peak of the GPU.
+    uneven : str
+        A dimension that is no multiple of `MULTIPLE`, if their type has 16 bits.
+    """
+
+    gpu_ns: float
+    least_ns: float
+    uneven: str
+
+
+def _products(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
+    """Kernels of some names, if all of them are products of known shapes, on a GPU with a peak."""
+    gpu, work = gpu_of(rank.trace.metadata, main_device(rank)), rank.gpu_work
+    if gpu.peak is None:
+        return {}
+    found = {}
+    for code, name in enumerate(work.names):
+        if name not in names:
+            continue
+        kernels = work.take(np.flatnonzero(work.name == code))
+        operators = operators_of(rank, kernels, COMPUTING.get)
+        kinds = [kind_of_operator(*each) for each in operators.kinds]
+        calls, first = np.unique(operators.place, return_index=True)
+        least_ns = np.array([least_ns_of(each, name, gpu.peak) for each in kinds])
+        of_calls = least_ns[operators.kind[first]]
+        if calls.size and calls[0] >= 0 and (of_calls > 0).all():
+            uneven = next((each.uneven for each in kinds if each.type in HALF_TYPES), "")
+            found[name] = Product(float(kernels.duration_ns.sum()), float(of_calls.sum()), uneven)
+    return found
+
+
+def _computing_ns(rank: Rank) -> dict[str, int]:
+    """Sum of the durations of the kernels that compute, by name."""
+    work = rank.gpu_work
+    chosen = np.flatnonzero(work.type == KernelType.COMPUTATION)
+    sums = np.zeros(len(work.names), dtype=np.int64)
+    np.add.at(sums, work.name[chosen], work.duration_ns[chosen])
+    return {work.names[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}

@@ -1,0 +1,46 @@
+"""The GPU of a rank takes longer for the same kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
+from hta_widgets.quantities import number
+
+
+def slow_gpu(context: Context) -> Finding | None:
+    """Report ranks that take longer, at all times, than the others for the same kernels."""
+    found = context.hardware
+    if not found.slow or found.like is None:
+        return None
+    places = list(found.slow)
+    excess = found.excess_of(places)
+    recoverable_ns = context.gain_of_excess(excess)
+    if not context.is_worth_it("slow_gpu", recoverable_ns):
+        return None
+    context.removed["slow_gpu"] = excess
+    ranks = tuple(context.ranks[place] for place in places)
+    hot = (found.ratio[places] > context.limits.slower_kernels).any(axis=0)
+    factor = float(np.median(found.ratio[places][:, hot]))
+    words = (
+        f"{the_ranks(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {number(factor)} times "
+        f"as long as the median{in_n_steps(context, int(hot.sum()))} with the same work"
+        f"{others_wait(context, ranks, recoverable_ns)}"
+    )
+    return context.finding(
+        "slow_gpu",
+        words=words,
+        recoverable_ns=recoverable_ns,
+        ranks=ranks,
+        steps=context.steps_with(excess),
+        action="Compare its clocks, power and ECC errors (nvidia-smi -q) with those of another "
+        "node, and swap the node.",
+        evidence={
+            "factor": factor,
+            "largest_kernels": found.like.largest(places[0]),
+            "factor_by_rank_and_step": context.by_rank_and_step("factor", found.ratio),
+        },
+        links=(Link(panel="rank_overlap", ranks=ranks),),
+    )

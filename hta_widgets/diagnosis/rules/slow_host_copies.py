@@ -1,0 +1,94 @@
+"""Copies between host and device hold up the GPU."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.host_copies import CopiesOfName
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.rules.host_evidence import (
+    Within,
+    host_of,
+    innermost_within,
+    steps_table,
+)
+from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
+from hta_widgets.quantities import data_size, number
+
+_PIN: Final = "Copy from pinned memory (pin_memory=True) with non_blocking=True, ahead of the step."
+_AHEAD: Final = "Copy on a stream of its own, ahead of the step that needs the data."
+
+
+def slow_host_copies(context: Context) -> Finding | None:
+    """Report the time of copies between host and device with no kernel beside them."""
+    copies = context.steps["host_copies"]
+    least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns
+    exposed = np.where(copies.mean(axis=1, keepdims=True) > least_ns, copies, 0.0)
+    cost_ns = context.steps.gain_ns(exposed)
+    if not context.is_worth_it("slow_host_copies", cost_ns):
+        return None
+    ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
+    context.removed["slow_host_copies"] = exposed
+    pageable = any(host.copies.are_pageable for host in host_of(context, ranks).values())
+    table, within = _copies(context, ranks), _asked_for(context, ranks)
+    return context.finding(
+        "slow_host_copies",
+        words=_words(context, ranks, steps),
+        detail=within.words if within else "",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=steps,
+        action=_PIN if pageable else _AHEAD,
+        evidence={
+            **(within.evidence if within else {}),
+            "copies": table,
+            "steps": steps_table(context, exposed=exposed),
+        },
+        links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
+    )
+
+
+def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:
+    by_rank = [host.copies.by_name for host in host_of(context, ranks).values()]
+    every: list[CopiesOfName] = [each for by_name in by_rank for each in by_name]
+    largest = max(every, key=lambda each: each.exposed_ns)
+    who, count = subject(context, ranks), len(context.all_steps.numbers)
+    size = data_size(largest.size_bytes / count)
+    where = context.steps.per_noun
+    if not largest.size_bytes:
+        amount = f"{number(largest.copies / count)} times{where}"
+    else:
+        gb_per_s = largest.size_bytes / max(largest.duration_ns, 1)
+        amount = f"{size}{where} at {number(gb_per_s)} GB/s"
+    return (
+        f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amount} "
+        f"({named(largest.name)}){in_steps(context, steps)} with no kernel beside"
+    )
+
+
+def _asked_for(context: Context, ranks: tuple[int, ...]) -> Within | None:
+    """The call that asks for most of the copies; None if none does."""
+    parts = [host.copies.inside for host in host_of(context, ranks).values()]
+    return innermost_within(context, [part for part in parts if part.whole_ns])
+
+
+def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
+    """Exposed copies by rank and name, of all analysed steps."""
+    rows = [
+        {
+            "rank": rank,
+            "name": each.name,
+            "copies": each.copies,
+            "size_mb": each.size_bytes / 1e6,
+            "duration_ms": each.duration_ns / NS_PER_MS,
+            "exposed_ms": each.exposed_ns / NS_PER_MS,
+            "gb_per_s": each.size_bytes / each.duration_ns if each.duration_ns else 0.0,
+        }
+        for rank, host in host_of(context, ranks).items()
+        for each in host.copies.by_name
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,69 @@
+"""A stage of a pipeline computes longer than the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.rules.wording import the_ranks
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import number
+
+
+def stage_imbalance(context: Context) -> Finding | None:
+    """Report stages whose ranks compute longer than those of the other stages."""
+    copies = context.traffic.copies
+    if len(copies) < 2:  # noqa: PLR2004
+        return None
+    of_stage = stages_of(context)
+    places = [[context.ranks.index(rank) for rank in stage] for stage in copies]
+    factor = np.array([of_stage[k] / _median_of_others(of_stage, k) for k in range(len(copies))])
+    most = context.limits.more_work_of_stage
+    worst = int(of_stage.argmax())
+    recoverable_ns = float(of_stage[worst] - of_stage.mean())
+    if factor[worst] <= most or not context.is_worth_it("stage_imbalance", recoverable_ns):
+        return None
+    heavy = [stage for stage in range(len(copies)) if factor[stage] > most]
+    ranks = tuple(sorted(rank for stage in heavy for rank in copies[stage]))
+    excess = np.zeros_like(context.steps["compute"])
+    excess[places[worst]] = recoverable_ns
+    context.removed["stage_imbalance"] = excess
+    is_one = len(copies[worst]) == 1
+    words = (
+        f"{the_ranks(copies[worst])} (stage {worst} of the pipeline) "
+        f"{'computes' if is_one else 'compute'} {number(float(factor[worst]))} times as long as "
+        f"the median of the other stages, which wait for {'it' if is_one else 'them'}"
+    )
+    return context.finding(
+        "stage_imbalance",
+        words=words,
+        recoverable_ns=recoverable_ns,
+        ranks=ranks,
+        steps=context.steps.numbers if context.steps.are_recorded else (),
+        action="Move layers to another stage, or split the loss or the embedding.",
+        evidence={
+            "stages": pd.DataFrame(
+                {
+                    "stage": range(len(copies)),
+                    "ranks": [number_ranges(stage) for stage in copies],
+                    "compute_ms": of_stage / 1e6,
+                    "factor": factor,
+                }
+            )
+        },
+        links=(Link(panel="rank_overlap", ranks=ranks),),
+    )
+
+
+def stages_of(context: Context) -> NDArray[np.float64]:
+    """Computing time (ns) of each stage: of the mean step, of the median copy."""
+    work = context.work.mean(axis=1)
+    places = [[context.ranks.index(rank) for rank in stage] for stage in context.traffic.copies]
+    return np.array([np.median(work[stage]) for stage in places])
+
+
+def _median_of_others(values: NDArray[np.float64], at: int) -> float:
+    return max(float(np.median(np.delete(values, at))), 1.0)

@@ -1,0 +1,156 @@
+"""The first step prepares what the others use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.finding import Evidence, Finding
+from hta_widgets.diagnosis.job.steps import Matrix, Steps
+from hta_widgets.diagnosis.rules.allocator_retries import recurs
+from hta_widgets.diagnosis.rules.first_steps import preparing_compute_ns, preparing_idle_ns
+from hta_widgets.diagnosis.rules.host_evidence import gap_link, owners_table, steps_table
+from hta_widgets.diagnosis.rules.wording import subject
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import duration
+
+WORTH_SAYING: Final = 0.1
+"""Part of this excess from which idle or computing time is in the sentence."""
+
+FEWEST_STEPS: Final = 3
+
+
+def warm_up(context: Context) -> Finding | None:
+    """Report what the first step takes more than the others, and those after it that compile."""
+    if len(context.steps.numbers) < FEWEST_STEPS:
+        return _initialising(context)
+    count = _warming_steps(context)
+    if not count:
+        return None
+    steps = context.steps
+    excess_ns = _excess_ns(steps, count)
+    cost_ns = float(excess_ns.sum()) / len(steps.numbers)
+    if not context.is_worth_it("warm_up", cost_ns):
+        return None
+    idle, compute = (each.sum(axis=1) for each in _prepares(context, count))
+    ranks, numbers = context.blamed(idle + compute), steps.numbers[:count]
+    worst = int(np.argmax(idle + compute))
+    more = [
+        f"{duration(float(each[worst]))} more {what}"
+        for each, what in ((idle, "idle"), (compute, "compute"))
+        if each[worst] > WORTH_SAYING * excess_ns.sum()
+    ]
+    where = f" on rank {context.ranks[worst]}" if len(context.ranks) > 1 else ""
+    first = f"Step {numbers[0]}, the first, takes"
+    if count > 1:
+        first = f"Steps {number_ranges(numbers)}, the first, take"
+    return context.finding(
+        "warm_up",
+        words=f"{first} {duration(float(excess_ns.sum()))} longer than the others, "
+        f"{' and '.join(more)}{where}",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=numbers,
+        action="Leave the first steps out: torch.profiler.schedule(wait=…, warmup=…).",
+        evidence={
+            "more_idle_ms": float(idle[worst]) / NS_PER_MS,
+            "more_compute_ms": float(compute[worst]) / NS_PER_MS,
+            **_evidence(context, ranks),
+        },
+        links=(gap_link(context, "gap_init", ranks, numbers),),
+    )
+
+
+def _warming_steps(context: Context) -> int:
+    """Number of steps that warm up: the first one, and those after it that still initialise."""
+    if not slow_first_step(context):
+        return 0
+    idle, compute = _prepares(context, 1)
+    if not _is_explained(context, 1, idle + compute):
+        return 0
+    count = 1
+    most = len(context.steps.numbers) // 2
+    while count < most and _initialises_still(context, count + 1):
+        count += 1
+    return count
+
+
+def _is_explained(context: Context, count: int, spent_ns: Matrix) -> bool:
+    """Whether what a rank spends explains why the last of the first steps is longer."""
+    part = context.limits.warm_up_explained_percent / 100
+    return bool(spent_ns.max(initial=0) > part * _excess_ns(context.steps, count)[-1])
+
+
+def _initialises_still(context: Context, count: int) -> bool:
+    """Whether the last of the first steps is longer than the usual because of calls that set up."""
+    steps = context.steps
+    sets_up = (steps["gap_init"] + steps["gap_alloc"] + steps["once"])[:, count - 1]
+    return _is_longer(context, count) and _is_explained(context, count, sets_up)
+
+
+def _is_longer(context: Context, count: int) -> bool:
+    """Whether the last of the first steps is much longer than those after it."""
+    usual_ns = np.median(np.median(context.steps["period"], axis=0)[count:])
+    least_ns = context.limits.longer_first_step_percent / 100 * usual_ns
+    return bool(_excess_ns(context.steps, count)[-1] > least_ns)
+
+
+def _excess_ns(steps: Steps, count: int) -> NDArray[np.float64]:
+    """What each of the first steps takes more than the median of the others."""
+    period = np.median(steps["period"], axis=0)
+    return np.asarray(period[:count] - np.median(period[count:]))
+
+
+def slow_first_step(context: Context) -> tuple[int, ...]:
+    """Number of the first step if it is much longer than the others, whatever its cause."""
+    first, count = context.all_steps.numbers[:1], len(context.steps.numbers)
+    is_there = count > 1 and context.steps.numbers[:1] == first
+    return first if is_there and _is_longer(context, 1) else ()
+
+
+def _prepares(context: Context, count: int) -> tuple[Matrix, Matrix]:
+    """Idle and computing time of the first steps that prepares, by rank and step (ns)."""
+    return preparing_idle_ns(context, count), preparing_compute_ns(context, count)
+
+
+def _initialising(context: Context) -> Finding | None:
+    """Too few steps to compare: report what initialising costs."""
+    initialising = context.steps["gap_init"]
+    if not recurs(context):
+        initialising = initialising + context.steps["gap_alloc"]
+    cost_ns = context.steps.gain_ns(initialising)
+    least_ns = context.limits.initialising_percent / 100 * context.steps.median_period_ns
+    if not initialising.size or cost_ns <= least_ns:
+        return None
+    ranks, steps = context.blamed(initialising.mean(axis=1)), context.steps_with(initialising)
+    calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
+    most = f", {calls['owner'].iloc[0]} most" if len(calls) and calls["owner"].iloc[0] else ""
+    who = subject(context, ranks)
+    return context.finding(
+        "warm_up",
+        words=f"{who} {who.verb('initialise')} while the GPU is idle "
+        f"(contexts, modules, first allocations{most})",
+        recoverable_ns=cost_ns,
+        ranks=ranks,
+        steps=(),
+        action="Record after some steps of warming up: torch.profiler.schedule(wait=…, warmup=…).",
+        evidence=_evidence(context, ranks),
+        links=(gap_link(context, "gap_init", ranks, steps),),
+    )
+
+
+def _evidence(context: Context, ranks: tuple[int, ...]) -> dict[str, Evidence]:
+    steps = context.steps
+    table = steps_table(
+        context,
+        period=steps["period"],
+        idle=steps["idle"],
+        compute=steps["compute"],
+        run_once=steps["once"],
+        initialising=steps["gap_init"],
+        allocating=steps["gap_alloc"],
+    )
+    return {"steps": table, "calls": owners_table(context, ranks, ("gap_init", "gap_alloc"))}

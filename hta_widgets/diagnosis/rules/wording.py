@@ -1,0 +1,176 @@
+"""Phrases that several sentences share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.errors import number_ranges
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, number, percent
+
+LONGEST_LIST = 30
+"""Characters of a list of ranks in a sentence."""
+
+NAME_WIDTH = 40
+MODULE_WIDTH = 30
+"""Longest name of the trace, and of a module, in a sentence."""
+
+_MOST_RANGES = 3
+
+NEARLY_ALL = 0.995
+"""A larger part is all in words."""
+
+HALF_OF_COST = 0.5
+"""Ranks wait for others if waiting takes at least this part of what these cost."""
+
+
+class Subject(NamedTuple):
+    """Who causes something, as the first words of a sentence."""
+
+    name: str
+    is_plural: bool
+
+    def __str__(self) -> str:
+        """The first words."""
+        return self.name
+
+    def verb(self, stem: str) -> str:
+        """The verb that follows; of regular verbs, the form without an s is given."""
+        if self.is_plural:
+            return stem
+        return f"{stem}es" if stem.endswith(("ch", "s", "sh")) else f"{stem}s"
+
+
+def subject(context: Context, ranks: tuple[int, ...]) -> Subject:
+    """Name the ranks; the host where there is only one, and nobody if it changes."""
+    if len(context.ranks) == 1:
+        return Subject("The host", is_plural=False)
+    if not ranks:
+        return Subject("Another rank in each step", is_plural=False)
+    if len(ranks) == len(context.ranks):
+        return Subject("All ranks", is_plural=True)
+    if len(ranks) == 1:
+        return Subject(f"Rank {ranks[0]}", is_plural=False)
+    return Subject(f"Ranks {few_ranges(ranks)}", is_plural=True)
+
+
+def in_steps(context: Context, steps: tuple[int, ...]) -> str:
+    """Name the steps, unless it is all of them or there are none.
+
+    With a space before it.
+    """
+    if not steps or len(steps) == len(context.steps.numbers):
+        return ""
+    return f" in {'step' if len(steps) == 1 else 'steps'} {few_ranges(steps)}"
+
+
+def per_step(context: Context, count: float, noun: str) -> str:
+    """How many there are in each step, in words."""
+    text = number(count)
+    return f"{text} {noun if text == '1' else f'{noun}s'}{context.steps.per_noun}"
+
+
+def named(name: str, width: int = NAME_WIDTH) -> str:
+    """A name of the trace, shortened."""
+    return short_name(name, width)
+
+
+def few_ranges(numbers: tuple[int, ...]) -> str:
+    """Ranges of numbers; how many more there are instead of many ranges."""
+    ranges = number_ranges(numbers).split(", ")
+    if len(ranges) <= _MOST_RANGES:
+        return ", ".join(ranges)
+    return f"{', '.join(ranges[:_MOST_RANGES])}, … ({len(numbers)} in all)"
+
+
+def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
+    """Name the ranks, unless it is all of them or the only one.
+
+    With a space before it.
+    """
+    if len(ranks) == len(context.ranks) or not ranks:
+        return "" if len(context.ranks) == 1 else " on all ranks"
+    return f" on {'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+
+
+def the_ranks(ranks: tuple[int, ...]) -> str:
+    """Name the ranks at the start of a sentence."""
+    return f"{'Rank' if len(ranks) == 1 else 'Ranks'} {listed(ranks)}"
+
+
+def listed(ranks: tuple[int, ...]) -> str:
+    """Numbers of ranks; of many, the first few.
+
+    Examples
+    --------
+    >>> listed((0, 1, 2, 5)), listed(tuple(range(0, 200, 2)))
+    ('0-2, 5', '0, 2, 4 and 97 others')
+    """
+    text = number_ranges(ranks)
+    if len(text) <= LONGEST_LIST:
+        return text
+    return f"{', '.join(map(str, ranks[:3]))} and {len(ranks) - 3} others"
+
+
+def in_n_steps(context: Context, steps: int) -> str:
+    """Say in how many of the steps, with a space before it; nothing if no steps are recorded."""
+    every = len(context.steps.numbers)
+    if not context.steps.are_recorded:
+        return ""
+    return " in every step" if steps == every else f" in {steps} of {counted(every, 'step')}"
+
+
+def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float) -> str:
+    """Say who waits for these ranks, if the others do, with a semicolon before it."""
+    others = [place for place, rank in enumerate(context.ranks) if rank not in ranks]
+    waiting = context.steps["wait"] + context.steps["wait_p2p"]
+    if not others or waiting[others].mean() < HALF_OF_COST * recoverable_ns:
+        return ""
+    who = "the other waits" if len(others) == 1 else f"the {len(others)} others wait"
+    return f"; {who} for {'it' if len(ranks) == 1 else 'them'}"
+
+
+class WithinModule(NamedTuple):
+    """A module inside which most of some time passes; without a name if none is known."""
+
+    name: str = ""
+    share: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """The share and the module, after a comma; empty for none."""
+        if not self.name:
+            return ""
+        share = "all" if self.share >= NEARLY_ALL else percent(100 * self.share)
+        return f", {share} of it in {short_name(self.name, MODULE_WIDTH)}"
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """The share as a number behind the finding; none for no module."""
+        return {"inside_module_percent": 100 * self.share} if self.name else {}
+
+
+def within_module(
+    context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int
+) -> WithinModule:
+    """Find the module inside which most of some time passes.
+
+    Parameters
+    ----------
+    by_rank : sequence of mapping of str to int
+        `time_by_module` of each rank.
+    whole_ns : int
+        All of the time of these ranks.
+    """
+    total: dict[str, int] = {}
+    for times in by_rank:
+        for name, ns in times.items():
+            total[name] = total.get(name, 0) + ns
+    least_ns = context.limits.owner_percent / 100 * whole_ns
+    held = [name for name, ns in total.items() if ns >= least_ns]
+    if not held or not whole_ns:
+        return WithinModule()
+    innermost = min(reversed(held), key=lambda name: total[name])
+    return WithinModule(innermost, total[innermost] / whole_ns)

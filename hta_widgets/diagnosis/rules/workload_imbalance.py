@@ -1,0 +1,162 @@
+"""Some ranks compute more than the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
+from hta_widgets.quantities import number
+
+FEWEST_STEPS: Final = 2
+FEWEST_RANKS: Final = 3
+"""Of two ranks, it cannot be said which one has the usual work."""
+
+SAME_RANK: Final = 0.7
+_HALF: Final = 0.5
+
+
+_BALANCE: Final = "Give all ranks equal work: bucket or pack the sequences, or sample by cost."
+_COMPARE: Final = (
+    "Compare what these kernels read (packed sequences, sparsity) and the clocks of the GPU "
+    "(nvidia-smi -q) with those of another rank."
+)
+
+
+class _Reason(Enum):
+    """Why ranks compute longer, in words: as far as it is recorded."""
+
+    MORE_WORK = " with more work"
+    NOT_RECORDED = " with the same kernels and sizes, for a reason that is not recorded"
+    NO_SHAPES = ""
+
+
+class _Uneven(NamedTuple):
+    """Work of ranks beside that of their peers.
+
+    Attributes
+    ----------
+    factor, excess_ns : ndarray of float64, shape (ranks, steps)
+        Work beside that of the median peer, and how much more it is.
+    steps : ndarray of int64
+        Positions of the steps in which some rank has considerably more.
+    """
+
+    factor: Matrix
+    excess_ns: Matrix
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def workload_imbalance(context: Context) -> Finding | None:
+    """Report ranks that compute longer than their peers, other than by a slower GPU."""
+    if "expert_imbalance" in context.found:
+        return None
+    found = _compare(context, context.work)
+    if found is None or found.steps.size < min(FEWEST_STEPS, len(context.steps.numbers)):
+        return None
+    excess = np.maximum(found.excess_ns, 0)
+    recoverable_ns = float(excess.max(axis=0).mean())
+    if not context.is_worth_it("workload_imbalance", recoverable_ns):
+        return None
+    context.removed["workload_imbalance"] = excess
+    ranks = _who(context, found)
+    reason = _reason(context, excess)
+    words = _words(context, found, ranks, recoverable_ns, reason)
+    return context.finding(
+        "workload_imbalance",
+        words=words,
+        recoverable_ns=recoverable_ns,
+        ranks=ranks,
+        steps=_numbers(context, found),
+        action=_COMPARE if reason is _Reason.NOT_RECORDED else _BALANCE,
+        evidence={
+            "work": context.by_rank_and_step("work_ms", context.work / 1e6),
+            "factor": context.by_rank_and_step("factor", found.factor),
+        },
+        links=(Link(panel="rank_overlap", ranks=ranks, steps=_numbers(context, found)),),
+        confidence="measured" if reason is _Reason.MORE_WORK else "inconclusive",
+    )
+
+
+def _reason(context: Context, excess: Matrix) -> _Reason:
+    """What is recorded of the work of the ranks that compute longest."""
+    found = context.hardware
+    if found.like is not None and not found.like.are_described:
+        return _Reason.NO_SHAPES
+    needed = _compare(context, np.minimum(context.work, found.needed_ns))
+    if needed is None:
+        return _Reason.NOT_RECORDED
+    longest = excess.argmax(axis=0), np.arange(excess.shape[1])
+    is_more = needed.excess_ns[longest].sum() >= _HALF * excess[longest].sum()
+    return _Reason.MORE_WORK if is_more else _Reason.NOT_RECORDED
+
+
+def _compare(context: Context, work: Matrix) -> _Uneven | None:
+    usual = np.zeros_like(work)
+    if context.traffic.pipelines:
+        for copies in context.traffic.copies:
+            places = [context.ranks.index(rank) for rank in copies]
+            if len(places) == 1:
+                usual[places] = work[places]
+            elif len(places) == 2:  # noqa: PLR2004
+                usual[places] = work[places].min(axis=0)
+            else:
+                usual[places] = np.median(work[places], axis=0)
+        if not usual.any():
+            return None
+    elif len(context.ranks) >= FEWEST_RANKS:
+        usual[:] = np.median(work, axis=0)
+    else:
+        return None
+    factor = work / np.maximum(usual, 1)
+    steps = np.flatnonzero(factor.max(axis=0) > context.limits.more_work)
+    return _Uneven(factor, work - usual, steps)
+
+
+def _who(context: Context, found: _Uneven) -> tuple[int, ...]:
+    """The rank with most work, if it is the same in most of the steps; or the same few ranks."""
+    excess = found.excess_ns[:, found.steps]
+    busiest = Counter(excess.argmax(axis=0).tolist())
+    place, times = busiest.most_common(1)[0]
+    heavy = (excess >= _HALF * excess.max(axis=0)).mean(axis=1) >= SAME_RANK
+    if heavy.sum() > 1 and heavy[[*busiest]].all() and heavy.mean() <= _HALF:
+        return tuple(context.ranks[at] for at in np.flatnonzero(heavy).tolist())
+    return (context.ranks[place],) if times >= SAME_RANK * found.steps.size else ()
+
+
+def _numbers(context: Context, found: _Uneven) -> tuple[int, ...]:
+    if not context.steps.are_recorded:
+        return ()
+    return tuple(context.steps.numbers[step] for step in found.steps.tolist())
+
+
+def _words(
+    context: Context,
+    found: _Uneven,
+    ranks: tuple[int, ...],
+    recoverable_ns: float,
+    reason: _Reason,
+) -> str:
+    largest = found.factor[:, found.steps].max(axis=0)
+    usual = "the median" if not context.traffic.pipelines else "the copies of its stage"
+    when = f"{in_n_steps(context, found.steps.size)}{reason.value}"
+    if ranks:
+        places = [context.ranks.index(rank) for rank in ranks]
+        factor = float(np.median(found.factor[places][:, found.steps]))
+        words = (
+            f"{the_ranks(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {number(factor)} "
+            f"times as long as {usual}{when}{others_wait(context, ranks, recoverable_ns)}"
+        )
+    else:
+        words = (
+            f"Another rank each step computes up to {number(float(largest.max()))} times as long "
+            f"as {usual}{when}; the others wait for it"
+        )
+    lacks = "; shapes are not recorded, so it may be a slower GPU"
+    return words + (lacks if reason is _Reason.NO_SHAPES else "")

@@ -16,8 +16,8 @@ from benchmarks.table import quantity
 from benchmarks.tiling import tile
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.modules import phases
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.modules import phases
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 

@@ -12,7 +12,7 @@ from benchmarks.stopwatch import timed
 from hta_widgets.analyses.flame import flame
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.modules import modules
-from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.trace.job import Job
 
 CHANGES: Final[dict[str, Mapping[str, tuple[Any, ...]]]] = {

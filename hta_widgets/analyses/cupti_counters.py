@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
 from hta_widgets.trace.job import Job

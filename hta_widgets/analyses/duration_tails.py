@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.duration_categories import (
+from hta_widgets.analyses.time.duration_categories import (
     CATEGORY_NAMES,
     DEVICE,
     HOST,
@@ -20,8 +20,8 @@ from hta_widgets.analyses.shared.duration_categories import (
     categories_of_ranks,
     side_of,
 )
-from hta_widgets.analyses.shared.rows import Row, records
-from hta_widgets.analyses.shared.sorted_durations import SortedDurations
+from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.analyses.time.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work, place_of
+from hta_widgets.analyses.time.excerpt import Excerpt, counted_work, place_of
 from hta_widgets.intervals import Intervals, time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.host_calls import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_time, sums_at
-from hta_widgets.analyses.shared.attribution.cpu_time import OwnCpuTime, own_cpu_time
-from hta_widgets.analyses.shared.attribution.modules import MODULE
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.ancestors import nearest_at_or_above
+from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.counted import host_time, sums_at
+from hta_widgets.analyses.time.cpu_time import OwnCpuTime, own_cpu_time
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.modules import MODULE
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.shared.excerpt import checked_window
+from hta_widgets.analyses.time.excerpt import checked_window
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import existing_folder, write_errors

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.collectives import Collectives
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS, bars_of_ranks
 from hta_widgets.figures.base.style import (

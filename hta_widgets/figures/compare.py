@@ -9,8 +9,8 @@ import pandas as pd
 
 from hta_widgets.analyses.compare import Compare
 from hta_widgets.analyses.compare.kernels import BOTH, FIRST, SECOND, by_change
-from hta_widgets.analyses.shared.duration_categories import category_label
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.duration_categories import category_label
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,

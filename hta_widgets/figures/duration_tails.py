@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
-from hta_widgets.analyses.shared.duration_categories import category_label
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.duration_categories import category_label
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.causes import (
+from hta_widgets.analyses.time.causes import (
     IDLE_CAUSES,
     IdleCause,
     idle_cause,

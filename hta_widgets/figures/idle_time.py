@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time import IDLE_SPLIT, IdleTime
-from hta_widgets.analyses.shared.rows import Row
+from hta_widgets.analyses.time.rows import Row
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import bars_of_ranks
 from hta_widgets.figures.base.style import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import BarPart, bars_of_ranks, stacked_time_bars
 from hta_widgets.figures.base.style import (

@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.memory_use import MemoryUse
 from hta_widgets.analyses.memory_use.finding import device_name
 from hta_widgets.analyses.memory_use.owners import CATEGORIES, NO_BLOCKS
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.step_lines import (
     STRIPS_AT_MOST,

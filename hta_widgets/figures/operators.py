@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.operators.communication import collectives_in
 from hta_widgets.analyses.operators.stacks import SEPARATOR
-from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
     PHASE_COLORS,

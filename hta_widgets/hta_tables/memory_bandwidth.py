@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import UNIT
-from hta_widgets.analyses.shared.step_statistics import PER_CHANGE
+from hta_widgets.analyses.time.step_statistics import PER_CHANGE
 from hta_widgets.hta_tables import statistics_table, tables_of
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.cache.derived_columns import Columns

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.queue_length import QueueLength
-from hta_widgets.analyses.shared.step_statistics import PER_CHANGE
+from hta_widgets.analyses.time.step_statistics import PER_CHANGE
 from hta_widgets.hta_tables import statistics_table, tables_of
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.cache.derived_columns import Columns

@@ -9,7 +9,7 @@ import pandas as pd
 from traitlets import Float
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, duration_tails
-from hta_widgets.analyses.shared.duration_categories import side_of
+from hta_widgets.analyses.time.duration_categories import side_of
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
 from hta_widgets.panels.base.controls import Choice, Slider

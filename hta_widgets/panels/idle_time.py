@@ -8,7 +8,7 @@ import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
-from hta_widgets.analyses.shared.counted_steps import counted_steps
+from hta_widgets.analyses.time.counted_steps import counted_steps
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider

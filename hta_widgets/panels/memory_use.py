@@ -10,7 +10,7 @@ from traitlets import Int, default
 
 from hta_widgets.analyses.memory_use import CPU, MemoryUse, may_record_memory, memory_use
 from hta_widgets.analyses.memory_use.finding import device_name
-from hta_widgets.analyses.shared.rows import records
+from hta_widgets.analyses.time.rows import records
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.memory_use import OwnerColumn, alive_at_peak, memory_curve, memory_lines
 from hta_widgets.panels.base.controls import Choice, Slider

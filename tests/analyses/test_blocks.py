@@ -15,8 +15,8 @@ from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.modules import modules
 from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.shared.attribution import blocks, step_blocks
-from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.time import blocks, step_blocks
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job

@@ -16,8 +16,8 @@ from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_ti
 from hta_widgets.analyses.flame.fold import find, folded, times_by_name
 from hta_widgets.analyses.flame.trees import timed_tree
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job

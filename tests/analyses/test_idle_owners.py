@@ -14,8 +14,8 @@ from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
 from hta_widgets.analyses.idle_owners.counted_time import counted_time
 from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.causes import (
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,
     CODE,
     IDLE_BUDGET,
@@ -23,7 +23,7 @@ from hta_widgets.analyses.shared.attribution.causes import (
     Share,
     idle_cause,
 )
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job

@@ -20,7 +20,7 @@ from hta_widgets.analyses.operators.analysis import (
     NO_STACKS,
 )
 from hta_widgets.analyses.operators.operator_calls import counted_calls
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job

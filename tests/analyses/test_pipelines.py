@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.shared.collectives.kernels import JobCollectives, Series
-from hta_widgets.analyses.shared.collectives.pipelines import (
+from hta_widgets.analyses.time.collectives.kernels import JobCollectives, Series
+from hta_widgets.analyses.time.collectives.recorded import rank_collectives
+from hta_widgets.diagnosis.job.pipelines import (
     Pipeline,
     copies_of_stages,
     pipelines,
 )
-from hta_widgets.analyses.shared.collectives.recorded import rank_collectives
 from tests.analyses.collective_jobs import open_job, pipeline, write_job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hta_widgets.analyses.idle_owners import owners_by_line
-from hta_widgets.analyses.shared.attribution.causes import IDLE_CAUSES, Share
+from hta_widgets.analyses.time.causes import IDLE_CAUSES, Share
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, data_size, duration

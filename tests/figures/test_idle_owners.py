@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners, owners_by_name
-from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.figures import idle_owners as figures
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write

@@ -10,7 +10,7 @@ import pytest
 
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.idle_time import idle_time
-from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
+from hta_widgets.analyses.time.causes import Share, idle_cause
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES, REFERENCE
 from tests.raw_idle import read

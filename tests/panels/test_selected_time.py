@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.analyses.shared import excerpt
+from hta_widgets.analyses.time import excerpt
 from hta_widgets.errors import UnknownStepError
 from hta_widgets.panels import Selection
 from hta_widgets.panels.base.selection import TIME_FIELDS

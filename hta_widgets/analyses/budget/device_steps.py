@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hta_widgets.analyses.budget.host_gaps import HostGaps, host_gaps
-from hta_widgets.analyses.shared.attribution.window import Window, window_of
-from hta_widgets.analyses.shared.collectives.partition import Partition, RankSplit
+from hta_widgets.analyses.time.collectives.partition import Partition, RankSplit
+from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank

@@ -26,10 +26,10 @@ from hta_widgets.analyses.budget.host_calls import (
 from hta_widgets.analyses.idle_owners.gaps import TAIL, Gaps, gaps_of, recorded_work, work_after
 from hta_widgets.analyses.idle_owners.innermost import Pieces
 from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.shared.attribution.causes import CODE, IDLE_CAUSES
-from hta_widgets.analyses.shared.attribution.launch_split import LAUNCH_NS, NO_CALL
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES
+from hta_widgets.analyses.time.launch_split import LAUNCH_NS, NO_CALL
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank

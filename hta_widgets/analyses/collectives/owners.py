@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_above
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.analyses.shared.attribution.modules import (
+from hta_widgets.analyses.time.ancestors import nearest_above
+from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.collectives.kernels import JobCollectives
+from hta_widgets.analyses.time.modules import (
     MODULE,
     PHASES,
     module_places,
     phases,
 )
-from hta_widgets.analyses.shared.collectives.kernels import JobCollectives
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank

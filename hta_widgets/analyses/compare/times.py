@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.overlap import overlap
-from hta_widgets.analyses.shared.duration_categories import (
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
+from hta_widgets.analyses.time.duration_categories import (
     CATEGORY_NAMES,
     DurationCategory,
     categories_of_ranks,
 )
-from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.ranks.rank import Rank

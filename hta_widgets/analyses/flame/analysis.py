@@ -15,8 +15,8 @@ from hta_widgets.analyses.flame.sandwich import sandwich_of
 from hta_widgets.analyses.flame.trees import merged_tree, tree_in_time
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size, duration
 from hta_widgets.trace.job import Job

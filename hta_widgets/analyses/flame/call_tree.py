@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.paths import paths_around
-from hta_widgets.analyses.shared.attribution.calls import Calls
+from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT

@@ -8,7 +8,7 @@ from hta_widgets.analyses.flame.call_tree import NodeWeights, Rows
 from hta_widgets.analyses.flame.pieces import times_of
 from hta_widgets.analyses.flame.run_blocks import blocks_of, pieces_of_runs
 from hta_widgets.analyses.flame.weights import NO_WORK, Weight
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.grouping import counted_up
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -21,8 +21,8 @@ from hta_widgets.analyses.flame.counted_runs import CountedRuns
 from hta_widgets.analyses.flame.fold import SMALLEST, find, names_table, times_by_name
 from hta_widgets.analyses.flame.runs import Runs, runs_of
 from hta_widgets.analyses.flame.weights import NOBODY, Weight
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

@@ -14,15 +14,15 @@ from hta_widgets.analyses.flame.weights import Weight, allocations
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, Timeline
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import (
+from hta_widgets.analyses.time.ancestors import nearest_at_or_above
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.counted import (
     has_cpu_time,
     host_step_edges,
     host_time,
 )
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -11,8 +11,8 @@ from hta_widgets.analyses.flame.call_tree import Rows
 from hta_widgets.analyses.flame.pieces import Pieces, pieces_of, step_edges_of
 from hta_widgets.analyses.flame.runs import Runs, runs_of
 from hta_widgets.analyses.flame.weights import Weight
-from hta_widgets.analyses.shared.attribution.calls import Mask, calls_of
-from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.time.calls import Mask, calls_of
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.grouping import counted_up, grouped, reduce_runs
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.flame.call_tree import Nodes, Rows
 from hta_widgets.analyses.flame.weights import Weight, owners_in_any
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
-from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT

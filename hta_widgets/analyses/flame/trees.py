@@ -17,10 +17,10 @@ from hta_widgets.analyses.flame.call_tree import (
 )
 from hta_widgets.analyses.flame.runs import runs_of, work_runs
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
-from hta_widgets.analyses.shared.attribution.ancestors import at_or_around
-from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
+from hta_widgets.analyses.time.ancestors import at_or_around
+from hta_widgets.analyses.time.blocks import sums_of_parts
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

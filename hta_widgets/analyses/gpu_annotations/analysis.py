@@ -10,8 +10,8 @@ import pandas as pd
 
 from hta_widgets.analyses.gpu_annotations.rank_table import annotation_rows
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt, place_of
-from hta_widgets.analyses.shared.rows import of_largest_sum
+from hta_widgets.analyses.time.excerpt import Excerpt, place_of
+from hta_widgets.analyses.time.rows import of_largest_sum
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent

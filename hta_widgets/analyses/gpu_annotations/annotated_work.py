@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.running import NOTHING, Ranges
+from hta_widgets.analyses.time.running import NOTHING, Ranges
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks

@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
-from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import launched_work, sums_at
-from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
-from hta_widgets.analyses.shared.attribution.sub_forest import SubForest, cpu_times
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.blocks import sums_of_parts
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.counted import launched_work, sums_at
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.sparse_sums import SparseSums
+from hta_widgets.analyses.time.sub_forest import SubForest, cpu_times
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind

@@ -12,8 +12,8 @@ from hta_widgets.analyses.idle_owners.owner_table import owner_table
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 

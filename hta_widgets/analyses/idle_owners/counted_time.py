@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.shared.attribution.calls import Mask
-from hta_widgets.analyses.shared.excerpt import Excerpt, WindowNs
+from hta_widgets.analyses.time.calls import Mask
+from hta_widgets.analyses.time.excerpt import Excerpt, WindowNs
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.intervals import Reach
 from hta_widgets.trace.ranks.rank import Rank

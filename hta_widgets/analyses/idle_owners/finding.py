@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, Nodes
-from hta_widgets.analyses.shared.attribution.calls import Mask
-from hta_widgets.analyses.shared.attribution.causes import Share, idle_cause
-from hta_widgets.analyses.shared.attribution.counted import sums_at
-from hta_widgets.analyses.shared.rows import sums_by_text
+from hta_widgets.analyses.time.calls import Mask
+from hta_widgets.analyses.time.causes import Share, idle_cause
+from hta_widgets.analyses.time.counted import sums_at
+from hta_widgets.analyses.time.rows import sums_by_text
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent

@@ -8,15 +8,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import Calls
-from hta_widgets.analyses.shared.attribution.launch_split import (
+from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.analyses.time.launch_split import (
     NO_CALL,
     LaunchSplit,
     are_of_one_graph,
     split_by_launch,
 )
-from hta_widgets.analyses.shared.attribution.patterns import BLOCKING
-from hta_widgets.analyses.shared.attribution.window import Window, window_of
+from hta_widgets.analyses.time.patterns import BLOCKING
+from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Events

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import Calls, Mask
-from hta_widgets.analyses.shared.attribution.causes import CODE
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, Mask
+from hta_widgets.analyses.time.causes import CODE
 from hta_widgets.trace.model.events import Kind
 
 UNDECIDED = -1

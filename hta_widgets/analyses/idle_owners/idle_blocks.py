@@ -14,7 +14,7 @@ from hta_widgets.analyses.idle_owners.counted_time import (
 )
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.grouping import counted_up
 from hta_widgets.trace.ranks.rank import Rank
 

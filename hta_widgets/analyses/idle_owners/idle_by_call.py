@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.counted_time import counted_time
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, remember
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.gaps import PARTS
 from hta_widgets.analyses.idle_owners.paths import NO_PATH, MergedPaths
-from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES
-from hta_widgets.analyses.shared.rows import texts_at
+from hta_widgets.analyses.time.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.trace.model.events import Kind
 
 _KINDS: Final = (*(each.name.lower() for each in Kind), "")

@@ -7,7 +7,7 @@ import numpy as np
 from hta_widgets.analyses.idle_owners.lines import lines_of_paths
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, paths_of
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -13,8 +13,8 @@ from hta_widgets.analyses.idle_owners.idle_blocks import CountedBlocks, idle_blo
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.rank_paths import node_of_place
-from hta_widgets.analyses.shared.attribution.calls import Mask
-from hta_widgets.analyses.shared.attribution.counted import sums_at
+from hta_widgets.analyses.time.calls import Mask
+from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.grouping import counted_up, distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.causes import CAUSE_NAMES
 
 SEPARATOR: Final = " › "
 NAMES_SHOWN: Final = 4

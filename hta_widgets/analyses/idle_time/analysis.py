@@ -24,9 +24,9 @@ from hta_widgets.analyses.idle_time.split import (
     split_stream_gaps,
 )
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.cutoffs import cutoff_ns
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_times, remember
-from hta_widgets.analyses.shared.gpu_time import GpuTime
+from hta_widgets.analyses.time.cutoffs import cutoff_ns
+from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, remember
+from hta_widgets.analyses.time.gpu_time import GpuTime
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded

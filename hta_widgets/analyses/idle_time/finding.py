@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.idle_time.split import IDLE_SPLIT
-from hta_widgets.analyses.shared.gpu_time import GpuTime, over_steps, span_in_words
+from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
 from hta_widgets.quantities import duration, percent
 
 WORTH_SAYING: Final = 0.03

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_breakdown.finding import OVERLAPPING, kernel_breakdown_finding
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_times, counted_work, place_of
-from hta_widgets.analyses.shared.gpu_time import GpuTime
+from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, counted_work, place_of
+from hta_widgets.analyses.time.gpu_time import GpuTime
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import Groups, grouped, reduce_runs

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.analyses.shared.gpu_time import GpuTime, longer_steps
+from hta_widgets.analyses.time.gpu_time import GpuTime, longer_steps
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.model.kernels import KernelType

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED
 from hta_widgets.analyses.launch_facts.multiprocessors import estimates, multiprocessors
 from hta_widgets.analyses.launch_facts.operator_names import operator_names
-from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.module_paths import module_paths
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt, counted_work
-from hta_widgets.analyses.shared.launch_configuration import launch_configuration
+from hta_widgets.analyses.time.blocks import sums_of_parts
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
+from hta_widgets.analyses.time.launch_configuration import launch_configuration
+from hta_widgets.analyses.time.module_paths import module_paths
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork

@@ -11,8 +11,8 @@ import pandas as pd
 from hta_widgets.analyses.launch_facts.finding import launch_finding
 from hta_widgets.analyses.launch_facts.rank_table import COLUMNS, FEW, By, launch_table
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.analyses.shared.rows import stacked
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded

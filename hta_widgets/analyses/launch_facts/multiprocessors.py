@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.described_gpus import described_gpus
+from hta_widgets.analyses.time.described_gpus import described_gpus
 from hta_widgets.trace.loaders.columns import whole_number
 
 Numbers = NDArray[np.int64]

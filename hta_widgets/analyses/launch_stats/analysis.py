@@ -18,7 +18,7 @@ from hta_widgets.analyses.launch_stats.finding import (
 from hta_widgets.analyses.launch_stats.histogram import histogram
 from hta_widgets.analyses.launch_stats.launched_work import WORST_BY, LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.cutoffs import cutoff_ns
+from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job

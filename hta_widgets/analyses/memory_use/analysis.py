@@ -16,7 +16,7 @@ from hta_widgets.analyses.memory_use.finding import (
 )
 from hta_widgets.analyses.memory_use.rank_tables import NOT_RECORDED, RankMemory, memory_tables
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.rows import stacked
+from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import ALLOCATION, UNCATEGORISED
 from hta_widgets.trace.model.formats import Recorded

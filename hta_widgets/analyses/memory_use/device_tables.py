@@ -25,10 +25,10 @@ from hta_widgets.analyses.memory_use.owners import (
     owners_of,
 )
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.module_paths import module_paths
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
-from hta_widgets.analyses.shared.rows import Row, stacked, table_of
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.rows import Row, stacked, table_of
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank

@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.memory_use.owners import BEFORE
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, percent
 

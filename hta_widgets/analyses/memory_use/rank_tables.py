@@ -13,7 +13,7 @@ from hta_widgets.analyses.memory_use.recorded import (
     impossible_events,
     recorded_memory,
 )
-from hta_widgets.analyses.shared.rows import stacked, table_of
+from hta_widgets.analyses.time.rows import stacked, table_of
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice

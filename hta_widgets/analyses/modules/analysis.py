@@ -12,7 +12,7 @@ from hta_widgets.analyses.modules.finding import module_finding, module_notices
 from hta_widgets.analyses.modules.nodes import Merge, Source
 from hta_widgets.analyses.modules.rank_sums import module_sums
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded

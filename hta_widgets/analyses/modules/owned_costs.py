@@ -11,8 +11,8 @@ from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_in_n
 from hta_widgets.analyses.memory_use.owners import calls_around
 from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
 from hta_widgets.analyses.roofline.counted import counted_kernels
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT

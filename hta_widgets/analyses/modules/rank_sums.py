@@ -18,8 +18,8 @@ from hta_widgets.analyses.modules.sums_by_node import (
     part_sums,
     sums_by_node,
 )
-from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.blocks import sums_of_parts
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.trace.ranks.rank import Rank
 
 COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")

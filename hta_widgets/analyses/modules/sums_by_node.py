@@ -18,14 +18,14 @@ from hta_widgets.analyses.modules.nodes import (
     module_nodes,
     region_nodes,
 )
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import has_cpu_time, host_time, sums_at
-from hta_widgets.analyses.shared.attribution.cpu_time import own_cpu_time
-from hta_widgets.analyses.shared.attribution.modules import PHASES, phases
-from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
-from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
-from hta_widgets.analyses.shared.collectives.exposure import exposed_times
-from hta_widgets.analyses.shared.excerpt import Excerpt, counted_work
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.collectives.exposure import exposed_times
+from hta_widgets.analyses.time.counted import has_cpu_time, host_time, sums_at
+from hta_widgets.analyses.time.cpu_time import own_cpu_time
+from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
+from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.time.sparse_sums import SparseSums
 from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork

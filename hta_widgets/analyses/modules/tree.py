@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.modules.nodes import SEPARATOR, Rows
 from hta_widgets.analyses.modules.rank_sums import COSTS
-from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.analyses.time.modules import PHASES
 
 WEIGHTS: Final = {
     "gpu": "gpu_self_ns",

@@ -13,8 +13,8 @@ from hta_widgets.analyses.operators.grouped_calls import RowsBy
 from hta_widgets.analyses.operators.operator_calls import RankTotals
 from hta_widgets.analyses.operators.rank_table import OperatorRows, operator_rows
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.attribution.modules import PHASES
-from hta_widgets.analyses.shared.excerpt import Excerpt, place_of
+from hta_widgets.analyses.time.excerpt import Excerpt, place_of
+from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.errors import ParameterError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.operators.communication import collectives_in
-from hta_widgets.analyses.shared.rows import of_largest_sum
+from hta_widgets.analyses.time.rows import of_largest_sum
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 

@@ -19,13 +19,13 @@ from hta_widgets.analyses.operators.operator_calls import (
 )
 from hta_widgets.analyses.operators.shapes import shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
-from hta_widgets.analyses.shared.attribution.blocks import sums_of_parts
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.counted import sums_at
-from hta_widgets.analyses.shared.attribution.module_paths import in_modules
-from hta_widgets.analyses.shared.attribution.modules import phases
-from hta_widgets.analyses.shared.attribution.sparse_sums import SparseSums
-from hta_widgets.analyses.shared.excerpt import Excerpt, remember
+from hta_widgets.analyses.time.blocks import sums_of_parts
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.counted import sums_at
+from hta_widgets.analyses.time.excerpt import Excerpt, remember
+from hta_widgets.analyses.time.module_paths import in_modules
+from hta_widgets.analyses.time.modules import phases
+from hta_widgets.analyses.time.sparse_sums import SparseSums
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

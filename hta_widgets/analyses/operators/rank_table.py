@@ -20,11 +20,11 @@ from hta_widgets.analyses.operators.grouped_calls import (
 from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.modules import PHASES
-from hta_widgets.analyses.shared.collectives.operations import OPERATIONS
-from hta_widgets.analyses.shared.excerpt import Excerpt
-from hta_widgets.analyses.shared.rows import texts_at
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.collectives.operations import OPERATIONS
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.trace.ranks.rank import Rank
 
 if TYPE_CHECKING:

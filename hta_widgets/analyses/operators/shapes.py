@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.json_text import one_line
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.json_text import one_line
 from hta_widgets.trace.model.events import SideTable, TextColumn
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -16,8 +16,8 @@ from hta_widgets.analyses.queue_length.changes import (
 )
 from hta_widgets.analyses.queue_length.full import full_queue
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.rows import table_of
-from hta_widgets.analyses.shared.step_statistics import (
+from hta_widgets.analyses.time.rows import table_of
+from hta_widgets.analyses.time.step_statistics import (
     OVER_TIME,
     PER_CHANGE,
     statistics_over_time,

@@ -17,7 +17,7 @@ from hta_widgets.analyses.roofline.rank_tables import (
     records_shapes,
     roofline_tables,
 )
-from hta_widgets.analyses.shared.rows import stacked
+from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import merge_notices

@@ -18,11 +18,11 @@ from hta_widgets.analyses.roofline.formulas import (
     formula_of,
 )
 from hta_widgets.analyses.roofline.shapes import inputs_of
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.module_paths import module_paths
-from hta_widgets.analyses.shared.json_text import one_line
-from hta_widgets.analyses.shared.tensor_cores import TensorCores, tensor_cores
+from hta_widgets.analyses.time.ancestors import nearest_at_or_above
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.json_text import one_line
+from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind

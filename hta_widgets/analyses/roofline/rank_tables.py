@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.counted import CountedKernels, counted_kernels
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Device, Devices, devices_of
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.rows import Row, table_of
+from hta_widgets.analyses.time.rows import Row, table_of
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.notices import Notice

@@ -11,8 +11,6 @@ import pandas as pd
 
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
 from hta_widgets.analyses.step_table.rank_steps import (
     COMMUNICATION_CLASSES,
     STEP_CLASSES,
@@ -20,6 +18,8 @@ from hta_widgets.analyses.step_table.rank_steps import (
     Columns,
     steps_of_rank,
 )
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.gaps import gaps_of, recorded_work
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.shared.attribution.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
-from hta_widgets.analyses.shared.attribution.window import Window, window_of
-from hta_widgets.analyses.shared.collectives.partition import RankSplit, communication_parts
-from hta_widgets.analyses.shared.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
+from hta_widgets.analyses.time.collectives.partition import RankSplit, communication_parts
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType

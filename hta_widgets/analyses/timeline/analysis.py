@@ -11,7 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, LABELS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview

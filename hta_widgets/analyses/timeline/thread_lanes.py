@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.shared.attribution.modules import MODULE
-from hta_widgets.analyses.shared.attribution.patterns import BLOCKING
+from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.modules import MODULE
+from hta_widgets.analyses.time.patterns import BLOCKING
 from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.tracks import Segments, Tracks
 from hta_widgets.trace.cache.derived_columns import Columns

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.tensor_cores import ELEMENTWISE
+from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis.facts.attention_facts import AttentionFacts, attention_facts
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.analyses.roofline.peaks import Peak, peak_of
-from hta_widgets.analyses.shared.described_gpus import described_gpus
+from hta_widgets.analyses.time.described_gpus import described_gpus
 from hta_widgets.trace.loaders.columns import whole_number
 
 LEAST_FASTER: Final = 4.0

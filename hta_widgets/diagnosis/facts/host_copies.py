@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.diagnosis.facts.inside import Inside
 from hta_widgets.diagnosis.facts.inside import inside as inside_of
 from hta_widgets.grouping import grouped

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
-from hta_widgets.analyses.shared.collectives.partition import RankSplit
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.collectives.partition import RankSplit
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.arrivals import Arrivals, arrivals
 from hta_widgets.diagnosis.facts.gap_owners import GapOwners, gap_owners
 from hta_widgets.diagnosis.facts.host_copies import HostCopies, host_copies

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_calls import blocking_calls, loading_calls
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, Window
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
-from hta_widgets.analyses.shared.launch_configuration import launch_configuration
+from hta_widgets.analyses.time.launch_configuration import launch_configuration
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import SideTable, TextColumn

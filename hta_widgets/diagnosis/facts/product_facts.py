@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.roofline.formulas import COMPUTING, PRODUCTS, REFUSED, formula_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
 from hta_widgets.analyses.roofline.shapes import Inputs, inputs_of
-from hta_widgets.analyses.shared.tensor_cores import (
+from hta_widgets.analyses.time.tensor_cores import (
     FP32,
     TENSOR_CORES,
     TensorCores,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, paths_of
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank

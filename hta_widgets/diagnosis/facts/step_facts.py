@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAPS
-from hta_widgets.analyses.shared.collectives.partition import PARTS
+from hta_widgets.analyses.time.collectives.partition import PARTS
 from hta_widgets.diagnosis.facts.host_time import HOST_COLUMNS, host_time
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.trace.model.events import Kind

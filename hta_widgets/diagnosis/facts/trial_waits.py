@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution import patterns
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank

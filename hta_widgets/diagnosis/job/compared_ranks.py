@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.step_facts import Columns
 
 

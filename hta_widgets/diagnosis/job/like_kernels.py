@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts, Rows
 from hta_widgets.diagnosis.job.like_sizes import SizePaces, paces_by_size, tells_of_work
 from hta_widgets.diagnosis.job.over_ranks import (

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.collectives.kernels import P2P
-from hta_widgets.analyses.shared.collectives.operations import bus_factor
+from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.analyses.time.collectives.operations import bus_factor
 from hta_widgets.diagnosis.job.traffic import Traffic
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.quantities import NS_PER_US

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_gaps import HOST_GAPS
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS, Columns
 
 Matrix = NDArray[np.float64]

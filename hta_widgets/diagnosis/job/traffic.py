@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.collectives.waits import Waits
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
-from hta_widgets.analyses.shared.collectives.kernels import Series
-from hta_widgets.analyses.shared.collectives.matching import Matches
-from hta_widgets.analyses.shared.collectives.operations import bus_factor
-from hta_widgets.analyses.shared.collectives.pipelines import (
+from hta_widgets.analyses.time.collectives.kernels import Series
+from hta_widgets.analyses.time.collectives.matching import Matches
+from hta_widgets.analyses.time.collectives.operations import bus_factor
+from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts
+from hta_widgets.diagnosis.job.pipelines import (
     Pipeline,
     copies_of_stages,
     pipelines,
 )
-from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.trace.job import Job
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
 from hta_widgets.analyses.collectives.analysis import job_waits
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.arrivals import Arrivals
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.intervals import Times

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.shared.collectives.kernels import P2P
+from hta_widgets.analyses.time.collectives.kernels import P2P
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.rules.stage_imbalance import stages_of

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.shared.collectives.kernels import P2P
+from hta_widgets.analyses.time.collectives.kernels import P2P
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.links_of_groups import (

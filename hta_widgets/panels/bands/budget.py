@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from hta_widgets.analyses.roofline.peaks import devices_of
-from hta_widgets.analyses.shared.attribution.window import window_of
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.errors import number_ranges

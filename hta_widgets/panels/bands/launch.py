@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.analyses.shared.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.panels.bands.messages import Fact
 from hta_widgets.quantities import counted, data_size, number, percent
 from hta_widgets.trace.job import Job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.analyses.shared.attribution.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.own_time import own_time

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.grouping import grouped
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.panels.bands.kernels import kernel_times

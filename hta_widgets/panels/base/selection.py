@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from traitlets import Int, List, TraitError, Unicode, validate
 
-from hta_widgets.analyses.shared.attribution.modules import PHASES
+from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.errors import UnknownRankError, number_ranges
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts

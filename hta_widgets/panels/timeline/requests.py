@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.analyses.shared.attribution.modules import MODULE
+from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.event import EventFacts
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked

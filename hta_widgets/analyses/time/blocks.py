@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from hta_widgets.analyses.shared.attribution.step_blocks import blocks_of_steps, whole_blocks
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.step_blocks import blocks_of_steps, whole_blocks
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
-from hta_widgets.analyses.shared.gpu_time import GpuTime, gpu_times
+from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times

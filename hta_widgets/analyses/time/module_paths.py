@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_above
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.modules import MODULE, module_places
+from hta_widgets.analyses.time.ancestors import nearest_above
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.modules import MODULE, module_places
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.ancestors import at_or_around, nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import Calls
-from hta_widgets.analyses.shared.attribution.counted import (
+from hta_widgets.analyses.time.ancestors import at_or_around, nearest_at_or_above
+from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.analyses.time.counted import (
     has_cpu_time,
     host_time,
     same_name_around,
     sums_at,
 )
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

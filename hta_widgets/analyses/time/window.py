@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.kernels import KernelType

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.collectives.exposure import exposed_times
-from hta_widgets.analyses.shared.collectives.groups import (
+from hta_widgets.analyses.time.collectives.exposure import exposed_times
+from hta_widgets.analyses.time.collectives.groups import (
     Group,
     configured_groups,
     ranks_in,
 )
-from hta_widgets.analyses.shared.collectives.operations import SEND, element_bytes, operation_of
+from hta_widgets.analyses.time.collectives.operations import SEND, element_bytes, operation_of
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.loaders.columns import whole_number

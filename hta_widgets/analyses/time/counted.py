@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import (
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.excerpt import (
     ANY_TIME,
     EVERYTHING,
     Excerpt,
     counted_work,
     remember,
 )
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.nesting import NO_PARENT

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Events

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hta_widgets.analyses.shared.collectives.kernels import P2P, Series
+from hta_widgets.analyses.time.collectives.kernels import P2P, Series
 
 Neighbours = Mapping[int, set[int]]
 

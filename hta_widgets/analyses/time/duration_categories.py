@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.sorted_durations import SortedDurations
+from hta_widgets.analyses.time.sorted_durations import SortedDurations
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT

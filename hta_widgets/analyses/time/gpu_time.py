@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.window import Window, window_of
+from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.ancestors import nearest_at_or_above
-from hta_widgets.analyses.shared.attribution.calls import calls_of
-from hta_widgets.analyses.shared.attribution.forward_links import forward_places
-from hta_widgets.analyses.shared.attribution.patterns import AUTOGRAD_THREAD
+from hta_widgets.analyses.time.ancestors import nearest_at_or_above
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.forward_links import forward_places
+from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from hta_widgets.analyses.shared.attribution.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.window import window_of
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.attribution.calls import Calls, calls_of
-from hta_widgets.analyses.shared.attribution.counted import host_time
-from hta_widgets.analyses.shared.excerpt import Excerpt
+from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.counted import host_time
+from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.nesting import NO_PARENT

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.shared.collectives.kernels import P2P, JobCollectives, Series
-from hta_widgets.analyses.shared.collectives.operations import MEETING
-from hta_widgets.analyses.shared.collectives.ordinals import shifts
+from hta_widgets.analyses.time.collectives.kernels import P2P, JobCollectives, Series
+from hta_widgets.analyses.time.collectives.operations import MEETING
+from hta_widgets.analyses.time.collectives.ordinals import shifts
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.quantities import counted

@@ -1,1 +1,0 @@
-"""Shared by analyses that attribute time to CPU calls: how calls nest, windows, causes."""

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hta_widgets.analyses.flame import flame
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.operators import operators
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError, UnknownStepError
@@ -263,3 +266,63 @@ def test_findings_say_that_only_the_selected_time_is_empty(tmp_path):
     assert kernel_breakdown(job, **later).finding == overlap(job, **later).finding
     for analyse in (idle_owners, idle_time):
         analyse(job, **later)
+
+
+def test_a_kernel_across_the_start_of_a_window_is_one(tmp_path):
+    """It is counted where the window begins, or where it begins in the window."""
+    events = [
+        host(0, 10, "aten::mm"),
+        call(2, 2, 1),
+        kernel(10, 500, correlation=1),
+        *(host(20 + place, 0.5, "aten::relu") for place in range(400)),
+    ]
+    job = open_job(tmp_path, [events])
+    for window_ns in ((5_000, 400_000), (50_000, 400_000)):
+        row = operators(job, window_ns=window_ns).operators.set_index("operator").loc["aten::mm"]
+        assert row["gpu_work"] == 1
+        assert row["gpu_self_ns"] == window_ns[1] - max(window_ns[0], 10_000)
+        assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
+
+
+def test_a_kernel_that_runs_when_the_first_step_begins_is_counted(tmp_path):
+    events = [
+        *(host(place, 0.5, "aten::relu") for place in range(100)),
+        host(100, 10, "aten::mm"),
+        call(102, 2, 1),
+        kernel(110, 300, correlation=1),
+        *(host(120 + place, 0.5, "aten::relu") for place in range(200)),
+        *(step(number, 200 + 100 * number, 100) for number in range(4)),
+    ]
+    job = open_job(tmp_path, [events])
+    for begin_ns in (0, 112_000):
+        window_ns = (begin_ns, 390_000)
+        row = operators(job, window_ns=window_ns).operators.set_index("operator").loc["aten::mm"]
+        assert row[["gpu_work", "gpu_self_ns"]].tolist() == [1, 190_000]
+        assert launch_facts(job, window_ns=window_ns).kernels["count"].tolist() == [1]
+
+
+def test_a_window_without_events_is_empty(tmp_path):
+    job = open_job(tmp_path, [[]])
+    assert operators(job, window_ns=(0, 1000)).operators.empty
+    assert launch_facts(job, window_ns=(0, 1000)).kernels.empty
+    assert flame(job, 0, window_ns=(0, 1000)).total_ns == 0
+
+
+def test_a_kernel_across_steps_is_one(tmp_path):
+    """It is counted in the first of the chosen steps in which it runs."""
+    events = [
+        host(0, 3, "aten::all_reduce"),
+        call(1, 1, 1),
+        kernel(2, 55, correlation=1, name="ncclDevKernel_AllReduce", stream=20),
+        *(step(number, 10 * number, 10) for number in range(9)),
+    ]
+    for number in range(9):
+        at = 10 * number
+        events += [host(at + 4, 3, "aten::mm"), call(at + 5, 1, number + 2)]
+        events.append(kernel(at + 6, 3, correlation=number + 2))
+    job = open_job(tmp_path, [events])
+    for chosen, pieces in (((0, 1, 2), 1), ((1, 4, 5), 1), ((5, 6), 1), ((6, 7), 0)):
+        table = operators(job, steps=chosen).operators.set_index("operator")
+        found = table["gpu_work"].get("aten::all_reduce", 0)
+        assert found == pieces, chosen
+        assert table["gpu_work"]["aten::mm"] == len(chosen)

@@ -18,7 +18,6 @@ from hta_widgets.analyses.flame.call_tree import (
 from hta_widgets.analyses.flame.runs import runs_of, work_runs
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
 from hta_widgets.analyses.time.ancestors import at_or_around
-from hta_widgets.analyses.time.blocks import sums_of_parts
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import grouped
@@ -67,8 +66,7 @@ def timed_tree(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> CallTree:
 
 
 def _merged(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:
-    parts = sums_of_parts(rank, _sums, excerpt, weight)
-    weights = NodeWeights(*map(np.concatenate, zip(*(part[:3] for part in parts), strict=True)))
+    weights = _sums(rank, excerpt, weight)
     nodes, of_node = _with_those_above(rank.remember(_paths, weight).nodes, weights.node)
     return tree_of(
         calls_of(rank), nodes, weights._replace(node=of_node[weights.node]), NOBODY[weight]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
-from hta_widgets.analyses.time.blocks import sums_of_parts
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import launched_work, sums_at
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
-from hta_widgets.analyses.time.sparse_sums import SparseSums
 from hta_widgets.analyses.time.sub_forest import SubForest, cpu_times
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
@@ -42,33 +39,9 @@ class AnnotationRows(NamedTuple):
     totals: tuple[int, int, int]
 
 
-class _Part(NamedTuple):
-    """What annotations have of some time; parts of the time add up.
-
-    Attributes
-    ----------
-    own : SparseSums
-        Pieces of work, GPU time and idle time of each call itself, by position.
-    position, start_ns, end_ns : ndarray of int64
-        Of calls with any work: the first start and the last end of it.
-    busy : SparseSums
-        Time in which any work of a name runs, by code of the name.
-    totals : tuple of int
-        As of `AnnotationRows`.
-    """
-
-    own: SparseSums
-    position: Positions
-    start_ns: Times
-    end_ns: Times
-    busy: SparseSums
-    totals: tuple[int, int, int]
-
-
 def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
     """The user annotations of a rank in some of its time."""
-    parts = sums_of_parts(rank, _part, excerpt)
-    columns = _by_name(rank, parts, excerpt)
+    columns = _by_name(rank, excerpt)
     names = rank.trace.events.name.values
     holds = np.any([column != 0 for column in columns.values()], axis=0)
     kept = np.flatnonzero(holds)
@@ -79,10 +52,7 @@ def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
             **{name: column[kept] for name, column in columns.items()},
         }
     )
-    whole_ns, outside_ns, unrecorded_ns = map(
-        sum, zip(*(part.totals for part in parts), strict=True)
-    )
-    return AnnotationRows(table, (whole_ns, outside_ns, unrecorded_ns))
+    return AnnotationRows(table, _totals(rank, excerpt))
 
 
 def _annotations(rank: Rank) -> SubForest:
@@ -90,73 +60,54 @@ def _annotations(rank: Rank) -> SubForest:
     return SubForest.of(calls, calls.kind == Kind.ANNOTATION)
 
 
-def _part(rank: Rank, excerpt: Excerpt | None) -> _Part:
-    tree, (work, place) = rank.remember(_annotations), launched_work(rank, excerpt)
-    owner, idle = tree.at(place), idle_by_call(rank, excerpt)
-    counted = (excerpt or EVERYTHING).counts(rank, work).astype(np.int64)
+def _totals(rank: Rank, excerpt: Excerpt | None) -> tuple[int, int, int]:
+    work, place = launched_work(rank, excerpt)
     unrecorded = place == NO_PARENT
-    outside = (owner == NO_PARENT) & ~unrecorded
-    by_owner = grouped(owner)
-    launching = by_owner.first[owner[by_owner.first] != NO_PARENT]
-    none = by_owner.sizes.size - launching.size
-    return _Part(
-        SparseSums.of(
-            (
-                tree.own(owner, counted),
-                tree.own(owner, work.duration_ns),
-                tree.own(tree.at(idle.place), idle.ns),
-            )
-        ),
-        owner[launching],
-        by_owner.reduce(np.minimum, work.start_ns)[none:],
-        by_owner.reduce(np.maximum, work.end_ns)[none:],
-        SparseSums.of([_busy_ns(tree, work, owner, len(rank.trace.events.name.values))]),
-        (
-            int(work.duration_ns.sum()),
-            int(work.duration_ns[outside].sum()),
-            int(work.duration_ns[unrecorded].sum()),
-        ),
-    )
+    outside = (rank.remember(_annotations).at(place) == NO_PARENT) & ~unrecorded
+    ns = work.duration_ns
+    return int(ns.sum()), int(ns[outside].sum()), int(ns[unrecorded].sum())
 
 
-def _by_name(rank: Rank, parts: Sequence[_Part], excerpt: Excerpt | None) -> dict[str, Times]:
+def _by_name(rank: Rank, excerpt: Excerpt | None) -> dict[str, Times]:
     """Columns by code of the name."""
     tree, size = rank.remember(_annotations), len(rank.trace.events.name.values)
     cpu, outermost = cpu_times(rank, tree, excerpt), tree.same_name == NO_PARENT
-    pieces, own_ns, idle_ns = SparseSums.together(part.own for part in parts).full(tree.size)
-    (busy_ns,) = SparseSums.together(part.busy for part in parts).full(size)
+    work, place = launched_work(rank, excerpt)
+    owner, idle = tree.at(place), idle_by_call(rank, excerpt)
+    counted = (excerpt or EVERYTHING).counts(work).astype(np.int64)
+    own_ns = tree.own(owner, work.duration_ns)
     of_call = {
         "calls": cpu.calls,
         "cpu_sum_ns": np.where(outermost, cpu.inside_ns, 0),
-        "gpu_work": tree.totals(pieces),
+        "gpu_work": tree.totals(tree.own(owner, counted)),
         "gpu_ns": tree.totals(own_ns),
         "gpu_self_ns": own_ns,
-        "gpu_span_ns": np.where(outermost, _spans_ns(tree, parts), 0),
-        "idle_ns": tree.totals(idle_ns),
+        "gpu_span_ns": np.where(outermost, _spans_ns(tree, work, owner), 0),
+        "idle_ns": tree.totals(tree.own(tree.at(idle.place), idle.ns)),
     }
     sums = {name: sums_at(tree.name, column, size) for name, column in of_call.items()}
     ranges, range_ns = _recorded_ranges(rank, size, excerpt)
     return {
         **{name: sums[name] for name in ("calls", "cpu_sum_ns", "gpu_work", "gpu_ns")},
-        "gpu_busy_ns": busy_ns,
+        "gpu_busy_ns": _busy_ns(tree, work, owner, size),
         **{name: sums[name] for name in ("gpu_span_ns", "gpu_self_ns", "idle_ns")},
         "recorded_ranges": ranges,
         "recorded_range_ns": range_ns,
     }
 
 
-def _spans_ns(tree: SubForest, parts: Sequence[_Part]) -> Times:
+def _spans_ns(tree: SubForest, work: GpuWork, owner: Positions) -> Times:
     """From the first start to the last end of the work launched in each call."""
-    columns = zip(*((part.position, part.start_ns, part.end_ns) for part in parts), strict=True)
-    position, start, end = map(np.concatenate, columns)
-    order = np.argsort(position, kind="stable")
-    first = np.searchsorted(position[order], np.arange(tree.size))
-    last = np.searchsorted(position[order], tree.last)
+    by_owner = grouped(owner)
+    position = owner[by_owner.first]
+    start = by_owner.reduce(np.minimum, work.start_ns)
+    end = by_owner.reduce(np.maximum, work.end_ns)
+    first = np.searchsorted(position, np.arange(tree.size))
+    last = np.searchsorted(position, tree.last)
     filled = np.flatnonzero(last > first)
     span = np.zeros(tree.size, dtype=np.int64)
     if filled.size:
         edges = np.stack([first[filled], last[filled]], axis=1).ravel()
-        start, end = start[order], end[order]
         starts = np.minimum.reduceat(np.append(start, start[-1:]), edges)[::2]
         ends = np.maximum.reduceat(np.append(end, end[-1:]), edges)[::2]
         span[filled] = ends - starts

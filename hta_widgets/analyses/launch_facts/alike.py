@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED
 from hta_widgets.analyses.launch_facts.multiprocessors import estimates, multiprocessors
 from hta_widgets.analyses.launch_facts.operator_names import operator_names
-from hta_widgets.analyses.time.blocks import sums_of_parts
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
@@ -96,7 +95,7 @@ class Alike:
 def launched_alike(rank: Rank, excerpt: Excerpt | None, kernel: str | None) -> Alike:
     """Kernels of a rank in some of its time, of all names if none is given."""
     every, _ = rank.remember(_every)
-    count, gpu_ns = np.sum(sums_of_parts(rank, _sums, excerpt), axis=0)
+    count, gpu_ns = _sums(rank, excerpt)
     rows = np.flatnonzero(count)
     if kernel is not None:
         names = rank.gpu_work.names
@@ -111,7 +110,7 @@ def _sums(rank: Rank, excerpt: Excerpt | None) -> Numbers:
     for work in counted_work(rank, excerpt).values():
         row = row_of_event[work.rows]
         is_kernel = row != _NONE
-        once = is_kernel & (excerpt or EVERYTHING).counts(rank, work)
+        once = is_kernel & (excerpt or EVERYTHING).counts(work)
         np.add.at(sums[0], row[once], 1)
         np.add.at(sums[1], row[is_kernel], work.duration_ns[is_kernel])
     return sums

@@ -12,13 +12,9 @@ from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.nodes import Merge, ModuleNodes, Rows, Source
 from hta_widgets.analyses.modules.sums_by_node import (
     ROW_PHASES,
-    SUMMED,
     chosen_nodes,
-    node_sums,
-    part_sums,
     sums_by_node,
 )
-from hta_widgets.analyses.time.blocks import sums_of_parts
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -62,11 +58,7 @@ class RankModules(NamedTuple):
 def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> RankModules:
     """What belongs to each module of a rank, in some of its time."""
     nodes, said = chosen_nodes(rank, source, merge)
-    parts = sums_of_parts(rank, part_sums, excerpt, source, merge)
-    sums = dict(zip(SUMMED, sums_by_node(parts, nodes), strict=True))
-    sums["bytes_alive_at_peak"] = rank.remember(node_sums, source, merge).over(
-        owned_costs.bytes_alive_at_peak(rank, excerpt)
-    )
+    sums, in_graphs_ns = sums_by_node(rank, excerpt, source, merge)
     gpu, cpu = sums.pop("gpu_ns"), sums.pop("cpu_ns")
     entered = sums.pop("calls")
     totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))
@@ -86,7 +78,7 @@ def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merg
         source=said,
         modules=_module_table(rank, nodes, columns),
         outside=_outside_table(rank, outside),
-        in_graphs_ns=sum(part.in_graphs_ns for part in parts),
+        in_graphs_ns=in_graphs_ns,
         frames_expected=_says_frames(rank),
         has_shapes=owned_costs.has_shapes(rank),
         has_memory=owned_costs.has_gpu_memory(rank),

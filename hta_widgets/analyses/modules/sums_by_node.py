@@ -25,7 +25,6 @@ from hta_widgets.analyses.time.cpu_time import own_cpu_time
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
-from hta_widgets.analyses.time.sparse_sums import SparseSums
 from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -36,33 +35,6 @@ UNKNOWN: Final = "unknown"
 
 ROW_PHASES: Final = (*PHASES, UNKNOWN)
 _UNKNOWN = len(PHASES)
-
-SUMMED: Final = (
-    *("gpu_ns", "cpu_ns", "calls", "exposed_communication_ns"),
-    *("idle_ns", "flop", "bytes_allocated"),
-)
-"""What is added up over the parts of some time."""
-
-
-class PartSums(NamedTuple):
-    """Sums of a part of the time.
-
-    Attributes
-    ----------
-    sums : SparseSums
-        Those of `SUMMED`, of a table by node and phase.
-    in_graphs_ns : int
-    """
-
-    sums: SparseSums
-    in_graphs_ns: int
-
-
-def sums_by_node(parts: list[PartSums], nodes: ModuleNodes) -> list[Rows]:
-    """Sums of all parts, each of `SUMMED` a table by node and phase."""
-    found = SparseSums.together(part.sums for part in parts)
-    shape = (len(nodes.names) + 1, len(ROW_PHASES))
-    return [each.reshape(shape) for each in found.full(shape[0] * shape[1])]
 
 
 class NodeSums:
@@ -95,7 +67,22 @@ class NodeSums:
         return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
 
-def part_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> PartSums:
+class Sums(NamedTuple):
+    """What belongs to the modules of a rank.
+
+    Attributes
+    ----------
+    by_node : dict of str to ndarray of int64
+        By column, a table of the nodes (the last row is for what is outside of all) and phases.
+    in_graphs_ns : int
+        Durations of GPU work that CUDA graphs run.
+    """
+
+    by_node: dict[str, Rows]
+    in_graphs_ns: int
+
+
+def sums_by_node(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> Sums:
     """Sums of a rank in some of its time."""
     sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
     work = [*counted_work(rank, excerpt).values()]
@@ -108,9 +95,9 @@ def part_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge)
         "idle_ns": sums.of(*idle_by_call(rank, excerpt)),
         "flop": sums.over([owned_costs.flop(rank, excerpt)]),
         "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
+        "bytes_alive_at_peak": sums.over(owned_costs.bytes_alive_at_peak(rank, excerpt)),
     }
-    flat = [found[name].ravel() for name in SUMMED]
-    return PartSums(SparseSums.of(flat), sum(_in_graphs(rank, part) for part in work))
+    return Sums(found, sum(_in_graphs(rank, part) for part in work))
 
 
 def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:

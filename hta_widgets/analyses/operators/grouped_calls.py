@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,13 +18,11 @@ from hta_widgets.analyses.operators.operator_calls import (
 )
 from hta_widgets.analyses.operators.shapes import shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
-from hta_widgets.analyses.time.blocks import sums_of_parts
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt, remember
 from hta_widgets.analyses.time.module_paths import in_modules
 from hta_widgets.analyses.time.modules import phases
-from hta_widgets.analyses.time.sparse_sums import SparseSums
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -62,13 +59,6 @@ class CallGroups(NamedTuple):
         return CallGroups({name: codes[order] for name, codes in self.keys.items()}, sums)
 
 
-class _Part(NamedTuple):
-    """Sums of a part of the time: `CallTimes` of each of the groups of a rank."""
-
-    sums: SparseSums
-    totals: RankTotals
-
-
 class _EveryGroup(NamedTuple):
     """The groups that the calls of a rank form.
 
@@ -92,25 +82,16 @@ def grouped_calls(
     By name, they are told apart by their shape, too. Of all modules if none is named.
     """
     if modules:
-        return _together(rank, by, [_part(rank, excerpt, by, modules)])
+        return _grouped(rank, excerpt, by, modules)
     return remember(rank, _by_stack if by == "stack" else _by_shape, excerpt)
 
 
 def _by_shape(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
-    return _together(rank, "shape", sums_of_parts(rank, _part, excerpt, "shape"))
+    return _grouped(rank, excerpt, "shape")
 
 
 def _by_stack(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
-    return _together(rank, "stack", sums_of_parts(rank, _part, excerpt, "stack"))
-
-
-def _together(rank: Rank, by: RowsBy, parts: Sequence[_Part]) -> tuple[CallGroups, RankTotals]:
-    """The groups of which anything is counted in some of the parts."""
-    every = rank.remember(_every_group, by == "stack")
-    sums = SparseSums.together(part.sums for part in parts)
-    keys = {name: code[sums.row] for name, code in every.keys.items()}
-    totals = zip(*(part.totals for part in parts), strict=True)
-    return CallGroups(keys, CallTimes(*sums.sums)), RankTotals(*map(sum, totals))
+    return _grouped(rank, excerpt, "stack")
 
 
 def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
@@ -130,13 +111,17 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
     return _EveryGroup({name: code[first] for name, code in codes.items()}, group)
 
 
-def _part(rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()) -> _Part:
-    """Sums of the calls of which anything is counted, 0 for those of other modules."""
+def _grouped(
+    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
+) -> tuple[CallGroups, RankTotals]:
+    """The groups of which anything is counted, without the calls of other modules."""
     every = rank.remember(_every_group, by == "stack")
     place, times = counted_calls(rank, excerpt).place, call_times(rank, excerpt)
     if modules:
         inside = np.flatnonzero(in_modules(rank, modules)[place])
         place, times = place[inside], CallTimes(*(column[inside] for column in times))
     group, size = every.group[place], next(iter(every.keys.values())).size
-    sums = SparseSums.of([sums_at(group, column, size) for column in times])
-    return _Part(sums, rank_totals(rank, excerpt))
+    sums = [sums_at(group, column, size) for column in times]
+    row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
+    keys = {name: code[row] for name, code in every.keys.items()}
+    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, excerpt)

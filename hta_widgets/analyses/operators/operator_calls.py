@@ -137,7 +137,7 @@ def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
     gpu_self = tree.own(owner, work.duration_ns)
     state = tensor_cores_of(work.name, work.names)
     kinds = rank.trace.events.kind[work.rows]
-    first = np.flatnonzero((excerpt or EVERYTHING).counts(rank, work))
+    first = np.flatnonzero((excerpt or EVERYTHING).counts(work))
     cpu, idle = cpu_times(rank, tree, excerpt), idle_by_call(rank, excerpt)
     forward = listed_calls(rank).forward
     if tree.whole is not None:

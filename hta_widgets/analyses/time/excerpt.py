@@ -12,7 +12,6 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.errors import ParameterError, UnknownStepError
-from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
@@ -43,16 +42,10 @@ class Excerpt(NamedTuple):
         Numbers of ProfilerSteps; all that are analysed if empty.
     windows_ns : tuple of (rank, (start, end))
         Window of each rank of the job on its own clock; empty for all of the time.
-    continued : bool
-        Whether the window continues another one, in which work that begins before it is counted.
-    others : tuple of int
-        Numbers of other steps that are counted elsewhere, with the work that begins in them.
     """
 
     steps: tuple[int, ...]
     windows_ns: tuple[tuple[int, WindowNs], ...]
-    continued: bool = False
-    others: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -107,30 +100,14 @@ class Excerpt(NamedTuple):
         window = self.window_of(rank)
         return counted if window is None else counted.clip(*window)
 
-    def counts(self, rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
+    def counts(self, work: GpuWork) -> NDArray[np.bool_]:
         """Which pieces of work are counted here: each once, however many parts of it are here."""
         counted = np.ones(len(work), dtype=np.bool_)
         if self.steps:
             _, first = np.unique(work.rows, return_index=True)
             counted[:] = False
             counted[first] = True
-        window = self.window_of(rank)
-        if self.continued and window is not None and window_of(rank).start_ns < window[0]:
-            counted &= rank.trace.events.start_ns[work.rows] >= window[0]
-        if self.others:
-            counted[Excerpt(self.others, ()).holds_before(rank, work)] = False
         return counted
-
-    def holds_before(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
-        """Positions of the pieces of work of which an earlier part is here."""
-        begins_ns = rank.trace.events.start_ns[work.rows]
-        cut = np.flatnonzero(begins_ns < work.start_ns)
-        found = [cut[:0]]
-        for device in distinct(work.device[cut]).tolist():
-            mine, time = cut[work.device[cut] == device], self.time(rank, device)
-            reached_ns = time.covered_until(begins_ns[mine])
-            found.append(mine[time.covered_until(work.start_ns[mine]) > reached_ns])
-        return np.concatenate(found)
 
     def holds(self, rank: Rank, asked_ns: Times) -> NDArray[np.bool_]:
         """Whether the host asks at these times, in one of the steps and in the window.

@@ -46,6 +46,8 @@ class SubForest(NamedTuple):
         Position of the first of each thread.
     whole : ndarray of int64, optional
         Where these are some of other calls: position there of each. `innermost` is of those.
+    number : ndarray of int64, optional
+        And the position here of each of those, -1 for others. The last value is -1 as well.
     """
 
     place: Positions
@@ -58,6 +60,7 @@ class SubForest(NamedTuple):
     end_ns: Times
     threads: Positions
     whole: Positions | None = None
+    number: Positions | None = None
 
     @classmethod
     def of(cls, calls: Calls, chosen: NDArray[np.bool_]) -> SubForest:
@@ -80,18 +83,22 @@ class SubForest(NamedTuple):
 
     def with_around(self, positions: Positions) -> SubForest:
         """Some of the calls and all around them; -1 stands for none."""
-        whole = np.flatnonzero(at_or_around(self.parent, positions))
+        chosen = at_or_around(self.parent, positions)
+        before = np.append(0, np.cumsum(chosen))
+        number = np.append(np.where(chosen, before[:-1], NO_PARENT), NO_PARENT)
+        whole = np.flatnonzero(chosen)
         return SubForest(
             place=self.place[whole],
             name=self.name[whole],
             innermost=self.innermost,
-            parent=_positions_in(whole, self.parent[whole]),
-            same_name=_positions_in(whole, self.same_name[whole]),
-            last=np.searchsorted(whole, self.last[whole]),
+            parent=number[self.parent[whole]],
+            same_name=number[self.same_name[whole]],
+            last=before[self.last[whole]],
             start_ns=self.start_ns[whole],
             end_ns=self.end_ns[whole],
-            threads=np.searchsorted(whole, self.threads),
+            threads=before[self.threads],
             whole=whole,
+            number=number,
         )
 
     def open_in(self, counted: Intervals) -> Positions:
@@ -115,7 +122,7 @@ class SubForest(NamedTuple):
 
     def of_whole(self, positions: Positions) -> Positions:
         """Positions of calls by those among the calls that these are some of, -1 for others."""
-        return positions if self.whole is None else _positions_in(self.whole, positions)
+        return positions if self.number is None else self.number[positions]
 
     @property
     def size(self) -> int:
@@ -134,14 +141,6 @@ class SubForest(NamedTuple):
         before = np.concatenate(([0], np.cumsum(own)))
         inside = before[self.last] - before[:-1]
         return inside - self.own(self.same_name, inside)
-
-
-def _positions_in(whole: Positions, asked: Positions) -> Positions:
-    """Positions among some ascending numbers, -1 for what is not there."""
-    if not whole.size:
-        return np.full(asked.size, NO_PARENT)
-    at = np.minimum(np.searchsorted(whole, asked), whole.size - 1)
-    return np.where(whole[at] == asked, at, NO_PARENT)
 
 
 class CpuTimes(NamedTuple):

@@ -16,12 +16,12 @@ from hta_widgets.analyses.time.duration_categories import (
     DEVICE,
     HOST,
     Categories,
+    SortedDurations,
     categories_of_rank,
     categories_of_ranks,
     side_of,
 )
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.analyses.time.sorted_durations import SortedDurations
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration

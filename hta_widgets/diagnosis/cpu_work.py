@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.host_calls import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.counted import host_time, sums_at
-from hta_widgets.analyses.time.cpu_time import OwnCpuTime, own_cpu_time
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.counted import OwnCpuTime, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.window import NO_STEP, window_of

@@ -6,14 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.time.ancestors import (
+from hta_widgets.analyses.time.calls import (
     at_or_around,
+    calls_of,
     nearest_above,
     nearest_at_or_above,
 )
-from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.forward_links import forward_places
-from hta_widgets.analyses.time.modules import PHASES, module_places, phases
+from hta_widgets.analyses.time.modules import PHASES, forward_places, module_places, phases
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import host, kernel
 from tests.raw_modules import RawModules

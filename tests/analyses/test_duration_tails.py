@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, duration_tails, events_needed
-from hta_widgets.analyses.time.sorted_durations import SortedDurations
+from hta_widgets.analyses.time.duration_categories import SortedDurations
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from hta_widgets.analyses.modules import modules
-from hta_widgets.analyses.time.forward_links import forward_places
+from hta_widgets.analyses.time.modules import forward_places
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_attribution import by_index, check
 from tests.analyses.test_module_costs import check_costs

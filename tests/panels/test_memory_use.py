@@ -5,7 +5,7 @@ import pytest
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.memory_use import memory_use
-from hta_widgets.analyses.time.module_paths import SEPARATOR
+from hta_widgets.analyses.time.modules import SEPARATOR
 from hta_widgets.panels import Dashboard, MemoryPanel
 from hta_widgets.panels.base.selection import MODULE_SEPARATOR
 from hta_widgets.trace.job import Job

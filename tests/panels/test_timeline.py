@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traitlets import TraitError
 
-from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked

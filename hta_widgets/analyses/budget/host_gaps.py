@@ -28,8 +28,7 @@ from hta_widgets.analyses.idle_owners.innermost import Pieces
 from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES
-from hta_widgets.analyses.time.launch_split import LAUNCH_NS, NO_CALL
+from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank

@@ -14,8 +14,7 @@ from hta_widgets.analyses.flame.weights import Weight, allocations
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, Timeline
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.counted import (
     has_cpu_time,
     host_step_edges,

@@ -17,8 +17,7 @@ from hta_widgets.analyses.flame.call_tree import (
 )
 from hta_widgets.analyses.flame.runs import runs_of, work_runs
 from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
-from hta_widgets.analyses.time.ancestors import at_or_around
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import at_or_around, calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT

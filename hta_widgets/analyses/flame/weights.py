@@ -11,7 +11,7 @@ from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.cpu_time import own_cpu_time
+from hta_widgets.analyses.time.counted import own_cpu_time
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.counted import launched_work, sums_at
+from hta_widgets.analyses.time.counted import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
-from hta_widgets.analyses.time.sub_forest import SubForest, cpu_times
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind

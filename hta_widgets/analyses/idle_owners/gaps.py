@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import Calls
-from hta_widgets.analyses.time.launch_split import (
+from hta_widgets.analyses.time.causes import (
     NO_CALL,
     LaunchSplit,
     are_of_one_graph,

@@ -19,8 +19,7 @@ from hta_widgets.analyses.idle_owners.gaps import (
 from hta_widgets.analyses.idle_owners.host_causes import HostCauses
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, Pieces, Timeline, joined
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.time.causes import CODE
-from hta_widgets.analyses.time.launch_split import NO_CALL, LaunchSplit
+from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.grouping import distinct

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.ancestors import at_or_around
-from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.analyses.time.calls import Calls, at_or_around
 from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.trace.model.events import Kind
 

@@ -17,9 +17,8 @@ from hta_widgets.analyses.idle_owners.paths import Nodes, PathTable
 from hta_widgets.analyses.idle_owners.rank_paths import all_lines, all_paths, node_of_place
 from hta_widgets.analyses.idle_owners.row_sums import OF_CAUSES, OF_OWNERS, Sums, idle_sums
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE
+from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL
 from hta_widgets.analyses.time.excerpt import Excerpt
-from hta_widgets.analyses.time.launch_split import NO_CALL
 from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.grouping import counted_up, distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank

@@ -16,8 +16,8 @@ from hta_widgets.analyses.idle_time.gaps import (
     streams_in_order,
     time_inside,
 )
+from hta_widgets.analyses.time.causes import are_of_one_graph, split_by_launch
 from hta_widgets.analyses.time.excerpt import Excerpt
-from hta_widgets.analyses.time.launch_split import are_of_one_graph, split_by_launch
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.rank import Rank

@@ -15,7 +15,7 @@ from hta_widgets.analyses.launch_facts.operator_names import operator_names
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
-from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 

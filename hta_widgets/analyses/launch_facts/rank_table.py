@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.launch_facts.alike import BLOCK, GRID, SHARES, Alike, launched_alike
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED, longest, statistics
 from hta_widgets.analyses.time.excerpt import Excerpt
-from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.trace.model.details import DetailGroup

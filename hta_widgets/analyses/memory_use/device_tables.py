@@ -26,7 +26,7 @@ from hta_widgets.analyses.memory_use.owners import (
 )
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.rows import Row, stacked, table_of
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.grouping import grouped

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.memory_use.blocks import NEVER, Blocks
 from hta_widgets.analyses.memory_use.recorded import DeviceMemory
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.module_paths import has_modules, module_paths
-from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, phases
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, module_paths, phases
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.modules.nodes import Merge, ModuleNodes, Rows
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.forward_links import forward_places
-from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.modules import PHASES, forward_places, phases
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.paths import merged
-from hta_widgets.analyses.time.ancestors import nearest_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_above
 from hta_widgets.analyses.time.modules import (
     MODULE,
     module_frames,

@@ -19,9 +19,8 @@ from hta_widgets.analyses.modules.nodes import (
     region_nodes,
 )
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.collectives.exposure import exposed_times
-from hta_widgets.analyses.time.counted import has_cpu_time, host_time, sums_at
-from hta_widgets.analyses.time.cpu_time import own_cpu_time
+from hta_widgets.analyses.time.collectives.recorded import exposed_times
+from hta_widgets.analyses.time.counted import has_cpu_time, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH

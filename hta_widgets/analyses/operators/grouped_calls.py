@@ -21,8 +21,7 @@ from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt, remember
-from hta_widgets.analyses.time.module_paths import in_modules
-from hta_widgets.analyses.time.modules import phases
+from hta_widgets.analyses.time.modules import in_modules, phases
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank

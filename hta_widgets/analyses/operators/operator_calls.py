@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.counted import host_time, launched_work
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.counted import SubForest, cpu_times, host_time, launched_work
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
-from hta_widgets.analyses.time.forward_links import forward_places
-from hta_widgets.analyses.time.sub_forest import SubForest, cpu_times
+from hta_widgets.analyses.time.modules import forward_places
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind

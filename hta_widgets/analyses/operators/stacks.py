@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.ancestors import nearest_above, nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_above, nearest_at_or_above
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT

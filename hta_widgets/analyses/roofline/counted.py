@@ -18,10 +18,9 @@ from hta_widgets.analyses.roofline.formulas import (
     formula_of,
 )
 from hta_widgets.analyses.roofline.shapes import inputs_of
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.json_text import one_line
-from hta_widgets.analyses.time.module_paths import module_paths
+from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times

@@ -1,13 +1,14 @@
-"""What is counted of calls: all of a rank, or an excerpt of it."""
+"""What is counted of calls, and sums over it: all of a rank, or an excerpt of it."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.excerpt import (
     ANY_TIME,
     EVERYTHING,
@@ -18,9 +19,14 @@ from hta_widgets.analyses.time.excerpt import (
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+
+Rows = NDArray[np.int64]
+
+Positions = NDArray[np.int64]
 
 
 class LaunchedWork(NamedTuple):
@@ -133,3 +139,204 @@ def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> ND
     reached = np.maximum.accumulate(lowest + ends)
     before = np.concatenate((lowest[:1], reached[:-1]))[: ends.size]
     return np.asarray(before - lowest)
+
+
+class OwnCpuTime(NamedTuple):
+    """CPU time of some calls without that of the calls inside them.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of each call, ascending; all others have none.
+    ns : ndarray of int64
+    """
+
+    place: Rows
+    ns: Rows
+
+
+def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
+    """Time of each call without those inside, of what is analysed or in an excerpt."""
+    calls, counted = calls_of(rank), host_time(rank, excerpt)
+    found = [OwnCpuTime(*np.zeros((2, 0), dtype=np.int64))]
+    if len(counted):
+        found += [_of_thread(rank, calls, counted, thread) for thread in calls.threads]
+    return OwnCpuTime(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _without_inner(total: Rows, around: NDArray[np.integer]) -> Rows:
+    """What is left of each call without those inside; -1 is around the outermost."""
+    own = np.append(total, 0)
+    np.subtract.at(own, around, total)
+    return own[:-1]
+
+
+def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
+    """The calls of a thread that may be open in some time, with all that are around them."""
+    forest, starts = calls.forest, calls.start_ns[thread.first : thread.last]
+    edges = np.searchsorted(starts, (int(counted.starts[0]), int(counted.ends[-1])))
+    begin, end = (edges + thread.first).tolist()
+    open_before = []
+    around = begin - 1 if begin > thread.first else NO_PARENT
+    while around != NO_PARENT:
+        open_before.append(around)
+        around = int(forest.parent[around])
+    before = np.array(open_before[::-1], dtype=np.int64)
+    place = np.append(before, np.arange(begin, end))
+    if not place.size:
+        return OwnCpuTime(place, place)
+    start_ns, end_ns, rows = (
+        np.append(column[before], column[begin:end])
+        for column in (calls.start_ns, forest.cut_end_ns, forest.rows)
+    )
+    total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
+    total[~rank.analysed[rows]] = 0
+    parents = np.append(forest.parent[before], forest.parent[begin:end])
+    position = parents - (begin - before.size)  # all between these two are here
+    early = np.flatnonzero(parents < begin)
+    outermost = parents[early] == NO_PARENT
+    known = np.searchsorted(before, parents[early])
+    position[early] = np.where(outermost, NO_PARENT, known)
+    return OwnCpuTime(place, _without_inner(total, position))
+
+
+class SubForest(NamedTuple):
+    """Some calls, and how they lie in each other; a position counts them in order of place.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Ascending.
+    name : ndarray of int32
+    innermost : ndarray of int64
+        Position of the innermost of them at or around each call, by place; -1 for none. The last
+        value is -1 as well, for place -1.
+    parent : ndarray of int64
+        Position of the next of them around each, -1 for none.
+    same_name : ndarray of int64
+        The same for those with the same name.
+    last : ndarray of int64
+        Position after the last of them inside each.
+    start_ns, end_ns : ndarray of int64
+    threads : ndarray of int64
+        Position of the first of each thread.
+    whole : ndarray of int64, optional
+        Where these are some of other calls: position there of each. `innermost` is of those.
+    number : ndarray of int64, optional
+        And the position here of each of those, -1 for others. The last value is -1 as well.
+    """
+
+    place: Positions
+    name: NDArray[np.int32]
+    innermost: Positions
+    parent: Positions
+    same_name: Positions
+    last: Positions
+    start_ns: Times
+    end_ns: Times
+    threads: Positions
+    whole: Positions | None = None
+    number: Positions | None = None
+
+    @classmethod
+    def of(cls, calls: Calls, chosen: NDArray[np.bool_]) -> SubForest:
+        """The chosen calls, by place."""
+        forest, place = calls.forest, np.flatnonzero(chosen)
+        position = np.full(chosen.size + 1, NO_PARENT)
+        position[place] = np.arange(place.size)
+        innermost = np.append(position[nearest_at_or_above(forest, chosen)], NO_PARENT)
+        return cls(
+            place=place,
+            name=calls.name[place],
+            innermost=innermost,
+            parent=innermost[forest.parent[place]],
+            same_name=same_name_around(place, forest.ends[place], calls.name[place]),
+            last=np.append(0, np.cumsum(chosen))[forest.ends[place]],
+            start_ns=calls.start_ns[place],
+            end_ns=forest.cut_end_ns[place],
+            threads=np.searchsorted(place, [thread.first for thread in calls.threads]),
+        )
+
+    def with_around(self, positions: Positions) -> SubForest:
+        """Some of the calls and all around them; -1 stands for none."""
+        chosen = at_or_around(self.parent, positions)
+        before = np.append(0, np.cumsum(chosen))
+        number = np.append(np.where(chosen, before[:-1], NO_PARENT), NO_PARENT)
+        whole = np.flatnonzero(chosen)
+        return SubForest(
+            place=self.place[whole],
+            name=self.name[whole],
+            innermost=self.innermost,
+            parent=number[self.parent[whole]],
+            same_name=number[self.same_name[whole]],
+            last=before[self.last[whole]],
+            start_ns=self.start_ns[whole],
+            end_ns=self.end_ns[whole],
+            threads=before[self.threads],
+            whole=whole,
+            number=number,
+        )
+
+    def open_in(self, counted: Intervals) -> Positions:
+        """Calls that start in some time, and the innermost of each thread before it.
+
+        With those around them, these are all that may be open in it.
+        """
+        if not len(counted):
+            return self.place[:0]
+        begin_ns, end_ns = int(counted.starts[0]), int(counted.ends[-1])
+        found = [self.place[:0]]
+        for first, last in pairwise([*self.threads.tolist(), self.size]):
+            starts = self.start_ns[first:last]
+            begin, end = np.searchsorted(starts, (begin_ns, end_ns)).tolist()
+            found.append(np.arange(first + max(begin - 1, 0), first + end))
+        return np.concatenate(found)
+
+    def at(self, places: Positions) -> Positions:
+        """Position of the innermost call at or around each place, -1 for none."""
+        return self.of_whole(self.innermost[places])
+
+    def of_whole(self, positions: Positions) -> Positions:
+        """Positions of calls by those among the calls that these are some of, -1 for others."""
+        return positions if self.number is None else self.number[positions]
+
+    @property
+    def size(self) -> int:
+        """Number of the calls."""
+        return int(self.place.size)
+
+    def own(self, positions: Positions, values: Times) -> Times:
+        """Sum of the values that belong to each call itself; those at -1 belong to none."""
+        return sums_at(positions, values, self.size)
+
+    def totals(self, own: Times) -> Times:
+        """What belongs to each call and to all inside it, but to no other of the same name.
+
+        So that the totals of the calls of a name hold everything inside them once.
+        """
+        before = np.concatenate(([0], np.cumsum(own)))
+        inside = before[self.last] - before[:-1]
+        return inside - self.own(self.same_name, inside)
+
+
+class CpuTimes(NamedTuple):
+    """CPU time of some calls.
+
+    Attributes
+    ----------
+    calls : ndarray of int64
+        1 for a call that starts in the counted time.
+    inside_ns : ndarray of int64
+        Part of each call in the counted time, with what is inside it.
+    """
+
+    calls: NDArray[np.int64]
+    inside_ns: Times
+
+
+def cpu_times(rank: Rank, tree: SubForest, excerpt: Excerpt | None) -> CpuTimes:
+    """CPU time of some calls in the counted time."""
+    counted, start, end = host_time(rank, excerpt), tree.start_ns, tree.end_ns
+    is_counted = has_cpu_time(rank)[tree.place]
+    inside_ns = counted.covered_until(end) - counted.covered_until(start)
+    return CpuTimes((counted.covers(start) & is_counted).astype(np.int64), inside_ns * is_counted)

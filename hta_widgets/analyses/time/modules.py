@@ -1,32 +1,166 @@
-"""The module and the phase that each call belongs to."""
+"""The module and the phase that each call belongs to, and what a backward operator is of."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.forward_links import forward_places
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 MODULE: Final = re.compile(r"^nn\.Module: ")
+
 OPTIMIZER: Final = re.compile(r"^Optimizer\.")
+
 NO_REGION: Final = re.compile(r"^(Optimizer\.|enumerate\(DataLoader\)|nccl:)")
 
 PHASES: Final = ("forward", "backward", "optimizer", "other")
 """What a call is a part of, by code."""
 
-_FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASES))
-
 Places = NDArray[np.int64]
+
+SEPARATOR: Final = " › "
+"""Stands between the names of a path, from the outermost to the innermost."""
+
+NO_MODULE: Final = -1
+
+_INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
+
+
+def forward_places(rank: Rank) -> Places:
+    """Place of the forward operator of each backward operator, by place; -1 for all other calls.
+
+    Of the operators with a sequence number, those with a forward thread are backward ones. The
+    forward operator of one has its sequence number, belongs to the same process, and started last
+    of those that started before the first backward operator with this number and forward thread; of
+    several that started together, the innermost.
+
+    The profiler numbers threads on its own: where forward operators with one sequence number run on
+    several threads, a forward thread stands for the one with most of its matches.
+    """
+    return rank.remember(_forward_places)
+
+
+class _Operators(NamedTuple):
+    """Operators that have a sequence number.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+    number : ndarray of int64
+        The same for those of one process with one sequence number.
+    order : ndarray of int64
+        Position of the start among all starts; equal starts have the same.
+    forward_thread : ndarray of int64
+        The same for those of one process with one forward thread.
+    tid : ndarray of int64
+    """
+
+    place: Places
+    number: Places
+    order: Places
+    forward_thread: Places
+    tid: Places
+
+    def take(self, chosen: NDArray[np.bool_] | Places) -> _Operators:
+        return _Operators(*(column[chosen] for column in self))
+
+
+def _forward_places(rank: Rank) -> Places:
+    calls = calls_of(rank)
+    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int64)
+    table = rank.trace.events.side.get("operators")
+    if table is None or "sequence_number" not in table.columns:
+        return linked
+    operators, is_backward = _numbered(calls, table)
+    forward, backward = operators.take(~is_backward), operators.take(is_backward)
+    if not (forward.place.size and backward.place.size):
+        return linked
+    keys = grouped(backward.forward_thread, backward.number)
+    first = keys.reduce(np.minimum, backward.order)
+    found = _matched(forward, backward.take(keys.first)._replace(order=first))
+    linked[backward.place[keys.order]] = np.repeat(found, keys.sizes)
+    return linked
+
+
+def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, NDArray[np.bool_]]:
+    """Operators with a sequence number, and which of them are backward ones."""
+    sequence = np.asarray(table.columns["sequence_number"])
+    place = calls.places_of(table.rows)
+    kept = np.flatnonzero((sequence >= 0) & (place >= 0))
+    rows = table.rows[kept]
+    pid = calls.events.pid[rows]
+    forward_thread = np.asarray(table.columns["forward_thread"])[kept]
+    _, order = np.unique(calls.events.start_ns[rows], return_inverse=True)
+    operators = _Operators(
+        place=place[kept],
+        number=_numbers_of_pairs(pid, sequence[kept]),
+        order=order,
+        forward_thread=_numbers_of_pairs(pid, forward_thread),
+        tid=calls.events.tid[rows],
+    )
+    return operators, forward_thread > 0
+
+
+def _numbers_of_pairs(one: Places, other: Places) -> Places:
+    """One number for each distinct pair."""
+    return grouped(one, other).of_rows
+
+
+def _matched(forward: _Operators, keys: _Operators) -> Places:
+    """Place of the forward operator of each key; `keys.order` is that of its first operator."""
+    forward = _by_number(forward)
+    match = _last_before(forward, keys)
+    tid = np.append(forward.tid, NO_PARENT)[match]
+    on_several = _numbers_on_several_threads(forward)
+    sure = (match != NO_PARENT) & ~np.isin(keys.number, on_several)
+    usual = _most_frequent(keys.forward_thread[sure], tid[sure])
+    for thread in np.unique(keys.forward_thread[~sure & (match != NO_PARENT)]).tolist():
+        asked = np.flatnonzero(~sure & (keys.forward_thread == thread))
+        on_thread = np.flatnonzero(forward.tid == usual.get(thread, NO_PARENT))
+        better = _last_before(forward.take(on_thread), keys.take(asked))
+        match[asked] = np.where(
+            better != NO_PARENT, np.append(on_thread, NO_PARENT)[better], match[asked]
+        )
+    return np.append(forward.place, NO_PARENT)[match]
+
+
+def _by_number(operators: _Operators) -> _Operators:
+    return operators.take(np.lexsort((operators.place, operators.order, operators.number)))
+
+
+def _last_before(forward: _Operators, keys: _Operators) -> Places:
+    """Position of the last forward operator with the number of each key that starts before it."""
+    count = int(max(forward.order.max(initial=0), keys.order.max(initial=0))) + 1
+    starts = forward.number * count + forward.order
+    found = np.searchsorted(starts, keys.number * count + keys.order) - 1
+    same = (found >= 0) & (np.append(forward.number, NO_PARENT)[found] == keys.number)
+    return np.where(same, found, NO_PARENT)
+
+
+def _numbers_on_several_threads(forward: _Operators) -> Places:
+    """Numbers of operators, sorted by number, that run on more than one thread."""
+    changes = (np.diff(forward.number) == 0) & (np.diff(forward.tid) != 0)
+    return np.unique(forward.number[1:][changes])
+
+
+def _most_frequent(keys: Places, values: Places) -> dict[int, int]:
+    """The most frequent value of each key."""
+    pairs = grouped(keys, values)
+    by_count = np.argsort(pairs.sizes, kind="stable")
+    first = pairs.first[by_count]
+    return dict(zip(keys[first].tolist(), values[first].tolist(), strict=True))
+
+
+_FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASES))
 
 
 def module_frames(rank: Rank) -> NDArray[np.bool_]:
@@ -99,3 +233,79 @@ def _phases(rank: Rank) -> NDArray[np.int8]:
     )
     phase[in_autograd | ((module != NO_PARENT) & (own == NO_PARENT))] = _BACKWARD
     return phase
+
+
+class ModulePaths(NamedTuple):
+    """Paths of modules by code.
+
+    Attributes
+    ----------
+    codes : ndarray of int64
+        Of each call by place, `NO_MODULE` outside any module.
+    paths : tuple of str
+        By code; different calls of a module have one path.
+    """
+
+    codes: NDArray[np.int64]
+    paths: tuple[str, ...]
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Code of the path at some places, `NO_MODULE` at place -1."""
+        return np.append(self.codes, NO_MODULE)[places]
+
+
+def module_paths(rank: Rank) -> ModulePaths:
+    """Path of the module of each call of a rank."""
+    return rank.remember(_module_paths)
+
+
+def has_modules(rank: Rank) -> bool:
+    """Whether modules are recorded at all."""
+    return bool(module_paths(rank).paths)
+
+
+def in_modules(rank: Rank, wanted: Iterable[str]) -> NDArray[np.bool_]:
+    """Which calls belong to one of some modules, or to a module inside it, by place.
+
+    Parameters
+    ----------
+    rank : Rank
+    wanted : iterable of str
+        Paths as in `ModulePaths`, or of classes: names without the number of the instance.
+    """
+    found = module_paths(rank)
+    roots = {f"{each}{SEPARATOR}" for each in wanted}
+    inside = [
+        any(f"{each}{SEPARATOR}".startswith(tuple(roots)) for each in (path, of_classes(path)))
+        for path in found.paths
+    ]
+    return np.append(np.array(inside, dtype=np.bool_), np.False_)[found.codes]
+
+
+def of_classes(path: str) -> str:
+    """A path with the names of classes instead of those of instances.
+
+    Examples
+    --------
+    >>> of_classes("Net_0 › Linear_12")
+    'Net › Linear'
+    """
+    return SEPARATOR.join(_INSTANCE.sub("", name) for name in path.split(SEPARATOR))
+
+
+def _module_paths(rank: Rank) -> ModulePaths:
+    calls, module = calls_of(rank), module_places(rank)
+    frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
+    if not frames.any():
+        return ModulePaths(np.full(module.size, NO_MODULE), ())
+    above = nearest_above(calls.forest, frames)
+    names = rank.trace.events.name.values
+    codes: dict[str, int] = {}
+    text_at: dict[int, str] = {NO_PARENT: ""}
+    code_at = np.full(module.size + 1, NO_MODULE, dtype=np.int64)
+    for place in np.flatnonzero(frames).tolist():
+        own = MODULE.sub("", names[int(calls.name[place])])
+        around = text_at[int(above[place])]
+        text_at[place] = path = f"{around}{SEPARATOR}{own}" if around else own
+        code_at[place] = codes.setdefault(path, len(codes))
+    return ModulePaths(code_at[module], tuple(codes))

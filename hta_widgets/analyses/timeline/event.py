@@ -7,7 +7,7 @@ from typing import Final, Literal, TypedDict
 import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.module_paths import NO_MODULE, module_paths
+from hta_widgets.analyses.time.modules import NO_MODULE, module_paths
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.thread_lanes import shown_levels
 from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet

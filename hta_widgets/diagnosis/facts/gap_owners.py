@@ -13,7 +13,7 @@ from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.time.launch_split import NO_CALL
+from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS, Inside, inside
 from hta_widgets.grouping import grouped

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.module_paths import SEPARATOR, module_paths
+from hta_widgets.analyses.time.modules import SEPARATOR, module_paths
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.shapes import with_shapes
-from hta_widgets.analyses.time.ancestors import nearest_at_or_above
-from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.module_paths import in_modules
-from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job

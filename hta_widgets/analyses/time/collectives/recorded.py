@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.exposure import exposed_times
-from hta_widgets.analyses.time.collectives.groups import (
-    Group,
-    configured_groups,
-    ranks_in,
-)
 from hta_widgets.analyses.time.collectives.operations import SEND, element_bytes, operation_of
 from hta_widgets.grouping import grouped
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.formats import RANK_LIMIT
@@ -25,14 +21,137 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
+MOST_MEMBERS: Final = 2**20
+"""A greater number of ranks in a group is an error of the trace."""
+
 NOTHING: Final = -1
 
 MOST_ELEMENTS: Final = 2**48
 """A greater number of elements is an error of the trace."""
 
 _ANONYMOUS = "(anonymous namespace)"
+
 _FIRST = np.iinfo(np.int64).min
+
 Positions = NDArray[np.int64]
+
+
+def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
+    """Split the exposed communication time of a device among its communication kernels.
+
+    Each instant belongs to the kernel that started first of those that run then. So the parts add
+    up to the time in which communication runs and is not hidden.
+
+    Parameters
+    ----------
+    start_ns, end_ns : ndarray of int64
+        Communication kernels, ascending by start.
+    hidden : Intervals
+        Time in which the device computes, or runs a graph that was recorded as a whole.
+
+    Returns
+    -------
+    ndarray of int64
+        Exposed time (ns) of each kernel.
+    """
+    # first   |-----------|              owns all of its time
+    # second     |----|                  owns nothing: the first ends later
+    # third             |------|         owns what comes after `reached`, the latest end so far
+    if not start_ns.size:
+        return np.zeros(0, dtype=np.int64)
+    reached = np.maximum.accumulate(end_ns)
+    owned_from = start_ns.copy()
+    np.maximum(start_ns[1:], reached[:-1], out=owned_from[1:])
+    np.minimum(owned_from, end_ns, out=owned_from)
+    hidden_ns = hidden.covered_until(end_ns) - hidden.covered_until(owned_from)
+    return np.asarray(end_ns - owned_from - hidden_ns)
+
+
+class Group(NamedTuple):
+    """A process group of one rank.
+
+    Attributes
+    ----------
+    name : str
+        As in the trace; sibling groups may have the same.
+    description : str
+        Such as ``DATA_PARALLEL_GROUP``; empty if not recorded.
+    ranks : tuple of int
+        Global ranks in the order of their places in the group; empty if not recorded.
+    size : int
+        Number of ranks; 0 if not recorded.
+    """
+
+    name: str
+    description: str = ""
+    ranks: tuple[int, ...] = ()
+    size: int = 0
+
+    def global_rank(self, number: int) -> int:
+        """Global rank of a peer, which some traces record as its place in the group."""
+        if number in self.ranks or not 0 <= number < len(self.ranks):
+            return number
+        return self.ranks[number]
+
+
+@lru_cache(maxsize=1024)
+def ranks_in(text: str) -> tuple[int, ...]:
+    """Ranks of a group from the JSON text of a trace; none if it is shortened or is no list.
+
+    Examples
+    --------
+    >>> ranks_in('"[0, 4]"'), ranks_in("[0, 4]"), ranks_in('"[0, 1, ..., 63]"')
+    ((0, 4), (0, 4), ())
+    """
+    value: Any = text
+    for _ in range(2):
+        if not isinstance(value, str):
+            break
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return ()
+    return _as_ranks(value)
+
+
+def configured_groups(metadata: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+    """Ranks of each group by its name, from ``distributedInfo.pg_config``.
+
+    PyTorch writes an empty list for a group of all ranks. A name that stands for different groups
+    is left out.
+    """
+    info = metadata.get("distributedInfo")
+    entries = info.get("pg_config") if isinstance(info, Mapping) else None
+    if isinstance(entries, str):
+        try:
+            entries = json.loads(entries)
+        except (ValueError, RecursionError):
+            return {}
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and isinstance(info, Mapping):
+            name = str(entry.get("pg_name", ""))
+            found.setdefault(name, set()).add(_configured_ranks(entry, info.get("world_size")))
+    return {name: next(iter(ranks)) for name, ranks in found.items() if len(ranks) == 1}
+
+
+def _configured_ranks(entry: Mapping[str, Any], world_size: object) -> tuple[int, ...]:
+    ranks = entry.get("ranks")
+    if isinstance(ranks, str):
+        return ranks_in(ranks)
+    if ranks:
+        return _as_ranks(ranks)
+    world = whole_number(world_size, MOST_MEMBERS) or 0
+    size = whole_number(entry.get("group_size", entry.get("pg_size")), MOST_MEMBERS)
+    return tuple(range(world)) if size in (None, world) else ()
+
+
+def _as_ranks(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_MEMBERS:
+        return ()
+    numbers = [whole_number(each, RANK_LIMIT) for each in value]
+    ranks = tuple(number for number in numbers if number is not None and number >= 0)
+    return ranks if len(ranks) == len(set(ranks)) == len(value) else ()
 
 
 @dataclass(frozen=True, eq=False)

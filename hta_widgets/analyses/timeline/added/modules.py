@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.time.ancestors import nearest_above
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_above
 from hta_widgets.analyses.time.modules import (
     module_frames,
     module_places,

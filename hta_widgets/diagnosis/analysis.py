@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, overload
 
@@ -13,17 +13,15 @@ from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.result import Result
-from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.job.compared_ranks import compared_ranks
-from hta_widgets.diagnosis.job.steps import Steps
+from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.job.waiting import Meetings
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
-from hta_widgets.diagnosis.prices import within_the_step
 from hta_widgets.diagnosis.rules import FIRST_RULES, RULES
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.largest_kernels import only_faster_kernels
@@ -37,6 +35,43 @@ from hta_widgets.trace.ranks.facts import world_size_of
 
 MOST_SHOWN = 3
 """Findings that are shown at once; the others are folded."""
+
+
+def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings on the same steps, the most expensive first, with prices that fit into a step.
+
+    Each price is that of its cause alone. Where causes overlap, they may add up to more than the
+    step: then the cheaper ones cost no more than what the more expensive ones leave of it, and
+    those of which less than their limit is left explain nothing else, and go. Missing ranks, of
+    which something else is to be said than a price, stay.
+    """
+    left_ns = context.steps.period_ns
+    kept = []
+    for finding in sorted(findings, key=lambda each: -each.recoverable_ms):
+        price_ns = finding.recoverable_ms * NS_PER_MS
+        if price_ns <= left_ns:
+            kept.append(finding)
+        elif finding.cause == "missing_rank" or context.is_worth_it(finding.cause, left_ns):
+            kept.append(_repriced(context, finding, left_ns))
+        else:
+            continue
+        left_ns -= min(price_ns, left_ns)
+    return tuple(kept)
+
+
+def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
+    """The finding at another price."""
+    words = finding.words
+    if price_ns < 1:
+        sentence = words.sentence("counted in other findings")
+        return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
+    share, text = context.cost(price_ns, is_lower_bound=words.is_lower_bound)
+    return replace(
+        finding,
+        sentence=words.sentence(text),
+        recoverable_ms=price_ns / NS_PER_MS,
+        percent=share,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

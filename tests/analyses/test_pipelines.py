@@ -6,7 +6,7 @@ import pytest
 
 from hta_widgets.analyses.time.collectives.kernels import JobCollectives, Series
 from hta_widgets.analyses.time.collectives.recorded import rank_collectives
-from hta_widgets.diagnosis.job.pipelines import (
+from hta_widgets.diagnosis.job.traffic import (
     Pipeline,
     copies_of_stages,
     pipelines,

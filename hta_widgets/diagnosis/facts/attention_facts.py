@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.shapes import Shape, inputs_of
-from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of
-from hta_widgets.diagnosis.facts.owning_modules import time_by_module
+from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -9,23 +10,165 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
+from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, paths_of
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.collectives.partition import RankSplit
+from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.arrivals import Arrivals, arrivals
 from hta_widgets.diagnosis.facts.gap_owners import GapOwners, gap_owners
 from hta_widgets.diagnosis.facts.host_copies import HostCopies, host_copies
-from hta_widgets.diagnosis.facts.regions import Launching, launching
-from hta_widgets.diagnosis.facts.trials import Trials, trials
-from hta_widgets.diagnosis.facts.unmarked_trials import unmarked_trials
+from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
+DOMINATES: Final = 0.6
+"""Share of a region's time from which a part of it is the better name."""
+
+WORTH_NAMING: Final = 0.01
+"""Share of all time; a region is not looked for where the GPU waits less for launches."""
+
+BACKWARD: Final = "the backward pass"
+
+_OPTIMIZER: Final = re.compile(r"^Optimizer\.step#(\w+)\.step$")
+
 QUARTERS: Final = 4
+
 MOST_OVERHEADS: Final = 5
+
+
+class Region(NamedTuple):
+    """A part of a program.
+
+    Attributes
+    ----------
+    name : str
+        Of its outermost call.
+    idle_ns : int
+        Time in which the GPU waits for its launches.
+    share : float
+        Of all such time.
+    kernels : int
+    median_kernel_ns : float
+    """
+
+    name: str
+    idle_ns: int
+    share: float
+    kernels: int
+    median_kernel_ns: float
+
+
+class Launching(NamedTuple):
+    """How a rank launches its work.
+
+    Attributes
+    ----------
+    median_kernel_ns, median_launch_ns : float
+        Duration of its kernels and of the calls that launch them.
+    region : Region or None
+        With most of the time in which the GPU waits for launches.
+    """
+
+    median_kernel_ns: float
+    median_launch_ns: float
+    region: Region | None
+
+
+def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
+    """Find out how a rank launches the analysed work of its device."""
+    kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
+    launch = work.launch[kernels]
+    calls_ns = rank.trace.events.duration_ns[np.unique(launch[launch >= 0])]
+    return Launching(
+        median_kernel_ns=_median(work.duration_ns[kernels]),
+        median_launch_ns=_median(calls_ns),
+        region=_region(rank, work, kernels, gaps),
+    )
+
+
+def _region(rank: Rank, work: GpuWork, kernels: NDArray[np.int64], gaps: HostGaps) -> Region | None:
+    chosen = np.isin(gaps.kind, (GAP["gap_op"], GAP["gap_sync"]))
+    pieces = gaps.pieces.take(np.flatnonzero(chosen))
+    idle_ns, calls = pieces.length_ns(), calls_of(rank)
+    if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):
+        return None
+    waited = calls.places_of(rank.remember(gaps_of).launch[pieces.gap])
+    launched = calls.places_of(work.launch[kernels])
+    owners = np.zeros(calls.kind.size, dtype=np.bool_)
+    owners[waited[waited >= 0]] = owners[launched[launched >= 0]] = True
+    paths, node = paths_of(calls, owners)
+    node = np.append(node, -1)
+    total_ns = _with_inner(
+        paths,
+        np.bincount(node[waited[waited >= 0]], idle_ns[waited >= 0], minlength=paths.parent.size),
+    )
+    names = rank.trace.events.name.values
+    top = _largest(paths, total_ns, names)
+    if not top.size or paths.kind[top[0]] in LAUNCH_CALLS:
+        return None
+    inside = _at_or_below(paths, top)
+    mine = kernels[(launched >= 0) & inside[node[launched]]]
+    return Region(
+        name=_name_of(paths, top, names),
+        idle_ns=int(total_ns[top].sum()),
+        share=float(total_ns[top].sum() / idle_ns.sum()),
+        kernels=mine.size,
+        median_kernel_ns=_median(work.duration_ns[mine]),
+    )
+
+
+def _largest(paths: Paths, total_ns: NDArray[np.float64], names: tuple[str, ...]) -> Nodes:
+    """The outermost nodes of the region: one, or all of the backward pass."""
+    roots = np.flatnonzero(paths.depth == 0)
+    backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
+    others, of_backward = roots[~backward], roots[backward]
+    if not others.size or total_ns[of_backward].sum() > total_ns[others].max(initial=0):
+        return np.asarray(of_backward)
+    top = int(others[np.argmax(total_ns[others])])
+    while (inner := np.flatnonzero(paths.parent == top)).size:
+        best = int(inner[np.argmax(total_ns[inner])])
+        is_call = paths.kind[best] in (*LAUNCH_CALLS, Kind.CPU_OP)
+        if is_call or total_ns[best] < DOMINATES * total_ns[top]:
+            break
+        top = best
+    return np.array([top])
+
+
+def _name_of(paths: Paths, top: Nodes, names: tuple[str, ...]) -> str:
+    if top.size > 1:
+        return BACKWARD
+    name = names[paths.name[top[0]]]
+    found = _OPTIMIZER.match(name)
+    return found[1] if found else name
+
+
+def _with_inner(paths: Paths, own: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Sums over each node and all nodes below it."""
+    total = own.astype(np.float64)
+    for depth in range(int(paths.depth.max(initial=0)), 0, -1):
+        nodes = np.flatnonzero(paths.depth == depth)
+        np.add.at(total, paths.parent[nodes], total[nodes])
+    return total
+
+
+def _at_or_below(paths: Paths, top: Nodes) -> NDArray[np.bool_]:
+    """Mask of some nodes and all nodes below them, with an entry for no node at the end."""
+    inside = np.zeros(paths.parent.size + 1, dtype=np.bool_)
+    inside[top] = True
+    for depth in range(1, int(paths.depth.max(initial=0)) + 1):
+        nodes = np.flatnonzero(paths.depth == depth)
+        inside[nodes] |= inside[paths.parent[nodes]]
+    return inside
+
+
+def _median(values: NDArray[np.int64]) -> float:
+    return float(np.median(values)) if values.size else 0.0
 
 
 class HostFacts(NamedTuple):

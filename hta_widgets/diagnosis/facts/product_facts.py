@@ -20,8 +20,7 @@ from hta_widgets.analyses.time.tensor_cores import (
 )
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import UNKNOWN, shape_codes
-from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of
-from hta_widgets.diagnosis.facts.owning_modules import time_by_module
+from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork

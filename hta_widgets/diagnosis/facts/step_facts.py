@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
+from hta_widgets.analyses.budget.host_calls import blocking_calls, loading_calls
 from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
 from hta_widgets.analyses.time.collectives.partition import PARTS
-from hta_widgets.diagnosis.facts.host_time import HOST_COLUMNS, host_time
+from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
+
+HOST_COLUMNS: Final = ("host", "in_loader", "in_alloc", "in_profiler", "frees")
+
+HELD_UP_NS: Final = 100_000
+HELD_UP: Final = 20
+"""A launch call waits for the GPU if it takes so long, and so many times as long as usual."""
 
 SHOWN_COLUMNS: Final = ("start_ns", "end_ns", "period", "cpu", "host", "kernels", *PARTS, *GAPS)
 """What a table of steps shows."""
@@ -31,6 +43,122 @@ STEP_COLUMNS: Final = (
 """What rules work on."""
 
 Columns = dict[str, NDArray[np.int64]]
+
+
+def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
+    """Columns of `HOST_COLUMNS`, a row for each step; times are ns.
+
+    ``in_loader``, ``in_alloc`` and ``in_profiler`` are the time in such calls of the threads that
+    launch work, or mark steps; ``frees`` is the number of calls that free memory. ``host`` is the
+    time of the step's mark outside blocking calls, data loading and the profiler.
+
+    Parameters
+    ----------
+    rank : Rank
+    window : Window
+        Of the rank.
+    edges : ndarray of int64
+        First start and last end of GPU work, if there are no steps.
+    """
+    calls, events = calls_of(rank), rank.trace.events
+    asked = _of_launching_threads(rank, calls)
+    loads = loading_calls(rank) & asked
+    allocates = calls.named(patterns.ALLOCATING.search) & calls.is_launch_call & asked
+    blocks = (
+        blocking_calls(rank) | _held_up(calls) | _copies_to_pageable_memory(rank, calls)
+    ) & asked
+    rows = events.rows_of(Kind.OVERHEAD)
+    overhead = Intervals.union(events.start_ns[rows], events.end_ns[rows])
+    loading = _covered(calls, loads)
+    waiting = loading | overhead | _covered(calls, blocks)
+    frees = np.sort(calls.start_ns[allocates & calls.named(patterns.FREEING.search)])
+    marks = _Marks(rank, window, edges)
+    return {
+        "host": marks.of_steps(marks.length_ns - marks.covered_by(waiting)),
+        "in_loader": marks.of_steps(marks.covered_by(loading)),
+        "in_alloc": marks.of_steps(marks.covered_by(_covered(calls, allocates))),
+        "in_profiler": marks.of_steps(marks.covered_by(overhead)),
+        "frees": marks.of_steps(marks.counted(frees)),
+    }
+
+
+class _Marks:
+    """The marks of steps on the CPU, or all of the time with GPU work."""
+
+    def __init__(self, rank: Rank, window: Window, edges: Times) -> None:
+        self.steps = window.steps
+        if NO_STEP in window.steps:
+            self.number = window.steps
+            self.start_ns, self.end_ns = edges[:1], edges[-1:]
+            return
+        rows, self.number = step_marks(rank.trace.events)
+        self.start_ns = rank.trace.events.start_ns[rows]
+        self.end_ns = self.start_ns + rank.trace.events.duration_ns[rows]
+
+    @property
+    def length_ns(self) -> Times:
+        return self.end_ns - self.start_ns
+
+    def covered_by(self, covered: Intervals) -> Times:
+        return covered.covered_until(self.end_ns) - covered.covered_until(self.start_ns)
+
+    def counted(self, ascending_ns: Times) -> NDArray[np.int64]:
+        first, last = (np.searchsorted(ascending_ns, at) for at in (self.start_ns, self.end_ns))
+        return np.asarray(last - first)
+
+    def of_steps(self, of_marks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum over the marks of each step."""
+        sums = [int(of_marks[self.number == step].sum()) for step in self.steps.tolist()]
+        return np.array(sums, dtype=np.int64)
+
+
+def _covered(calls: Calls, chosen: Mask) -> Intervals:
+    """Time in some calls; those of CUDA take as long as recorded.
+
+    Where times are rounded, one may begin before the call before it ends: the forest, in which it
+    is then inside that call, has next to nothing of it.
+    """
+    places = np.flatnonzero(chosen)
+    start_ns = calls.start_ns[places]
+    end_ns = start_ns + calls.events.duration_ns[calls.forest.rows[places]]
+    end_ns = np.where(calls.is_launch_call[places], end_ns, calls.forest.cut_end_ns[places])
+    return Intervals.union(start_ns, end_ns)
+
+
+def _held_up(calls: Calls) -> Mask:
+    """Launch calls that wait for a place in the queue of the GPU."""
+    launches = calls.named(patterns.GIVES_WORK.search) & calls.is_launch_call
+    length_ns = calls.events.duration_ns[calls.forest.rows]
+    usual_ns = float(np.median(length_ns[launches])) if launches.any() else 0.0
+    return np.asarray(launches & (length_ns > max(HELD_UP_NS, HELD_UP * usual_ns)))
+
+
+def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
+    """Calls that return when the copy is done, though they are asynchronous by name."""
+    work, names = rank.gpu_work, rank.gpu_work.names
+    codes = [
+        code
+        for code in np.unique(work.name).tolist()
+        if "Pageable" in names[code] and patterns.DEVICE_TO_HOST.search(names[code])
+    ]
+    launch = work.launch[np.isin(work.name, codes)]
+    found = np.zeros(calls.kind.size, dtype=np.bool_)
+    found[calls.places_of(launch[launch >= 0])] = True
+    return found
+
+
+def _of_launching_threads(rank: Rank, calls: Calls) -> Mask:
+    """Calls of the threads that launch work, or that mark steps."""
+    launch = np.unique(rank.gpu_work.launch)
+    launching = np.unique(calls.thread_of(calls.places_of(launch[launch >= 0]))).tolist()
+    marks, _ = step_marks(rank.trace.events)
+    events = rank.trace.events
+    marking = set(zip(events.pid[marks].tolist(), events.tid[marks].tolist(), strict=True))
+    chosen = np.zeros(calls.kind.size, dtype=np.bool_)
+    for number, thread in enumerate(calls.threads):
+        if number in launching or (thread.pid, thread.tid) in marking:
+            chosen[thread.first : thread.last] = True
+    return chosen
 
 
 def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:

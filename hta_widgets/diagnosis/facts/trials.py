@@ -1,27 +1,92 @@
-"""Kernels that run in few steps only: trials of an autotuner, and what is run once."""
+"""Kernels that run in few steps only: trials of an autotuner, and what is run once.
+
+An autotuner waits for an event or the device after each kernel that it tries. Where no steps are
+recorded, that alone tells its trials.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.diagnosis.facts.trial_waits import (
-    flushes,
-    repeated_between_waits,
-    waits_for_events,
-)
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
+FEWEST_IN_A_ROW: Final = 5
+"""Launches of one kernel and of nothing else between two waits for the device, if it is tried.
+
+Triton's ``do_bench`` launches as many to estimate how long a kernel takes, and more to measure it.
+A program that is debugged waits after each launch.
+"""
+
+_FLUSHES: Final = re.compile(r"FillFunctor")
+"""Autotuners empty the cache between two runs."""
+
+_NO_SEGMENT: Final = -1
+
 NAME_COLUMNS: Final = ("trial_names", "trials", "once")
 
 MOST_NAMED: Final = 5
+
+_NO_NAME: Final = -1
+
+Rows = NDArray[np.int64]
+
+
+def waits_for_events(rank: Rank) -> Rows:
+    """When the host begins to wait for events, ascending."""
+    return _waits(rank, patterns.WAITS_FOR_EVENT)
+
+
+def flushes(work: GpuWork) -> list[int]:
+    """Codes of the names that may empty the cache."""
+    codes = np.unique(work.name).tolist()
+    return [code for code in codes if _FLUSHES.search(work.names[code])]
+
+
+def launched_kernels(rank: Rank, work: GpuWork) -> Rows:
+    """Kernels with a launch call, in the order of these, without what empties the cache."""
+    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes(work)))
+    launched_ns = rank.trace.events.start_ns[work.launch[chosen]]
+    return np.asarray(chosen[np.argsort(launched_ns, kind="stable")])
+
+
+def segments(rank: Rank, work: GpuWork, kernels: Rows, waits: Rows) -> Rows:
+    """Number of the segment between two waits that launches each kernel, without empty ones."""
+    launched_ns = rank.trace.events.start_ns[work.launch[kernels]]
+    _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
+    return np.asarray(segment, dtype=np.int64)
+
+
+def opens_and_alone(name: NDArray[np.int32], segment: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+    """Where each segment opens, and whether all of its kernels are of one name."""
+    opens = np.flatnonzero(np.diff(segment, prepend=_NO_SEGMENT))
+    return opens, np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
+
+
+def repeated_between_waits(rank: Rank, work: GpuWork) -> Rows:
+    """Kernels that are launched several times in a row between two waits for the device, alone."""
+    waits, kernels = _waits(rank, patterns.WAITS_FOR_DEVICE), launched_kernels(rank, work)
+    if not (waits.size and kernels.size):
+        return kernels[:0]
+    opens, is_alone = opens_and_alone(work.name[kernels], segments(rank, work, kernels, waits))
+    sizes = np.diff(np.append(opens, kernels.size))
+    return np.asarray(kernels[np.repeat(is_alone & (sizes >= FEWEST_IN_A_ROW), sizes)])
+
+
+def _waits(rank: Rank, pattern: re.Pattern[str]) -> Rows:
+    calls = calls_of(rank)
+    return np.sort(calls.start_ns[calls.named(pattern.search) & calls.is_launch_call])
 
 
 class Trials(NamedTuple):
@@ -75,7 +140,9 @@ def trials(
         codes = name[tried & (of_step == each)]
         mine = kernels[(step[kernels] == each) & np.isin(work.name[kernels], codes)]
         measured = np.unique(work.name[np.intersect1d(mine, in_a_row)]).size
-        is_trial[each] = _waits(rank, work, mine) >= codes.size or measured >= limits.kernels
+        is_trial[each] = (
+            _waits_between(rank, work, mine) >= codes.size or measured >= limits.kernels
+        )
     tried &= is_trial[of_step]
     longest = np.flatnonzero(tried)[np.argsort(-length_ns[tried], kind="stable")]
     distinct = dict.fromkeys(name[longest].tolist())
@@ -89,7 +156,7 @@ def trials(
     )
 
 
-def _waits(rank: Rank, work: GpuWork, tried: NDArray[np.int64]) -> int:
+def _waits_between(rank: Rank, work: GpuWork, tried: NDArray[np.int64]) -> int:
     """Number of waits for events between the first and the last launch of some kernels."""
     launch = work.launch[tried]
     starts = rank.trace.events.start_ns[launch[launch >= 0]]
@@ -106,3 +173,83 @@ def _sums(
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, step[chosen], length_ns[chosen])
     return sums
+
+
+def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | None:
+    """Find the stretches in which an autotuner tries kernels; None without any.
+
+    Between two waits of the host for an event, it launches kernels of one name only; some names
+    follow each other so, and run nowhere else but in other such stretches. Models launch many
+    kernels between two waits.
+
+    Parameters
+    ----------
+    rank : Rank
+    work : GpuWork
+        Of its device.
+    limits : TrialLimits
+        Of the steps, the share is that of the recorded time.
+    """
+    waits = waits_for_events(rank)
+    if waits.size < limits.kernels:
+        return None
+    kernels = launched_kernels(rank, work)
+    name, segment = work.name[kernels], segments(rank, work, kernels, waits)
+    whole_ns = int(work.end_ns.max() - work.start_ns.min())
+    stretches = _stretches(name, segment)
+    if not stretches:
+        return None
+    elsewhere = _runs_elsewhere(name, stretches)
+    tried = [_tried(name, rows, elsewhere, limits) for rows in stretches]
+    found = [
+        kernels[trials]
+        for trials, rows in zip(tried, stretches, strict=True)
+        if limits.kernels <= np.unique(name[trials]).size <= np.unique(segment[rows]).size
+    ]
+    spans = [(int(work.start_ns[each].min()), int(work.end_ns[each].max())) for each in found]
+    spent_ns = sum(end - start for start, end in spans)
+    is_part = 100 * spent_ns <= limits.steps_percent * whole_ns
+    return _trials(work, np.concatenate(found), spans) if found and is_part else None
+
+
+def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
+    """Kernels of consecutive segments with one name each, for each such series of segments.
+
+    The last kernels of one name before it are the first trials: the host did not wait before them.
+    """
+    if not segment.size:
+        return []
+    opens, has_one = opens_and_alone(name, segment)
+    edges = np.flatnonzero(np.diff(has_one.astype(np.int8), prepend=0, append=0))
+    bounds = np.append(opens, segment.size)
+    pairs = zip(bounds[edges[::2]].tolist(), bounds[edges[1::2]].tolist(), strict=True)
+    changes = np.flatnonzero(np.diff(name, prepend=_NO_NAME))
+    first = changes[np.searchsorted(changes, np.arange(name.size), side="right") - 1]
+    return [np.arange(first[max(start - 1, 0)], end) for start, end in pairs]
+
+
+def _runs_elsewhere(name: NDArray[np.int32], stretches: list[Rows]) -> NDArray[np.bool_]:
+    """Whether each name runs outside all stretches."""
+    is_outside = np.ones(name.size, dtype=np.bool_)
+    is_outside[np.concatenate(stretches)] = False
+    return np.asarray(np.bincount(name[is_outside], minlength=int(name.max()) + 1) > 0)
+
+
+def _tried(
+    name: NDArray[np.int32], rows: Rows, elsewhere: NDArray[np.bool_], limits: TrialLimits
+) -> Rows:
+    """Kernels of a stretch whose name runs often enough in it, and outside of none."""
+    names, which, runs = np.unique(name[rows], return_inverse=True, return_counts=True)
+    return np.asarray(rows[((runs >= limits.runs) & ~elsewhere[names])[which]])
+
+
+def _trials(work: GpuWork, tried: Rows, spans: list[tuple[int, int]]) -> Trials:
+    length_ns = np.bincount(work.name[tried], work.duration_ns[tried], len(work.names))
+    codes = np.argsort(-length_ns, kind="stable")
+    codes = codes[length_ns[codes] > 0]
+    columns = {"trial_names": codes.size, "trials": int(work.duration_ns[tried].sum()), "once": 0}
+    return Trials(
+        columns={name: np.array([value], dtype=np.int64) for name, value in columns.items()},
+        names=tuple(work.names[code] for code in codes[:MOST_NAMED].tolist()),
+        spans_ns=tuple(spans),
+    )

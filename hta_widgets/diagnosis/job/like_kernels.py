@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts, Rows
-from hta_widgets.diagnosis.job.like_sizes import SizePaces, paces_by_size, tells_of_work
-from hta_widgets.diagnosis.job.over_ranks import (
+from hta_widgets.diagnosis.job.like_sizes import (
     PAIR,
     Floats,
+    SizePaces,
+    paces_by_size,
     runs_of,
+    tells_of_work,
     usual_of,
     weighted_medians,
 )

@@ -10,7 +10,7 @@ import pandas as pd
 from hta_widgets.analyses.time.collectives.kernels import P2P
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.rules.missing_rank import missing_of
 from hta_widgets.diagnosis.rules.wording import WithinModule, listed, within_module
 from hta_widgets.quantities import duration, number
 

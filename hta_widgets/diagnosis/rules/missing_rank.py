@@ -6,9 +6,24 @@ import numpy as np
 
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.job.missing import missing_of
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.quantities import counted
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import MOST_RANKS, world_size_of
+
+HALF = 0.5
+
+
+def missing_of(job: Job) -> tuple[int, ...]:
+    """Ranks without a trace, if at least half of the job, and more than one rank, has one.
+
+    Ranks that have a trace and were not opened are not missing.
+    """
+    world = max(job.reduce(world_size_of, job.ranks).values(), default=0)
+    present = job.recorded_ranks
+    if len(present) < 2 or world > MOST_RANKS or max(present) >= world:  # noqa: PLR2004
+        return ()
+    return tuple(sorted({*range(world)} - {*present})) if len(present) >= HALF * world else ()
 
 
 def missing_rank(context: Context) -> Finding | None:

@@ -2,24 +2,166 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.analyses.time.collectives.operations import bus_factor
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.job.links_of_groups import (
-    SlowGroup,
-    slowest_group,
-    transfers_by_group,
-)
+from hta_widgets.diagnosis.job.traffic import Traffic
+from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import data_size, number
+from hta_widgets.quantities import NS_PER_US, data_size, number
+
+FEWEST_ELEMENTS: Final = 1_000
+"""Smaller transfers take as long as their latency, which says nothing about the link."""
+
+Ranks = tuple[int, ...]
 
 LEAST_SHARE: Final = 0.2
 """Of a slow transfer that computation hides; the ranks then wait elsewhere for its end."""
+
+
+class SlowGroup(NamedTuple):
+    """A process group whose transfers take longer than the same ones of other groups.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+    operation : str
+        Of the transfers that lose most.
+    size_bytes : int
+        Of one of these; -1 if unknown.
+    gb_per_s, usual_gb_per_s : float
+        Bus bandwidth of these transfers in the group, and in the others; NaN if unknown.
+    factor : float
+        How many times as long these transfers take.
+    excess_ns : float
+        How much longer all transfers of the group take, in all steps together.
+    """
+
+    ranks: Ranks
+    operation: str
+    size_bytes: int
+    gb_per_s: float
+    usual_gb_per_s: float
+    factor: float
+    excess_ns: float
+
+
+def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
+    """One row per operation, size, and group of at least two ranks.
+
+    ``operation``, ``members``, ``elements``, ``bytes``, ``ranks`` (tuple; a send and one back are
+    of one group), ``count``, ``transfer_ns`` (median), ``usual_ns`` (median of the same transfers
+    in the other groups; NaN without others), ``gb_per_s`` (bus bandwidth).
+    """
+    matches, kernels = traffic.matches, traffic.matches.kernels
+    first = matches.rows[matches.edges[:-1]]
+    chosen = np.flatnonzero(
+        traffic.is_in_steps
+        & traffic.waits.is_complete
+        & matches.meets
+        & _have_known_ranks(traffic)
+        & (kernels.elements[first] > FEWEST_ELEMENTS)
+    )
+    series = [traffic.series[each] for each in chosen.tolist()]
+    each = pd.DataFrame(
+        {
+            "operation": [one.operation for one in series],
+            "members": [one.size for one in series],
+            "elements": kernels.elements[first[chosen]],
+            "bytes": kernels.size_bytes[first[chosen]],
+            "ranks": [_group(traffic, each) for each in chosen.tolist()],
+            "transfer_ns": traffic.waits.transfer_of_all_ns[chosen],
+        }
+    )
+    kinds = ["operation", "members", "elements", "bytes"]
+    grouped = each.groupby([*kinds, "ranks"], sort=True)["transfer_ns"]
+    table = grouped.agg(count="size", transfer_ns="median").reset_index()
+    table["usual_ns"] = _of_other_groups(each, table, kinds)
+    columns = (table[name].tolist() for name in ("operation", "members", "bytes", "transfer_ns"))
+    table["gb_per_s"] = [*map(_speed, *columns)]
+    return table
+
+
+def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
+    """The group that loses most by transfers that take longer than elsewhere.
+
+    Parameters
+    ----------
+    table : DataFrame
+        See `transfers_by_group`.
+    limits : Limits
+    """
+    excess = table["transfer_ns"] - table["usual_ns"]
+    is_slow = table["transfer_ns"] > limits.slower_link * table["usual_ns"]
+    slow = table[is_slow & (excess > limits.slower_link_us * NS_PER_US)]
+    if slow.empty:
+        return None
+    slow = slow.assign(excess_ns=(excess * table["count"])[slow.index])
+    of_group = slow.groupby("ranks", sort=True)["excess_ns"].sum()
+    ranks = of_group.index[int(of_group.to_numpy().argmax())]
+    of_worst = slow[[one == ranks for one in slow["ranks"]]]
+    worst = of_worst.nlargest(1, "excess_ns").iloc[0]
+    usual_ns = float(worst["usual_ns"])
+    return SlowGroup(
+        ranks=ranks,
+        operation=str(worst["operation"]),
+        size_bytes=int(worst["bytes"]),
+        gb_per_s=float(worst["gb_per_s"]),
+        usual_gb_per_s=_speed(worst["operation"], worst["members"], worst["bytes"], usual_ns),
+        factor=float(worst["transfer_ns"]) / max(usual_ns, 1.0),
+        excess_ns=float(of_group.max()),
+    )
+
+
+def _have_known_ranks(traffic: Traffic) -> NDArray[np.bool_]:
+    """Whether the ranks of the group of each collective are known: recorded, or those that met.
+
+    Where ranks are missing, those that are there may be of several groups with one name.
+    """
+    recorded = np.array([bool(each.ranks) for each in traffic.series], dtype=bool)
+    named = np.array([bool(each.group and each.size) for each in traffic.series], dtype=bool)
+    all_met = bool((recorded | traffic.waits.is_complete).all())
+    return np.asarray(recorded | (named & all_met))
+
+
+def _group(traffic: Traffic, collective: int) -> Ranks:
+    matches, series = traffic.matches, traffic.series[collective]
+    if series.ranks:
+        return tuple(sorted(series.ranks)) if series.operation == P2P else series.ranks
+    rows = matches.rows[matches.edges[collective] : matches.edges[collective + 1]]
+    places = np.unique(matches.kernels.place[rows]).tolist()
+    return tuple(matches.kernels.ranks[place] for place in places)
+
+
+def _of_other_groups(
+    each: pd.DataFrame, table: pd.DataFrame, kinds: list[str]
+) -> NDArray[np.float64]:
+    """Median of the same transfers in the groups other than that of each row."""
+    usual = np.full(len(table), np.nan)
+    by_kind = dict(iter(each.groupby(kinds, sort=False)))
+    for row, (*kind, ranks) in enumerate(
+        table[[*kinds, "ranks"]].itertuples(index=False, name=None)
+    ):
+        alike = by_kind[tuple(kind)]
+        others = alike["transfer_ns"].to_numpy()[[one != ranks for one in alike["ranks"]]]
+        if others.size:
+            usual[row] = np.median(others)
+    return usual
+
+
+def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) -> float:
+    """Bus bandwidth in GB/s, which is bytes per ns; NaN if unknown."""
+    if size_bytes <= 0 or transfer_ns <= 0:
+        return float("nan")
+    return size_bytes * bus_factor(operation, int(members)) / transfer_ns
 
 
 def slow_link(context: Context) -> Finding | None:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.diagnosis.job.compared_ranks import compared_ranks
+from hta_widgets.diagnosis.job.steps import compared_ranks
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis import Finding, Limits
+from hta_widgets.diagnosis.analysis import within_the_step
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Words
 from hta_widgets.diagnosis.job.steps import Steps
-from hta_widgets.diagnosis.prices import within_the_step
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,

@@ -71,7 +71,9 @@ def test_every_cause_has_its_files(cause):
     for path in paths("A cause of the diagnosis"):
         place = ROOT / path.replace("<name>", cause)
         assert place.is_file(), path
-        assert cause in place.read_text(encoding="utf-8") or path.endswith("limits.py"), path
+        assert cause in place.read_text(encoding="utf-8"), path
+    tests = ROOT / "tests" / "analyses" / "diagnosis" / f"test_{cause}.py"
+    assert tests.is_file(), f"{cause} has no tests: write {tests.relative_to(ROOT)}"
 
 
 def test_every_package_is_on_the_map():

@@ -300,7 +300,7 @@ def test_an_inconclusive_finding_and_one_of_changing_ranks() -> None:
         replace(each, ranks=(), steps=(), confidence="inconclusive") for each in diagnosis[:1]
     )
     text = report(replace(diagnosis, findings=findings))
-    assert "slow_gpu, another rank in each step, inconclusive\n" in text
+    assert f"{CAUSES[0]}, another rank in each step, inconclusive\n" in text
 
 
 def test_what_is_not_recorded_is_said_with_how_to_record_it(

@@ -9,7 +9,10 @@ import pandas as pd
 import pytest
 from traitlets import Float
 
+from hta_widgets import Limits, diagnose
 from hta_widgets.analyses.result import Result
+from hta_widgets.diagnosis import analysis
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.panels import Panel
 from hta_widgets.panels.base.controls import Slider
@@ -92,6 +95,34 @@ def test_a_control_is_the_tag_of_its_trait(job):
     assert panel._view["finding"] == "7 kernels last longer than 4 µs."
     with pytest.raises(TypeError, match="no parameter cutof; it has"):
         LongKernelsPanel(job, cutof=3)
+
+
+@cause(seen_in="compute", when="More than 10 kernels run.", limit="least_percent_with_evidence")
+def many_kernels(context):
+    computing = context.steps["compute"]
+    if not context.is_worth_it(many_kernels, float(computing.mean())):
+        return None
+    return context.finding(
+        many_kernels,
+        words="The GPUs run kernels",
+        recoverable_ns=float(computing.mean()),
+        ranks=context.ranks,
+        steps=(),
+        action="Run fewer.",
+    )
+
+
+def test_a_cause_is_a_rule_and_its_place_in_the_order(job, monkeypatch):
+    monkeypatch.setattr(analysis, "RULES", (many_kernels,))
+    monkeypatch.setitem(analysis._CAUSE, "many_kernels", many_kernels)
+    (finding,) = diagnose(job, limits=Limits(least_ms=0))
+    assert (finding.cause, finding.ranks) == ("many_kernels", (0, 1))
+    assert finding.recoverable_ms == pytest.approx(0.04)
+
+
+def test_a_cause_of_no_class_is_refused():
+    with pytest.raises(ValueError, match="many_kernels names 'idle', which is none of compute, "):
+        cause(seen_in="idle", when="")(many_kernels.look)
 
 
 def test_a_kernel_rule_is_one_pattern(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.result import Result
+from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
@@ -22,11 +23,10 @@ from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.job.waiting import Meetings
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
-from hta_widgets.diagnosis.rules import FIRST_RULES, RULES
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.largest_kernels import only_faster_kernels
+from hta_widgets.diagnosis.rules.missing_rank import missing_rank
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
-from hta_widgets.diagnosis.vocabulary import CAUSES, Status, Workload
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
@@ -36,42 +36,13 @@ from hta_widgets.trace.ranks.facts import world_size_of
 MOST_SHOWN = 3
 """Findings that are shown at once; the others are folded."""
 
+Status = Literal["findings", "healthy", "cannot_tell", "no_gpu_work"]
+"""What a diagnosis comes to."""
 
-def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings on the same steps, the most expensive first, with prices that fit into a step.
+Workload = Literal["training", "cpu_only", "other"]
+"""What kind of work was recorded, as far as it shows."""
 
-    Each price is that of its cause alone. Where causes overlap, they may add up to more than the
-    step: then the cheaper ones cost no more than what the more expensive ones leave of it, and
-    those of which less than their limit is left explain nothing else, and go. Missing ranks, of
-    which something else is to be said than a price, stay.
-    """
-    left_ns = context.steps.period_ns
-    kept = []
-    for finding in sorted(findings, key=lambda each: -each.recoverable_ms):
-        price_ns = finding.recoverable_ms * NS_PER_MS
-        if price_ns <= left_ns:
-            kept.append(finding)
-        elif finding.cause == "missing_rank" or context.is_worth_it(finding.cause, left_ns):
-            kept.append(_repriced(context, finding, left_ns))
-        else:
-            continue
-        left_ns -= min(price_ns, left_ns)
-    return tuple(kept)
-
-
-def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
-    """The finding at another price."""
-    words = finding.words
-    if price_ns < 1:
-        sentence = words.sentence("counted in other findings")
-        return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
-    share, text = context.cost(price_ns, is_lower_bound=words.is_lower_bound)
-    return replace(
-        finding,
-        sentence=words.sentence(text),
-        recoverable_ms=price_ns / NS_PER_MS,
-        percent=share,
-    )
+_CAUSE = {each.name: each for each in ALL_CAUSES}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -302,10 +273,10 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
     """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
     if not context.ranks:
         return (), context.steps
-    for rule in FIRST_RULES:
-        found = rule(context)
+    for cause in FIRST_CAUSES:
+        found = cause(context)
         if found is not None:
-            context.found[found.cause] = found
+            context.found[cause] = found
             context = context.without_trials() if not found.steps else context
             context = context.without_steps(found.steps)
     of_first_steps = [each for each in context.found.values() if each.steps]
@@ -313,10 +284,47 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
     for rule in RULES:
         found = rule(context)
         if found is not None:
-            context.found[found.cause] = found
+            context.found[_CAUSE[found.cause]] = found
     others = [each for each in context.found.values() if each not in of_first_steps]
-    every = (*of_first_steps, *within_the_step(context, others))
+    every = (*of_first_steps, *_within_the_step(context, others))
     return tuple(sorted(every, key=lambda found: -found.recoverable_ms)), context.steps
+
+
+def _within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings on the same steps, the most expensive first, with prices that fit into a step.
+
+    Each price is that of its cause alone. Where causes overlap, they may add up to more than the
+    step: then the cheaper ones cost no more than what the more expensive ones leave of it, and
+    those of which less than their limit is left explain nothing else, and go. Missing ranks, of
+    which something else is to be said than a price, stay.
+    """
+    left_ns = context.steps.period_ns
+    kept = []
+    for finding in sorted(findings, key=lambda each: -each.recoverable_ms):
+        cause, price_ns = _CAUSE[finding.cause], finding.recoverable_ms * NS_PER_MS
+        if price_ns <= left_ns:
+            kept.append(finding)
+        elif cause is missing_rank or context.is_worth_it(cause, left_ns):
+            kept.append(_repriced(context, finding, left_ns))
+        else:
+            continue
+        left_ns -= min(price_ns, left_ns)
+    return tuple(kept)
+
+
+def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
+    """The finding at another price."""
+    words = finding.words
+    if price_ns < 1:
+        sentence = words.sentence("counted in other findings")
+        return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
+    share, text = context.cost(price_ns, is_lower_bound=words.is_lower_bound)
+    return replace(
+        finding,
+        sentence=words.sentence(text),
+        recoverable_ms=price_ns / NS_PER_MS,
+        percent=share,
+    )
 
 
 def _verdict(context: Context, findings: Sequence[Finding]) -> str:
@@ -327,7 +335,7 @@ def _verdict(context: Context, findings: Sequence[Finding]) -> str:
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
     return (
         "No cause found that costs more than its limit (3 to 15 % of a step, by cause); looked for "
-        f"{len(CAUSES)}{unseen}.{only_faster_kernels(context)}"
+        f"{len(ALL_CAUSES)}{unseen}.{only_faster_kernels(context)}"
     )
 
 

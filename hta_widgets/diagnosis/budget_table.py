@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
-from hta_widgets.diagnosis.vocabulary import Cause
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.errors import ParameterError
 
-_CAUSES: Final[dict[str, tuple[Cause, ...]]] = {
-    "compute": ("unfused_elementwise", "no_tensor_cores", "warm_up"),
-    "transfer": ("exposed_communication", "slow_link"),
-    "waiting": (
-        *("slow_gpu", "gpu_throttling", "workload_imbalance", "missing_rank"),
-        *("pipeline_bubble", "stage_imbalance", "expert_imbalance"),
-    ),
-    "copies": ("slow_host_copies",),
-    "late_launching": ("launch_bound", "host_pause", "allocator_retries", "autotuning"),
-    "late_synchronising": ("blocking_sync",),
-    "data_loading": ("input_starvation",),
-    "other_idle": ("profiler_overhead",),
-}
-"""Causes of lost time that are seen in each class of `BUDGET`."""
 
-
-def class_of(cause: Cause) -> BudgetClass:
-    """The class of time that a cause is seen in.
+def class_of(cause: str) -> BudgetClass:
+    """The class of time that a cause is seen in, by the name of the cause.
 
     Raises
     ------
     ParameterError
-        If no class of `BUDGET` has it, as of a new cause.
+        If no cause has the name.
     """
-    classes = {each.name: each for each in BUDGET}
-    found = {each: classes[name] for name, causes in _CAUSES.items() for each in causes}
-    if cause not in found:
-        known = ", ".join(found)
-        msg = f"no class of BUDGET has the cause {cause!r}: add it to one; those in one are {known}"
+    seen_in = {each.name: each.seen_in for each in ALL_CAUSES}
+    if cause not in seen_in:
+        msg = f"no cause is called {cause!r}; those that a diagnosis knows are {', '.join(seen_in)}"
         raise ParameterError(msg)
-    return found[cause]
+    return next(each for each in BUDGET if each.name == seen_in[cause])
 
 
 def budget(steps: pd.DataFrame) -> pd.DataFrame:

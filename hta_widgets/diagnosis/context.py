@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
-from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Words
+from hta_widgets.diagnosis.finding import Confidence, Evidence, Finding, Link, Words
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
 from hta_widgets.diagnosis.job.waiting import Meetings
 from hta_widgets.diagnosis.limits import Limits
-from hta_widgets.diagnosis.vocabulary import Cause, Confidence
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
@@ -47,10 +47,10 @@ class Context:
     limits : Limits
     meetings : Meetings
         Who waited for whom, to tell what passes on to other ranks.
-    found : dict of str to Finding
-        By cause; what the rules before this one found.
-    removed : dict of str to ndarray
-        By cause; time (ns, ranks × steps) that the found causes take of ``steps``.
+    found : dict of Cause to Finding
+        What the rules before this one found.
+    removed : dict of Cause to ndarray
+        Time (ns, ranks × steps) that the found causes take of ``steps``.
     """
 
     job: Job
@@ -109,7 +109,8 @@ class Context:
 
     def is_worth_it(self, cause: Cause, recoverable_ns: float) -> bool:
         """Whether a cause costs more than its limit."""
-        least_ns = self.limits.percent_of(cause) / 100 * self.steps.median_period_ns
+        least_percent: float = getattr(self.limits, cause.limit)
+        least_ns = least_percent / 100 * self.steps.median_period_ns
         return recoverable_ns >= max(least_ns, self.limits.least_ms * NS_PER_MS)
 
     def blamed(self, share: NDArray[np.float64]) -> tuple[int, ...]:
@@ -206,7 +207,7 @@ class Context:
         parts = Words(words, detail, is_lower_bound)
         share, cost = self.cost(recoverable_ns, is_lower_bound=is_lower_bound)
         return Finding(
-            cause=cause,
+            cause=cause.name,
             ranks=ranks,
             steps=steps,
             sentence=parts.sentence(cost if recoverable_ns else ""),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.diagnosis.vocabulary import Cause, Confidence
+Confidence = Literal["measured", "inconclusive"]
+
 
 Evidence = pd.DataFrame | float | int | str
 
@@ -106,7 +107,7 @@ class Finding:
         ``measured``, or ``inconclusive``: the trace lacks what would tell; `sentence` says what.
     """
 
-    cause: Cause
+    cause: str
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
     sentence: str

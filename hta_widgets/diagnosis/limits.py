@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-from hta_widgets.diagnosis.vocabulary import Cause
-
-_WITH_EVIDENCE_OF_ITS_OWN: Final = frozenset(
-    {
-        "input_starvation",
-        "allocator_retries",
-        "profiler_overhead",
-        "blocking_sync",
-        "slow_host_copies",
-    }
-)
-_IN_EVERY_JOB: Final = frozenset({"exposed_communication", "unfused_elementwise"})
+from typing import NamedTuple
 
 
 class TrialLimits(NamedTuple):
@@ -152,15 +139,3 @@ class Limits:
     def trials(self) -> TrialLimits:
         """Those of trials of an autotuner."""
         return TrialLimits(self.trial_kernels, self.trial_runs, self.trial_steps_percent)
-
-    def percent_of(self, cause: Cause) -> float:
-        """Least share of the mean step (%) from which a cause is reported."""
-        if cause in _WITH_EVIDENCE_OF_ITS_OWN:
-            return self.least_percent_with_evidence
-        if cause in _IN_EVERY_JOB:
-            return self.least_percent_in_every_job
-        if cause == "slow_link":
-            return self.least_percent_slow_link
-        if cause == "pipeline_bubble":
-            return self.least_percent_pipeline_bubble
-        return self.least_percent

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
 from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.own_time import OwnTime
-from hta_widgets.diagnosis.vocabulary import Cause
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
@@ -52,7 +51,7 @@ _FEW_ROWS: Final = 16
 _TICKS_AT_MOST: Final = 24
 
 
-def cause_look(cause: Cause) -> tuple[str, Fill]:
+def cause_look(cause: str) -> tuple[str, Fill]:
     """Colour of the class of time that a cause takes, and how it is filled."""
     name = class_of(cause).name
     return CLASS_COLORS[name], class_fill(name)

@@ -7,8 +7,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses import kernel_breakdown
-from hta_widgets.diagnosis import Diagnosis, Finding
-from hta_widgets.diagnosis.vocabulary import CAUSES
+from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import Finding
@@ -26,23 +27,30 @@ FEWEST: Final = 2
 """Steps, or last three quarters of a recording, with allocations: the first ones initialise."""
 
 
+@cause(
+    seen_in="late_launching",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    when="The GPU is idle while the host frees and allocates its memory, in at least two steps. "
+    "The first allocations of a job are none. The call with 60 % of this time is named.",
+)
 def allocator_retries(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the host allocates and frees its memory."""
     waiting = context.steps["gap_alloc"]
     if not recurs(context):
         return None
     cost_ns = context.gain_of_host_cause(waiting, ("gap_alloc",))
-    if not context.is_worth_it("allocator_retries", cost_ns):
+    if not context.is_worth_it(allocator_retries, cost_ns):
         return None
     share = context.steps["in_alloc"].mean(axis=1)
     ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
-    context.removed["allocator_retries"] = waiting
+    context.removed[allocator_retries] = waiting
     places = [context.ranks.index(rank) for rank in ranks]
     frees, in_calls = (context.steps[name][places].mean() for name in ("frees", "in_alloc"))
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_alloc")
     return context.finding(
-        "allocator_retries",
+        allocator_retries,
         words=f"{who} {who.verb('allocate')} and {who.verb('free')} GPU memory"
         f"{in_steps(context, steps)} while the GPU is idle "
         f"({per_step(context, frees, 'call')} that free, {duration(in_calls)} in all such calls)",

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -19,6 +20,13 @@ _ACTION: Final = (
 )
 
 
+@cause(
+    seen_in="late_launching",
+    when="In some steps, kernels are tried out that the other steps do not run: with as many waits"
+    " for an event, or each launched five times and more in a row, and nothing else, before a"
+    " wait for the device. Without steps: the host launches one kernel after another, each a "
+    "few times, waits for an event between them, and they run nowhere else.",
+)
 def autotuning(context: Context) -> Finding | None:
     """Report the steps in which kernels are tried out, and what they take more than the others."""
     steps = context.steps
@@ -31,14 +39,14 @@ def autotuning(context: Context) -> Finding | None:
     period = np.median(steps["period"], axis=0)
     excess = np.where(is_trial, np.maximum(period - np.median(period[~is_trial]), 0), 0)
     cost_ns = float(excess.mean())
-    if not context.is_worth_it("autotuning", cost_ns):
+    if not context.is_worth_it(autotuning, cost_ns):
         return None
     ranks = context.blamed(steps["trials"].mean(axis=1))
     numbers = tuple(np.array(steps.numbers)[is_trial].tolist())
     noun, takes = ("Step", "takes") if len(numbers) == 1 else ("Steps", "take")
     names = _names(context, ranks)
     return context.finding(
-        "autotuning",
+        autotuning,
         words=f"{noun} {few_ranges(numbers)} {takes} up to {duration(float(excess.max()))} longer "
         f"than the others: up to {number(float(tried.max()))} kernels{_example(names)} are tried "
         "there",
@@ -59,13 +67,13 @@ def _unmarked(context: Context) -> Finding | None:
     """Report what trials take of a recording without steps: the others wait for who tries most."""
     spans = [_span_ns(host) for host in host_of(context, ()).values()]
     cost_ns = float(max(spans, default=0))
-    if not cost_ns or not context.is_worth_it("autotuning", cost_ns):
+    if not cost_ns or not context.is_worth_it(autotuning, cost_ns):
         return None
     ranks = context.blamed(context.steps["trials"][:, 0])
     who, names = subject(context, ranks), _names(context, ranks)
     tried = context.steps["trial_names"].max()
     return context.finding(
-        "autotuning",
+        autotuning,
         words=f"{who} {'try' if who.is_plural else 'tries'} up to {number(float(tried))} kernels"
         f"{_example(names)} one after another, with a wait for each",
         recoverable_ns=cost_ns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Matrix
@@ -19,6 +20,13 @@ from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subje
 _LATE = ("gap_sync", "gap_op")
 
 
+@cause(
+    seen_in="late_synchronising",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    when="The host waits in a blocking call until the GPU is empty, and has to refill it. A long "
+    "call that leaves no gap costs nothing.",
+)
 def blocking_sync(context: Context) -> Finding | None:
     """Report the price of blocking calls that let the GPU run dry: it has to be refilled.
 
@@ -27,10 +35,10 @@ def blocking_sync(context: Context) -> Finding | None:
     refill = context.steps.refill
     cost_ns = context.gain_of_host_cause(refill, _LATE, share_of(context, refill))
     cost_ns = _beside_copies(context, cost_ns)
-    if not context.is_worth_it("blocking_sync", cost_ns):
+    if not context.is_worth_it(blocking_sync, cost_ns):
         return None
     ranks, steps = context.blamed(refill.mean(axis=1)), context.steps_with(refill)
-    context.removed["blocking_sync"] = refill
+    context.removed[blocking_sync] = refill
     largest = largest_owner(context, ranks, ("gap_sync",))
     who = subject(context, ranks)
     count, call = 0.0, ""
@@ -41,7 +49,7 @@ def blocking_sync(context: Context) -> Finding | None:
         call = f", most for {named(owner.name)}{place}"
     after_calls_ns = float(context.all_steps["gap_sync"].mean())
     return context.finding(
-        "blocking_sync",
+        blocking_sync,
         words=f"{who} {who.verb('wait')} until the GPU is empty{in_steps(context, steps)}{call}, "
         f"{per_step(context, max(round(count), 1), 'time')}, and then {who.verb('refill')} it",
         recoverable_ns=cost_ns,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
+from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.wording import on_ranks
-from hta_widgets.diagnosis.vocabulary import Cause
 
 WORTH_A_NOTICE: Final = 0.15
 """Of the mean step; smaller waits for work that is not recorded are usual."""
@@ -21,13 +23,13 @@ class _Said(NamedTuple):
 
 
 _SAID: Final[dict[Cause, _Said]] = {
-    "exposed_communication": _Said(
+    exposed_communication: _Said(
         "communicates with nothing to compute meanwhile; cause not found: waiting and transfer "
         "cannot be told apart",
         "Record all ranks with their collective fields (PyTorch of 2024 or later).",
         "overlap",
     ),
-    "host_pause": _Said(
+    host_pause: _Said(
         "is idle; cause not found: the trace does not show what the host does meanwhile",
         "Record with with_stack=True, and all threads of the process.",
         "idle_owners",
@@ -37,14 +39,14 @@ _SAID: Final[dict[Cause, _Said]] = {
 
 def cause_not_found(context: Context) -> Finding | None:
     """Report time without computation that nothing else explains."""
-    if context.found.keys() - {"missing_rank"} or not context.ranks:
+    if context.found or not context.ranks:
         return None
     talking, idle = _communicating(context), context.steps["idle"] - _unseen(context)
     if (talking + idle).mean() <= _least_ns(context):
         return None
     if talking.mean() >= idle.mean():
-        return _found(context, "exposed_communication", talking)
-    return _found(context, "host_pause", idle)
+        return _found(context, exposed_communication, talking)
+    return _found(context, host_pause, idle)
 
 
 def unseen_work_notices(context: Context) -> tuple[str, ...]:

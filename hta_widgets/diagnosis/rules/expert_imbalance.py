@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.waits import medians
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.traffic import Traffic
@@ -36,6 +37,12 @@ class _Exchanges(NamedTuple):
     elements: NDArray[np.float64]
 
 
+@cause(
+    seen_in="waiting",
+    makes_others_wait=True,
+    when="In all-to-alls, the busiest rank gets more than 1.2 times the mean number of elements; "
+    "ranks with 1.25 times the mean over all of them are to blame.",
+)
 def expert_imbalance(context: Context) -> Finding | None:
     """Report all-to-alls in which some ranks send or receive more than the others."""
     found = _exchanges(context.traffic)
@@ -44,10 +51,10 @@ def expert_imbalance(context: Context) -> Finding | None:
     traffic = context.traffic
     waited = medians(traffic.matches, traffic.exposed_wait_ns)[found.chosen].sum()
     recoverable_ns = float(waited) / len(context.steps.numbers)
-    if not context.is_worth_it("expert_imbalance", recoverable_ns):
+    if not context.is_worth_it(expert_imbalance, recoverable_ns):
         return None
     waiting = traffic.in_cells(traffic.exposed_wait_ns, found.chosen)
-    context.removed["expert_imbalance"] = waiting
+    context.removed[expert_imbalance] = waiting
     share = found.elements / found.elements.mean()
     ranks = tuple(
         rank
@@ -55,7 +62,7 @@ def expert_imbalance(context: Context) -> Finding | None:
         if of_rank >= context.limits.overloaded_rank
     )
     return context.finding(
-        "expert_imbalance",
+        expert_imbalance,
         words=_words(context, found, ranks, share, recoverable_ns),
         recoverable_ns=recoverable_ns,
         ranks=ranks,

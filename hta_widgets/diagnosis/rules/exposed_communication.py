@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.rules.missing_rank import missing_of
+from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.wording import WithinModule, listed, within_module
 from hta_widgets.quantities import duration, number
 
@@ -18,6 +20,12 @@ MOST_INCOMPLETE: Final = 0.5
 """If collectives without some of their members transfer this part, it may be waiting."""
 
 
+@cause(
+    seen_in="transfer",
+    limit="least_percent_in_every_job",
+    when="Ranks transfer data with nothing to compute meanwhile. Waiting for a late rank is no "
+    "transfer. The module that asks for 60 % of it is named.",
+)
 def exposed_communication(context: Context) -> Finding | None:
     """Report the transfers in which the GPUs do nothing else."""
     transfer = context.steps["transfer"] + context.steps["transfer_p2p"]
@@ -26,17 +34,17 @@ def exposed_communication(context: Context) -> Finding | None:
     recoverable_ns = float(np.median(transfer, axis=0).mean())
     if not context.traffic.pipelines:  # ranks that wait for a slow one have nothing to compute
         recoverable_ns = min(recoverable_ns, context.steps.gain_ns(transfer))
-    if "slow_link" in context.found:
-        recoverable_ns -= context.found["slow_link"].recoverable_ms * NS_PER_MS
-    if not context.is_worth_it("exposed_communication", recoverable_ns):
+    if slow_link in context.found:
+        recoverable_ns -= context.found[slow_link].recoverable_ms * NS_PER_MS
+    if not context.is_worth_it(exposed_communication, recoverable_ns):
         return None
-    context.removed["exposed_communication"] = transfer
+    context.removed[exposed_communication] = transfer
     table = _by_group(context)
     is_doubtful = _is_doubtful(context)
     is_within = not is_doubtful and not table.empty
     within = _within(context) if is_within else WithinModule()
     return context.finding(
-        "exposed_communication",
+        exposed_communication,
         words=_words(context, table, is_doubtful=is_doubtful),
         detail=within.words,
         recoverable_ns=recoverable_ns,

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.hardware import Hardware
@@ -21,6 +22,13 @@ ACTION: Final = (
 )
 
 
+@cause(
+    seen_in="waiting",
+    makes_others_wait=True,
+    when="The same, in only some of the steps or at changing pace: some kernels take longer than "
+    "the same ones at other times, more than on other ranks. Or all ranks take more than 1.1 "
+    "times as long in some steps as in the fastest, with the same kernels and shapes.",
+)
 def gpu_throttling(context: Context) -> Finding | None:
     """Report ranks that at times, or all ranks that in some steps, take longer for the same."""
     found = context.hardware
@@ -75,12 +83,12 @@ def _finding(
     ranks: tuple[int, ...],
     excess: Matrix,
 ) -> Finding | None:
-    if not context.is_worth_it("gpu_throttling", recoverable_ns):
+    if not context.is_worth_it(gpu_throttling, recoverable_ns):
         return None
-    context.removed["gpu_throttling"] = excess
+    context.removed[gpu_throttling] = excess
     steps = context.steps_with(excess)
     return context.finding(
-        "gpu_throttling",
+        gpu_throttling,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,

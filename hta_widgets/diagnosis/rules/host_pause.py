@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
 from hta_widgets.diagnosis.facts.gap_owners import Stretch
 from hta_widgets.diagnosis.finding import Finding
@@ -17,25 +18,32 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     stretches_table,
     within_gap,
 )
+from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import duration
 
 
+@cause(
+    seen_in="late_launching",
+    makes_others_wait=True,
+    when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
+    "operators that launch nothing. The call with 60 % of this time is named.",
+)
 def host_pause(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle because the host launches nothing for long."""
     pauses = context.steps["gap_pause"]
-    if "warm_up" in context.found and not context.steps.are_recorded:
+    if warm_up in context.found and not context.steps.are_recorded:
         return None  # libraries are set up in calls that are not recorded, too
     cost_ns = context.gain_of_host_cause(pauses, ("gap_pause",))
-    if not context.is_worth_it("host_pause", cost_ns):
+    if not context.is_worth_it(host_pause, cost_ns):
         return None
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
-    context.removed["host_pause"] = pauses
+    context.removed[host_pause] = pauses
     who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
     within = within_gap(context, ranks, "gap_pause")
     where = _where(found[1]) if found else ""
     return context.finding(
-        "host_pause",
+        host_pause,
         words=f"{who} {who.verb('launch')} nothing for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -23,6 +24,13 @@ _ALONE: Final = (
 )
 
 
+@cause(
+    seen_in="data_loading",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    when="The GPU is idle while the host loads data. Loading that is hidden costs nothing. The "
+    "innermost function, operator or annotation with 60 % of this time is named.",
+)
 def input_starvation(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the host loads data.
 
@@ -31,15 +39,15 @@ def input_starvation(context: Context) -> Finding | None:
     """
     loading = context.steps["gap_loader"]
     cost_ns = context.gain_of_host_cause(loading, ("gap_loader",))
-    if not context.is_worth_it("input_starvation", cost_ns):
+    if not context.is_worth_it(input_starvation, cost_ns):
         return None
     ranks = context.blamed(context.steps["in_loader"].mean(axis=1))
     ranks = ranks or context.blamed(loading.mean(axis=1))
     steps = context.steps_with(loading)
-    context.removed["input_starvation"] = loading
+    context.removed[input_starvation] = loading
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_loader")
     return context.finding(
-        "input_starvation",
+        input_starvation,
         words=f"{who} {who.verb('load')} data{in_steps(context, steps)} while the GPU is idle, up "
         f"to {duration(float(loading.max()))}",
         detail=_where(context, ranks, within),

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.rules.blocking_sync import share_of
 from hta_widgets.diagnosis.rules.host_evidence import gap_link, host_of, steps_table
+from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
 from hta_widgets.quantities import counted, duration, percent
 
@@ -20,23 +22,29 @@ _ACTION = "Use CUDA graphs, torch.compile, a fused optimizer, or a larger batch.
 _STACKS = "Record again without with_stack=True first: recording stacks slows the host. "
 
 
+@cause(
+    seen_in="late_launching",
+    makes_others_wait=True,
+    when="The host launches more slowly than the GPU computes: it would be late even without its "
+    "synchronisations.",
+)
 def launch_bound(context: Context) -> Finding | None:
     """Report the time in which the GPU waits for a host that launches too slowly."""
     behind = context.steps.launch_bound
-    slowed = context.removed.get("profiler_overhead")
+    slowed = context.removed.get(profiler_overhead)
     if slowed is not None:
         behind = np.clip(behind + context.steps["gap_profiler"] - slowed, 0, behind)
     cost_ns = context.gain_of_host_cause(behind, _LATE, share_of(context, behind))
-    if not context.is_worth_it("launch_bound", cost_ns):
+    if not context.is_worth_it(launch_bound, cost_ns):
         return None
     ranks = context.blamed(context.steps.host_behind.mean(axis=1))
     steps = context.steps_with(behind)
-    context.removed["launch_bound"] = behind
+    context.removed[launch_bound] = behind
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
     who = subject(context, ranks)
     return context.finding(
-        "launch_bound",
+        launch_bound,
         words=f"{who} {who.verb('launch')} {per_step(context, worst['kernels_per_step'], 'kernel')}"
         f" (median {duration(1000 * worst['median_kernel_us'])}) too slowly"
         f"{in_steps(context, steps)}{_region(worst)}",

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.quantities import counted
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import MOST_RANKS, world_size_of
-
-HALF = 0.5
 
 
-def missing_of(job: Job) -> tuple[int, ...]:
-    """Ranks without a trace, if at least half of the job, and more than one rank, has one.
-
-    Ranks that have a trace and were not opened are not missing.
-    """
-    world = max(job.reduce(world_size_of, job.ranks).values(), default=0)
-    present = job.recorded_ranks
-    if len(present) < 2 or world > MOST_RANKS or max(present) >= world:  # noqa: PLR2004
-        return ()
-    return tuple(sorted({*range(world)} - {*present})) if len(present) >= HALF * world else ()
-
-
+@cause(
+    seen_in="waiting",
+    when="Ranks of the job have no trace, and the others wait for them, or may. What it costs is a"
+    " lower bound, and said to be one.",
+)
 def missing_rank(context: Context) -> Finding | None:
     """Report ranks without a trace that the others wait for, as far as that can be told.
 
@@ -39,9 +31,9 @@ def missing_rank(context: Context) -> Finding | None:
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
     recoverable_ns = float(np.minimum(unexplained, waiting).mean(axis=1).min(initial=np.inf))
     recoverable_ns = recoverable_ns if np.isfinite(recoverable_ns) else 0.0
-    doubtful = context.found.get("exposed_communication")
+    doubtful = context.found.get(exposed_communication)
     is_in_doubt = doubtful is not None and doubtful.confidence == "inconclusive"
-    if not context.is_worth_it("missing_rank", recoverable_ns):
+    if not context.is_worth_it(missing_rank, recoverable_ns):
         if not is_in_doubt:
             return None
         recoverable_ns = 0.0  # a bound this low would say that nothing is lost
@@ -57,7 +49,7 @@ def missing_rank(context: Context) -> Finding | None:
         f"transfer{'. Waiting that no recorded rank explains' if is_priced else ''}"
     )
     return context.finding(
-        "missing_rank",
+        missing_rank,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=missing,

@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -20,6 +21,12 @@ _AUTOCAST: Final = "Use torch.autocast: the tensor cores of these GPUs multiply 
 _PAD: Final = "Pad the dimensions (batch, vocabulary, width) to multiples of 8, or update cuBLAS."
 
 
+@cause(
+    seen_in="compute",
+    when="Matrix products and convolutions run in kernels without tensor cores (more than 10 % of "
+    "their time), on GPUs that have them: float32, or types of 16 bits, as with dimensions "
+    "that are no multiples of 8. The module with 60 % of it is named.",
+)
 def no_tensor_cores(context: Context) -> Finding | None:
     """Report products of matrices without tensor cores on GPUs that have them."""
     facts = {rank: context.facts[rank].compute for rank in context.ranks}
@@ -33,15 +40,15 @@ def no_tensor_cores(context: Context) -> Finding | None:
         return None
     saved = context.computing("plain_saved_ns")
     recoverable_ns = context.steps.gain_ns(saved)
-    if not context.is_worth_it("no_tensor_cores", recoverable_ns):
+    if not context.is_worth_it(no_tensor_cores, recoverable_ns):
         return None
-    context.removed["no_tensor_cores"] = saved
+    context.removed[no_tensor_cores] = saved
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half_ns").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
     within = WithinModule() if is_half else _within(context, blamed)
     return context.finding(
-        "no_tensor_cores",
+        no_tensor_cores,
         words=(
             f"{percent(share)} of the time in matrix products{on_ranks(context, ranks)} is in "
             f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.stage_imbalance import stages_of
-from hta_widgets.diagnosis.vocabulary import Cause
 from hta_widgets.quantities import counted, duration, percent
 
-OTHER_CAUSES: Final[tuple[Cause, ...]] = (
-    "input_starvation",
-    "launch_bound",
-    "blocking_sync",
-    "host_pause",
-    "allocator_retries",
-    "slow_host_copies",
-    "profiler_overhead",
-    "expert_imbalance",
-    "slow_gpu",
-    "gpu_throttling",
-    "workload_imbalance",
+
+@cause(
+    seen_in="waiting",
+    limit="least_percent_pipeline_bubble",
+    when="The stages of a pipeline wait for each other, beyond what unequal stages and other "
+    "causes explain.",
 )
-"""Each makes the stages wait too; what it costs is no bubble."""
-
-
 def pipeline_bubble(context: Context) -> Finding | None:
     """Report the waiting of the stages that no other cause explains."""
     if not context.traffic.pipelines or not context.ranks:
@@ -36,9 +26,9 @@ def pipeline_bubble(context: Context) -> Finding | None:
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
     waiting_ns = float(np.median(waiting.mean(axis=1)))
     recoverable_ns = waiting_ns - _explained_ns(context)
-    if not context.is_worth_it("pipeline_bubble", recoverable_ns):
+    if not context.is_worth_it(pipeline_bubble, recoverable_ns):
         return None
-    context.removed["pipeline_bubble"] = waiting
+    context.removed[pipeline_bubble] = waiting
     stages, batches = _shape(context)
     words = (
         f"The {stages} stages of the pipeline wait {duration(waiting_ns)} of "
@@ -53,7 +43,7 @@ def pipeline_bubble(context: Context) -> Finding | None:
         )
         evidence |= {"micro_batches": batches, "least_bubble_percent": least}
     return context.finding(
-        "pipeline_bubble",
+        pipeline_bubble,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=context.ranks,
@@ -69,9 +59,9 @@ def _explained_ns(context: Context) -> float:
     of_stage = stages_of(context)
     uneven_ns = float(of_stage.max() - of_stage.mean()) if of_stage.size else 0.0
     found_ms = sum(
-        context.found[cause].recoverable_ms for cause in OTHER_CAUSES if cause in context.found
+        found.recoverable_ms for each, found in context.found.items() if each.makes_others_wait
     )
-    link = context.found.get("slow_link")
+    link = context.found.get(slow_link)
     if link is not None and link.evidence.get("operation") == P2P:
         found_ms += link.recoverable_ms
     return uneven_ns + found_ms * NS_PER_MS

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.rules.host_evidence import gap_link, host_of, steps_table
@@ -14,6 +15,12 @@ from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
 from hta_widgets.quantities import duration
 
 
+@cause(
+    seen_in="other_idle",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    when="The GPU is idle while the profiler itself works.",
+)
 def profiler_overhead(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the profiler works.
 
@@ -24,22 +31,22 @@ def profiler_overhead(context: Context) -> Finding | None:
     cost_ns = context.gain_of_host_cause(waiting, ("gap_profiler",))
     takes_ns = float(np.median(in_profiler.mean(axis=1))) if in_profiler.size else 0.0
     stacks = any(host.has_stacks for host in host_of(context, ()).values())
-    slows = stacks and context.is_worth_it("profiler_overhead", takes_ns)
+    slows = stacks and context.is_worth_it(profiler_overhead, takes_ns)
     if slows:
         waiting = waiting + context.steps.launch_bound
         cost_ns = max(cost_ns, context.steps.gain_ns(waiting))
-    if not context.is_worth_it("profiler_overhead", cost_ns):
+    if not context.is_worth_it(profiler_overhead, cost_ns):
         return None
     longest_ns = float(in_profiler.max())
     share = context.steps["in_profiler"].mean(axis=1)
     ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
-    context.removed["profiler_overhead"] = waiting
+    context.removed[profiler_overhead] = waiting
     work = _work(context, ranks)
     most = f", most in {named(str(work['name'].iloc[0]))}" if len(work) else ""
     slowed = ", and slows all launches by recording stacks" if slows else ""
     return context.finding(
-        "profiler_overhead",
+        profiler_overhead,
         words=f"The profiler holds up the host{on_ranks(context, ranks)}{in_steps(context, steps)}"
         f" for up to {duration(longest_ns)}{most}{slowed}",
         recoverable_ns=cost_ns,

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
 from hta_widgets.quantities import number
 
 
+@cause(
+    seen_in="waiting",
+    makes_others_wait=True,
+    when="A rank takes more than 1.04 times as long as the median for kernels with the same work "
+    "(name, launch size, shapes) in at least 70 % of the steps, steadily. Where batches "
+    "differ by a few tokens, as many kernels of one name count as the same work if their "
+    "sizes are within 5 %, and those of equal work are slower too. Without shapes, equal "
+    "launch sizes are the same work only if all are equal: products may have one block for "
+    "each multiprocessor, whatever their size. Of a quarter of the ranks at most (or two): "
+    "more are not unlike by their hardware.",
+)
 def slow_gpu(context: Context) -> Finding | None:
     """Report ranks that take longer, at all times, than the others for the same kernels."""
     found = context.hardware
@@ -18,9 +30,9 @@ def slow_gpu(context: Context) -> Finding | None:
     places = list(found.slow)
     excess = found.excess_of(places)
     recoverable_ns = context.gain_of_excess(excess)
-    if not context.is_worth_it("slow_gpu", recoverable_ns):
+    if not context.is_worth_it(slow_gpu, recoverable_ns):
         return None
-    context.removed["slow_gpu"] = excess
+    context.removed[slow_gpu] = excess
     ranks = tuple(context.ranks[place] for place in places)
     hot = (found.ratio[places] > context.limits.slower_kernels).any(axis=0)
     factor = float(np.median(found.ratio[places][:, hot]))
@@ -30,7 +42,7 @@ def slow_gpu(context: Context) -> Finding | None:
         f"{others_wait(context, ranks, recoverable_ns)}"
     )
     return context.finding(
-        "slow_gpu",
+        slow_gpu,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.host_copies import CopiesOfName
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -23,20 +24,27 @@ _PIN: Final = "Copy from pinned memory (pin_memory=True) with non_blocking=True,
 _AHEAD: Final = "Copy on a stream of its own, ahead of the step that needs the data."
 
 
+@cause(
+    seen_in="copies",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    when="Copies between host and GPU run with no kernel beside them, for more than 2 % of the "
+    "step. The call that asks for 60 % of them is named.",
+)
 def slow_host_copies(context: Context) -> Finding | None:
     """Report the time of copies between host and device with no kernel beside them."""
     copies = context.steps["host_copies"]
     least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns
     exposed = np.where(copies.mean(axis=1, keepdims=True) > least_ns, copies, 0.0)
     cost_ns = context.steps.gain_ns(exposed)
-    if not context.is_worth_it("slow_host_copies", cost_ns):
+    if not context.is_worth_it(slow_host_copies, cost_ns):
         return None
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
-    context.removed["slow_host_copies"] = exposed
+    context.removed[slow_host_copies] = exposed
     pageable = any(host.copies.are_pageable for host in host_of(context, ranks).values())
     table, within = _copies(context, ranks), _asked_for(context, ranks)
     return context.finding(
-        "slow_host_copies",
+        slow_host_copies,
         words=_words(context, ranks, steps),
         detail=within.words if within else "",
         recoverable_ns=cost_ns,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.collectives.kernels import P2P
 from hta_widgets.analyses.time.collectives.operations import bus_factor
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.traffic import Traffic
@@ -164,6 +165,13 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     return size_bytes * bus_factor(operation, int(members)) / transfer_ns
 
 
+@cause(
+    seen_in="transfer",
+    limit="least_percent_slow_link",
+    when="Transfers of one process group take 1.5 times as long as the same transfers of other "
+    "groups, and 30 µs longer. Where no ranks of a group are recorded, they are those that "
+    "meet in it, if no rank of the job is missing.",
+)
 def slow_link(context: Context) -> Finding | None:
     """Report the group whose transfers take longest beside the same transfers of others."""
     table = transfers_by_group(context.traffic)
@@ -172,11 +180,11 @@ def slow_link(context: Context) -> Finding | None:
         return None
     places = [place for place, rank in enumerate(context.ranks) if rank in slow.ranks]
     recoverable_ns = _recoverable_ns(context, slow, places)
-    if not places or not context.is_worth_it("slow_link", recoverable_ns):
+    if not places or not context.is_worth_it(slow_link, recoverable_ns):
         return None
     ranks = tuple(context.ranks[place] for place in places)
     return context.finding(
-        "slow_link",
+        slow_link,
         words=_words(slow, ranks),
         recoverable_ns=recoverable_ns,
         ranks=ranks,

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.rules.wording import the_ranks
@@ -13,6 +14,10 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import number
 
 
+@cause(
+    seen_in="waiting",
+    when="A stage computes more than 1.1 times as long as the median of the other stages.",
+)
 def stage_imbalance(context: Context) -> Finding | None:
     """Report stages whose ranks compute longer than those of the other stages."""
     copies = context.traffic.copies
@@ -24,13 +29,13 @@ def stage_imbalance(context: Context) -> Finding | None:
     most = context.limits.more_work_of_stage
     worst = int(of_stage.argmax())
     recoverable_ns = float(of_stage[worst] - of_stage.mean())
-    if factor[worst] <= most or not context.is_worth_it("stage_imbalance", recoverable_ns):
+    if factor[worst] <= most or not context.is_worth_it(stage_imbalance, recoverable_ns):
         return None
     heavy = [stage for stage in range(len(copies)) if factor[stage] > most]
     ranks = tuple(sorted(rank for stage in heavy for rank in copies[stage]))
     excess = np.zeros_like(context.steps["compute"])
     excess[places[worst]] = recoverable_ns
-    context.removed["stage_imbalance"] = excess
+    context.removed[stage_imbalance] = excess
     is_one = len(copies[worst]) == 1
     words = (
         f"{the_ranks(copies[worst])} (stage {worst} of the pipeline) "
@@ -38,7 +43,7 @@ def stage_imbalance(context: Context) -> Finding | None:
         f"the median of the other stages, which wait for {'it' if is_one else 'them'}"
     )
     return context.finding(
-        "stage_imbalance",
+        stage_imbalance,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,

@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link
@@ -24,6 +25,16 @@ _MATH: Final = (
 )
 
 
+@cause(
+    seen_in="compute",
+    limit="least_percent_in_every_job",
+    when="Elementwise kernels run in chains of three and more, and fusing them would save the "
+    "least cost; they take more than 10 % of the computing time. Or attention is not fused: "
+    "shapes show a softmax over what one product of batches makes and the next one takes, "
+    "with more keys than a head is wide. Its least cost is the time of all that runs on the "
+    "scores between these products, forward and backward. The module with 60 % of it is "
+    "named.",
+)
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write between others, by what fusing them would save."""
     chains, attention = context.computing("fusible_ns"), context.computing("attention_saved_ns")
@@ -31,9 +42,9 @@ def unfused_elementwise(context: Context) -> Finding | None:
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
     recoverable_ns = context.steps.gain_ns(saved)
-    if not context.is_worth_it("unfused_elementwise", recoverable_ns):
+    if not context.is_worth_it(unfused_elementwise, recoverable_ns):
         return None
-    context.removed["unfused_elementwise"] = saved
+    context.removed[unfused_elementwise] = saved
     ranks = context.blamed(saved.mean(axis=1))
     blamed = [context.facts[rank].compute for rank in ranks]
     names_attention = _is_attention(context, attention, saved)
@@ -43,7 +54,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
     else:
         words, numbers = _of_chains(context, ranks, blamed, share)
     return context.finding(
-        "unfused_elementwise",
+        unfused_elementwise,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,
@@ -65,7 +76,7 @@ def _share(context: Context, ranks: tuple[int, ...]) -> float:
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
     """Whether attention alone is worth a finding, or owns most of what is saved."""
     owns = bool(100 * attention.sum() >= context.limits.owner_percent * saved.sum())
-    return owns or context.is_worth_it("unfused_elementwise", context.steps.gain_ns(attention))
+    return owns or context.is_worth_it(unfused_elementwise, context.steps.gain_ns(attention))
 
 
 def _of_attention(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
 from hta_widgets.diagnosis.finding import Evidence, Finding
@@ -102,6 +103,13 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
     return max(float(slower), 0.0) + float((once["counts"] * once["ns"]).sum())
 
 
+@cause(
+    seen_in="compute",
+    when="The first step is longer than the median of the others by more than 30 %, and half of it"
+    " is idle time that no later step has, or the same kernels with the same work that take "
+    "longer, or kernels that never come again beside those of a later step. More work (a "
+    "longer batch, a validation) is no warm-up.",
+)
 def warm_up(context: Context) -> Finding | None:
     """Report what the first step takes more than the others, and those after it that compile."""
     if len(context.steps.numbers) < FEWEST_STEPS:
@@ -112,7 +120,7 @@ def warm_up(context: Context) -> Finding | None:
     steps = context.steps
     excess_ns = _excess_ns(steps, count)
     cost_ns = float(excess_ns.sum()) / len(steps.numbers)
-    if not context.is_worth_it("warm_up", cost_ns):
+    if not context.is_worth_it(warm_up, cost_ns):
         return None
     idle, compute = (each.sum(axis=1) for each in _prepares(context, count))
     ranks, numbers = context.blamed(idle + compute), steps.numbers[:count]
@@ -127,7 +135,7 @@ def warm_up(context: Context) -> Finding | None:
     if count > 1:
         first = f"Steps {number_ranges(numbers)}, the first, take"
     return context.finding(
-        "warm_up",
+        warm_up,
         words=f"{first} {duration(float(excess_ns.sum()))} longer than the others, "
         f"{' and '.join(more)}{where}",
         recoverable_ns=cost_ns,
@@ -209,7 +217,7 @@ def _initialising(context: Context) -> Finding | None:
     most = f", {calls['owner'].iloc[0]} most" if len(calls) and calls["owner"].iloc[0] else ""
     who = subject(context, ranks)
     return context.finding(
-        "warm_up",
+        warm_up,
         words=f"{who} {who.verb('initialise')} while the GPU is idle "
         f"(contexts, modules, first allocations{most})",
         recoverable_ns=cost_ns,

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
 from hta_widgets.quantities import number
 
@@ -53,23 +55,30 @@ class _Uneven(NamedTuple):
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
+@cause(
+    seen_in="waiting",
+    makes_others_wait=True,
+    when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels. "
+    "`inconclusive` if its kernels take longer for equal sizes, and nothing shows that the "
+    "GPU is slow; and without shapes.",
+)
 def workload_imbalance(context: Context) -> Finding | None:
     """Report ranks that compute longer than their peers, other than by a slower GPU."""
-    if "expert_imbalance" in context.found:
+    if expert_imbalance in context.found:
         return None
     found = _compare(context, context.work)
     if found is None or found.steps.size < min(FEWEST_STEPS, len(context.steps.numbers)):
         return None
     excess = np.maximum(found.excess_ns, 0)
     recoverable_ns = float(excess.max(axis=0).mean())
-    if not context.is_worth_it("workload_imbalance", recoverable_ns):
+    if not context.is_worth_it(workload_imbalance, recoverable_ns):
         return None
-    context.removed["workload_imbalance"] = excess
+    context.removed[workload_imbalance] = excess
     ranks = _who(context, found)
     reason = _reason(context, excess)
     words = _words(context, found, ranks, recoverable_ns, reason)
     return context.finding(
-        "workload_imbalance",
+        workload_imbalance,
         words=words,
         recoverable_ns=recoverable_ns,
         ranks=ranks,

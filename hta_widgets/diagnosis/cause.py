@@ -1,0 +1,62 @@
+"""A cause of lost time, as its rule declares it: whatever lists causes is made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.limits import Limits
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """A cause of lost time, which is called as its rule.
+
+    Attributes
+    ----------
+    look : callable
+        The rule: from a `Context` to a `Finding`, or to None.
+    seen_in : str
+        Name of the class of `BUDGET` that the lost time is counted in.
+    when : str
+        When it is reported, for the docs.
+    limit : str
+        Field of `Limits`: the share of the mean step from which it is reported.
+    makes_others_wait : bool
+        Whether the stages of a pipeline wait for each other longer because of it.
+    """
+
+    look: Callable[[Any], Finding | None]
+    seen_in: str
+    when: str
+    limit: str
+    makes_others_wait: bool
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration that nothing else would notice."""
+        for value, known in (
+            (self.seen_in, [each.name for each in BUDGET]),
+            (self.limit, [each.name for each in fields(Limits)]),
+        ):
+            if value not in known:
+                msg = f"{self.name} names {value!r}, which is none of {', '.join(known)}"
+                raise ValueError(msg)
+
+    @property
+    def name(self) -> str:
+        """What findings call it: the name of its rule."""
+        return self.look.__name__
+
+    def __call__(self, context: Any) -> Finding | None:  # noqa: ANN401  # a Context, which knows causes
+        """Look for it."""
+        return self.look(context)
+
+
+def cause(
+    *, seen_in: str, when: str, limit: str = "least_percent", makes_others_wait: bool = False
+) -> Callable[[Callable[[Any], Finding | None]], Cause]:
+    """Declare a rule as that of a cause; see `Cause`."""
+    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait)

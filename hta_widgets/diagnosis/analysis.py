@@ -286,11 +286,11 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
         if found is not None:
             context.found[_CAUSE[found.cause]] = found
     others = [each for each in context.found.values() if each not in of_first_steps]
-    every = (*of_first_steps, *_within_the_step(context, others))
+    every = (*of_first_steps, *within_the_step(context, others))
     return tuple(sorted(every, key=lambda found: -found.recoverable_ms)), context.steps
 
 
-def _within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings on the same steps, the most expensive first, with prices that fit into a step.
 
     Each price is that of its cause alone. Where causes overlap, they may add up to more than the

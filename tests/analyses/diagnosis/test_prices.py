@@ -14,6 +14,8 @@ from hta_widgets.diagnosis.analysis import within_the_step
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Words
 from hta_widgets.diagnosis.job.steps import Steps
+from hta_widgets.diagnosis.rules.host_pause import host_pause
+from hta_widgets.diagnosis.rules.slow_gpu import slow_gpu
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -85,7 +87,7 @@ def test_at_a_new_price_a_sentence_is_that_of_a_finding_at_this_price(
 
     def costing(ms):
         return context.finding(
-            "slow_gpu",
+            slow_gpu,
             words=f"at least {words}",
             detail=detail,
             recoverable_ns=ms * 1e6,
@@ -93,7 +95,7 @@ def test_at_a_new_price_a_sentence_is_that_of_a_finding_at_this_price(
             **about,
         )
 
-    dear = context.finding("host_pause", words="a", recoverable_ns=(10 - left_ms) * 1e6, **about)
+    dear = context.finding(host_pause, words="a", recoverable_ns=(10 - left_ms) * 1e6, **about)
     again = within_the_step(context, [costing(left_ms + 1), dear])[1]
     fresh = costing(left_ms)
     assert again.recoverable_ms == pytest.approx(left_ms)

@@ -61,27 +61,6 @@ def test_demo_writes_traces_and_notebook(
     assert traces == ["rank-0.json.gz", "rank-1.json.gz"]
 
 
-@pytest.mark.parametrize("healthy", [False, True])
-def test_demo_plants_one_cause(
-    tmp_path: Path, served: list[tuple[Path, bool, int | None]], *, healthy: bool
-) -> None:
-    options = ["--steps", "1", "--cause", "slow_link", "--layout", "experts"]
-    assert cli.main(["demo", str(tmp_path), *options, *["--healthy"] * healthy]) == 0
-    path = tmp_path / "slow_link.ipynb"
-    assert served == [(path, True, None)]
-    assert len(list((tmp_path / "trace").iterdir())) == 4
-    introduction = sources(path)[0]
-    assert "`slow_link`" in introduction
-    assert ("nothing is wrong" in introduction) == healthy
-
-
-def test_demo_names_the_causes_if_there_is_no_such(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["demo", str(tmp_path), "--cause", "gremlins"]) == 2
-    assert "cause must be one of slow_gpu, gpu_throttling," in capsys.readouterr().err
-
-
 def test_open_writes_a_notebook_for_the_traces(
     tmp_path: Path, served: list[tuple[Path, bool, int | None]]
 ) -> None:

@@ -24,9 +24,9 @@ from hta_widgets.cli.diagnose.document import json_text
 from hta_widgets.cli.diagnose.report import report
 from hta_widgets.cli.terminal import say
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, NotRecorded
-from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, host, kernel, step, write
+from tests.simulator import write_job
 
 SCHEMA = json.loads(
     (Path(__file__).parents[1] / "docs" / "diagnosis.schema.json").read_text(encoding="utf-8")
@@ -37,14 +37,14 @@ HOSTILE = "</pre><script>`*[x](y)\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\n# head 
 @pytest.fixture(scope="module")
 def starved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jobs") / "starved"
-    write_sample(folder, cause="input_starvation", progress=False)
+    write_job(folder, "input_starvation")
     return folder
 
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jobs") / "healthy"
-    write_sample(folder, cause="input_starvation", healthy=True, progress=False)
+    write_job(folder, "input_starvation", healthy=True)
     return folder
 
 
@@ -433,7 +433,7 @@ def check_document(job: Job) -> None:
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_documents_of_planted_causes(tmp_path: Path, cause: str) -> None:
-    write_sample(tmp_path, ranks=4, cause=cause, progress=False)
+    write_job(tmp_path, cause)
     check_document(open_trace(tmp_path, progress=False))
 
 

@@ -18,7 +18,6 @@ from hta_widgets.cli.diagnose.report import report
 from hta_widgets.panels.bands.head import verdict
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
-from hta_widgets.sample.causes import CAUSES
 from tests.analyses.diagnosis.scripts import Host
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
 from tests.explained.findings import OF_DIAGNOSIS, explain_finding, explain_verdict
@@ -26,6 +25,7 @@ from tests.explained.forms import checked
 from tests.explained.panels import explain
 from tests.explained.two_jobs import FORMS as FORMS_OF_TWO
 from tests.kineto_text import write
+from tests.simulator import CAUSES, write_job
 
 SAMPLE = "sample job"
 PLANTED = ("blocking_sync", "workload_imbalance", "host_pause")
@@ -62,7 +62,7 @@ def board(request, tmp_path_factory) -> Iterator[Dashboard]:
     elif name == SLOW_START:
         write_slow_start(folder)
     elif name in PLANTED:
-        write_sample(folder, cause=name, progress=False)
+        write_job(folder, name)
     with closing(Dashboard(open_trace(folder, progress=False))) as board:
         board.compute_all()
         for panel in board.panels.values():
@@ -91,7 +91,7 @@ def test_each_finding_is_explained_by_its_evidence(board):
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_each_finding_of_a_planted_cause_is_explained(tmp_path, cause):
-    found = diagnose(open_trace(write_sample(tmp_path, cause=cause, progress=False)))
+    found = diagnose(open_trace(write_job(tmp_path, cause)))
     assert found
     wrong = [explain_finding(each, found) for each in found]
     assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
@@ -361,10 +361,10 @@ def test_one_name_is_one_number_in_selected_time(board):
 
 
 def pairs(tmp_path):
-    """Two jobs of the sample, the second with a slow GPU, and two real ones."""
-    yield tuple(
-        write_sample(tmp_path / name, ranks=4, steps=6, cause=cause, progress=False)
-        for name, cause in (("healthy", None), ("slow", "slow_gpu"))
+    """The sample job and one with a slow GPU, and two real ones."""
+    yield (
+        write_sample(tmp_path / "sample", ranks=4, steps=6, progress=False),
+        write_job(tmp_path / "slow", "slow_gpu", ranks=4, steps=6),
     )
     if REAL:
         yield REAL["compare_control"], REAL["compare_test"]

@@ -23,8 +23,9 @@ def checkout(tmp_path: Path) -> Path:
     """What a build reads of a checkout in which nothing was built."""
     checkout = tmp_path / "checkout"
     base = checkout / "hta_widgets" / "panels" / "base"
-    for folder in (base, checkout / "js" / "src", checkout / "tests" / "typing"):
+    for folder in (base, checkout / "js" / "src", checkout / "tests" / "simulator"):
         folder.mkdir(parents=True)
+    (checkout / "tests" / "simulator" / "__init__.py").touch()
     shutil.copy(front_end.__file__, base)
     (checkout / "hta_widgets" / "__init__.py").touch()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
@@ -58,6 +59,7 @@ def test_the_licences_of_a_wheel(checkout: Path, tmp_path: Path, is_built: bool)
         shutil.copytree(front_end.STATIC, checkout / "hta_widgets" / "panels" / "static")
     with wheel_of(checkout, tmp_path / "programs") as wheel:
         names = wheel.namelist()
+        assert not [name for name in names if name.startswith("tests")]
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         folder = metadata.removesuffix("METADATA")
         listed = message_from_bytes(wheel.read(metadata)).get_all("License-File")

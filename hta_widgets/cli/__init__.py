@@ -13,7 +13,6 @@ from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
 from hta_widgets.cli.doctor import report
 from hta_widgets.cli.notebook import (
-    cause_notebook,
     demo_notebook,
     notebook_stem,
     trace_notebook,
@@ -23,7 +22,7 @@ from hta_widgets.cli.rank_list import rank_list as parse_ranks
 from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
 from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
-from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
+from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.remote.urls import is_url
 
@@ -83,19 +82,6 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument("--ranks", type=int, default=4, help="number of GPUs (default: 4)")
     demo.add_argument("--steps", type=int, default=5, help="number of training steps (default: 5)")
     demo.add_argument("--events", type=int, help="events per rank (default: about 13000)")
-    demo.add_argument(
-        "--cause",
-        metavar="CAUSE",
-        help=f"plant only this, in another job: {', '.join(CAUSES)}",
-    )
-    demo.add_argument(
-        "--layout",
-        metavar="LAYOUT",
-        help=f"of the job with a cause: {', '.join(LAYOUTS)} (default: as suits the cause)",
-    )
-    demo.add_argument(
-        "--healthy", action="store_true", help="leave the cause out of the job it belongs to"
-    )
     _add_server_options(demo)
     demo.set_defaults(run=partial(_open_notebook, _prepare_demo))
 
@@ -274,13 +260,7 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
         ranks=options.ranks,
         steps=options.steps,
         events=options.events,
-        cause=options.cause,
-        layout=options.layout,
-        healthy=options.healthy,
     )
-    if options.cause:
-        notebook = cause_notebook(_TRACE_FOLDER, options.cause, healthy=options.healthy)
-        return write_notebook(options.folder, options.cause, notebook)
     return write_notebook(options.folder, "first_look", demo_notebook(_TRACE_FOLDER, options.ranks))
 
 

@@ -23,18 +23,6 @@ planted bottlenecks. Change a control or click a bar, and all panels follow.
 3. How much of the time are the GPUs idle, and for which line of Python do they wait?
 4. Which modules take the time of the GPUs, and what fills their memory?\
 """
-_CAUSE_INTRODUCTION = """\
-# A job with one cause
-
-The traces in the folder `trace` come from a simulated job that is slow because of `{cause}`, and of
-nothing else.\
-"""
-_HEALTHY_INTRODUCTION = """\
-# A healthy job
-
-The traces in the folder `trace` come from a simulated job in which nothing is wrong: the one in
-which `{cause}` can be planted.\
-"""
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\
 from hta_widgets import Dashboard, open_trace
@@ -65,12 +53,6 @@ def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
         Number of ranks.
     """
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
-
-
-def cause_notebook(trace_folder: str, cause: str, *, healthy: bool) -> dict[str, Any]:
-    """Build the notebook of a simulated job with one cause, or of its healthy twin."""
-    introduction = _HEALTHY_INTRODUCTION if healthy else _CAUSE_INTRODUCTION
-    return _notebook(introduction.format(cause=cause), trace_folder)
 
 
 def trace_notebook(

@@ -16,16 +16,11 @@ Exposed communication
 Launch-bound optimizer
     AdamW is not fused: hundreds of kernels of about 2 us each, whose launch calls
     take about 5 us.
-
-With ``cause=`` it writes a small job of another network with that one cause (`CAUSES`), and with
-``healthy=True`` the same job without it.
 """
 
 from __future__ import annotations
 
-from hta_widgets.sample.causes import CAUSES
 from hta_widgets.sample.job import write_sample
-from hta_widgets.sample.plan import LAYOUTS
 from hta_widgets.sample.recording import Recording
 from hta_widgets.sample.training import (
     FIRST_STEP,
@@ -38,9 +33,7 @@ from hta_widgets.sample.training import (
 )
 
 __all__ = [
-    "CAUSES",
     "FIRST_STEP",
-    "LAYOUTS",
     "STARVED_EVERY",
     "STARVED_LOADER_NS",
     "STRAGGLER_SLOWDOWN",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Final
 
-from hta_widgets.sample.inputs import ABSENT, Input, numbers, scalar, tensor
 from hta_widgets.sample.kernels import (
     column_sum,
     elementwise,
@@ -17,7 +17,19 @@ from hta_widgets.sample.kernels import (
     layer_norm_backward,
     memset,
 )
-from hta_widgets.sample.operators import Allocation, Node, Op, Until, nested, output
+from hta_widgets.sample.operators import (
+    ABSENT,
+    Allocation,
+    Input,
+    Node,
+    Op,
+    Until,
+    nested,
+    numbers,
+    output,
+    scalar,
+    tensor,
+)
 
 BATCH: Final = 256
 PATCHES: Final = 197
@@ -185,9 +197,9 @@ def residual_add(parameter: Shape = ()) -> Node:
         inputs=(_ROWS, tensor(*parameter) if parameter else _ROWS, scalar(1)),
     )
     gradient = (output(prod(parameter), GRADIENT),) if parameter else ()
-    forward = Op(add.name, (), add.work, "", add.inputs, (output(ACTIVATIONS, SAVED),))
-    added = Op(
-        add.name, (), add.work, "", (_ROWS, _ROWS, scalar(1)), (output(ACTIVATIONS), *gradient)
+    forward = replace(add, allocates=(output(ACTIVATIONS, SAVED),))
+    added = replace(
+        add, inputs=(_ROWS, _ROWS, scalar(1)), allocates=(output(ACTIVATIONS), *gradient)
     )
     shapes = (parameter,) if parameter else ()
     return node(forward, Op("AddBackward0", (added,), inputs=(_ROWS,)), *shapes)

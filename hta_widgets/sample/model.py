@@ -1,17 +1,17 @@
-"""The network that the sample job trains: a vision transformer, as PyTorch's operators."""
+"""What the sample job trains, as PyTorch's operators: a vision transformer, by AdamW."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
-from hta_widgets.sample.inputs import ABSENT, Input, numbers, scalar, tensor
 from hta_widgets.sample.kernels import (
     column_sum,
     convolution,
     convolution_weight_gradient,
     copy_to_device,
     elementwise,
+    lambda_functor,
     log_softmax,
     log_softmax_backward,
     nll_loss,
@@ -38,8 +38,18 @@ from hta_widgets.sample.layers import (
     residual_add,
     zeros,
 )
-from hta_widgets.sample.operators import Node, Op, Until, nested, output
-from hta_widgets.sample.optimizer import MULTIPLY
+from hta_widgets.sample.operators import (
+    ABSENT,
+    Input,
+    Node,
+    Op,
+    Until,
+    nested,
+    numbers,
+    output,
+    scalar,
+    tensor,
+)
 
 CLASSES = 1_000
 PATCH_INPUTS = 3 * 16 * 16
@@ -48,6 +58,37 @@ IMAGE_ELEMENTS = BATCH * 3 * 224 * 224
 _IMAGES = tensor(BATCH, 3, 224, 224)
 _SCORES = tensor(BATCH, CLASSES)
 _TARGETS = tensor(BATCH, kind="long int")
+
+_MULTIPLY = (
+    "at::native::BUnaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, "
+    "at::native::binary_internal::MulFunctor<c10::BFloat16> >"
+)
+_ITERATOR_AND_SCALAR = "(at::TensorIteratorBase&, c10::Scalar const&)"
+_ADAMW = (
+    ("aten::mul_", _MULTIPLY, 2, (0.99999,)),
+    ("aten::lerp_", lambda_functor(f"lerp_scalar_kernel{_ITERATOR_AND_SCALAR}", 2), 3, (0.1,)),
+    ("aten::mul_", _MULTIPLY, 2, (0.999,)),
+    (
+        "aten::addcmul_",
+        lambda_functor(f"addcmul_cuda_kernel{_ITERATOR_AND_SCALAR}", 3),
+        4,
+        (0.001,),
+    ),
+    ("aten::sqrt", lambda_functor("sqrt_kernel_cuda(at::TensorIteratorBase&)", 1), 2, ()),
+    ("aten::div", _MULTIPLY, 2, (0.1,)),
+    ("aten::add_", "at::native::CUDAFunctorOnSelf_add<c10::BFloat16>", 2, (1e-08, 1)),
+    (
+        "aten::addcdiv_",
+        lambda_functor(f"addcdiv_cuda_kernel{_ITERATOR_AND_SCALAR}", 3),
+        4,
+        (-0.001,),
+    ),
+)
+"""The operations of AdamW, with the functor, tensors and numbers of each."""
+_TENSORS = {"aten::lerp_": 2, "aten::addcmul_": 3, "aten::addcdiv_": 3}
+"""How many tensors an operation takes, where it is not one."""
+_USES = {"aten::sqrt": 1, "aten::div": 2}
+"""How many operations the results that are not written in place outlive."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +128,7 @@ def scale_images() -> Op:
     """Scale the images of a batch, the first computation on it."""
     return Op(
         "aten::mul",
-        work=(elementwise(MULTIPLY, IMAGE_ELEMENTS, 2),),
+        work=(elementwise(_MULTIPLY, IMAGE_ELEMENTS, 2),),
         inputs=(_IMAGES, scalar(0.00392156862745098)),
         allocates=(output(IMAGE_ELEMENTS, SAVED),),
     )
@@ -198,4 +239,18 @@ def _head() -> tuple[Node, ...]:
                 ),
             ),
         ),
+    )
+
+
+def adamw(shape: tuple[int, ...]) -> tuple[Op, ...]:
+    """Update one parameter without fusion: a small kernel per arithmetic operation."""
+    elements = prod(shape)
+    return tuple(
+        Op(
+            name,
+            work=(elementwise(functor, elements, tensors, cached=True),),
+            inputs=(*(tensor(*shape),) * _TENSORS.get(name, 1), *map(scalar, values)),
+            allocates=(output(elements, uses=_USES[name]),) if name in _USES else (),
+        )
+        for name, functor, tensors, values in _ADAMW
     )

@@ -1,14 +1,52 @@
-"""The operators that a network is made of: what each calls, issues, takes and allocates."""
+"""The operators that a network is made of: what each takes, calls, issues and allocates."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import Final
 
-from hta_widgets.sample.inputs import Input, recorded_inputs
 from hta_widgets.sample.kernels import BFLOAT16_BYTES, GpuWork
+
+BFLOAT16: Final = "c10::BFloat16"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input; ``value`` is its text where it is no tensor."""
+
+    shape: tuple[int, ...] = ()
+    kind: str = ""
+    value: str = ""
+
+    @property
+    def strides(self) -> list[int]:
+        """Strides of a contiguous tensor of this shape, in elements."""
+        strides = [1] * len(self.shape)
+        for axis in reversed(range(len(strides) - 1)):
+            strides[axis] = strides[axis + 1] * self.shape[axis + 1]
+        return strides
+
+
+ABSENT: Final = Input()
+"""``None``, or what Kineto does not describe."""
+
+
+def tensor(*shape: int, kind: str = BFLOAT16) -> Input:
+    """Describe a tensor."""
+    return Input(shape, kind)
+
+
+def scalar(value: float | bool) -> Input:  # noqa: FBT001
+    """Describe a number or a truth value."""
+    return Input((), "Scalar", str(value))
+
+
+def numbers(*values: int | bool) -> Input:
+    """Describe a list of numbers."""
+    return Input((), "ScalarList", f"[{', '.join(map(str, values))}]")
 
 
 class Until(Enum):
@@ -42,26 +80,26 @@ def output(
 
 @dataclass(frozen=True)
 class Op:
-    """A CPU operator: the operators it calls, then the GPU work it issues itself.
-
-    ``input_dims`` is the JSON text that Kineto writes for the shapes of the inputs, where
-    ``inputs`` does not describe them.
-    """
+    """A CPU operator: the operators it calls, then the GPU work it issues itself."""
 
     name: str
     calls: tuple[Op, ...] = ()
     work: tuple[GpuWork, ...] = ()
-    input_dims: str = ""
     inputs: tuple[Input, ...] = ()
     allocates: tuple[Allocation, ...] = ()
 
     @cached_property
     def recorded_inputs(self) -> str:
         """What Kineto writes about its inputs, with a comma after it."""
-        if self.inputs:
-            return recorded_inputs(self.inputs)
-        dims = self.input_dims
-        return f'"Input Dims": {dims}, {input_types(dims)}' if dims else ""
+        if not self.inputs:
+            return ""
+        columns = {
+            "Concrete Inputs": [each.value for each in self.inputs],
+            "Input type": [each.kind for each in self.inputs],
+            "Input Strides": [each.strides for each in self.inputs],
+            "Input Dims": [each.shape for each in self.inputs],
+        }
+        return "".join(f'"{name}": {json.dumps(values)}, ' for name, values in columns.items())
 
 
 @dataclass(frozen=True)
@@ -79,21 +117,5 @@ def nested(*ops: Op) -> Op:
     """Let each operator call the next one, after those that it calls already."""
     *outer, op = ops
     for each in reversed(outer):
-        op = Op(
-            each.name,
-            (*each.calls, op),
-            each.work,
-            each.input_dims,
-            each.inputs,
-            each.allocates,
-        )
+        op = replace(each, calls=(*each.calls, op))
     return op
-
-
-@lru_cache(maxsize=256)
-def input_types(dims: str) -> str:
-    """JSON text of the types of inputs of some shapes, BF16 all; empty where they are given."""
-    if '"Input type"' in dims:
-        return ""
-    types = ['"c10::BFloat16"' if shape else '""' for shape in json.loads(dims)]
-    return f'"Input type": [{", ".join(types)}], '

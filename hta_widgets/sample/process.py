@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
-from hta_widgets.sample.calls import CALLS
-from hta_widgets.sample.cluster import Program
 from hta_widgets.sample.communication import Communication, Meetings
-from hta_widgets.sample.execution import Execution, Stream
-from hta_widgets.sample.hardware import Hardware
-from hta_widgets.sample.kernels import GpuWork
-from hta_widgets.sample.noise import Noise
+from hta_widgets.sample.execution import Execution, Program, Stream
+from hta_widgets.sample.kernels import CALLS, GpuWork
+from hta_widgets.sample.memory import Tensors
 from hta_widgets.sample.operators import Op
 from hta_widgets.sample.recorder import Recorder
 from hta_widgets.sample.recording import STEP_PREFIX, Wait, cpu_wait
-from hta_widgets.sample.tensors import Tensors
 
+FIRST_MOMENT_NS = 1_365_627_862_757_064
 COMPUTE_STREAM = 7
 COPY_STREAM = 13
 NCCL_STREAM = 20
@@ -25,7 +24,37 @@ OP_ENTRY_NS = 1_100
 OP_EXIT_NS = 600
 KERNEL_LATENCY_NS = 1_900
 STREAM_GAP_NS = 900
-GRAPH_GAP_NS = 350
+SLOW_CALL_EVERY = 400
+SLOW_CALL_FACTOR = 12
+
+
+class Hardware(Protocol):
+    """How fast GPUs and links are."""
+
+    def kernel_factor(self, rank: int, step: int, work: GpuWork) -> float:
+        """Return how many times longer than on a healthy GPU a kernel takes."""
+
+    def transfer_ns(self, rank: int, step: int, part: Communication) -> int:
+        """Return how long a communication takes once all ranks have come, in ns."""
+
+
+class Noise:
+    """How durations vary on one rank: up to 10 % more or less, evenly distributed."""
+
+    def __init__(self, seed: int, rank: int) -> None:
+        self._random = random.Random(f"{seed}/{rank}")  # noqa: S311
+
+    def on_cpu(self, duration_ns: int) -> int:
+        """Vary the time that the CPU or a launch takes."""
+        return int(duration_ns * (0.9 + 0.2 * self._random.random()))
+
+    def on_gpu(self, duration_ns: int) -> int:
+        """Vary the time that a kernel takes."""
+        return self.on_cpu(duration_ns)
+
+    def launch_factor(self) -> int:
+        """Return the factor on the duration of a launch call: a few take much longer."""
+        return SLOW_CALL_FACTOR if self._random.random() * SLOW_CALL_EVERY < 1 else 1
 
 
 class Process:
@@ -36,8 +65,6 @@ class Process:
 
     Parameters
     ----------
-    start_ns
-        First moment on the clock, in ns.
     noise
         How durations vary.
     hardware
@@ -52,25 +79,19 @@ class Process:
         self,
         recorder: Recorder,
         *,
-        start_ns: int,
         noise: Noise,
         hardware: Hardware,
         meetings: Meetings,
     ) -> None:
         self.rank = recorder.rank
-        self.now_ns = start_ns
+        self.now_ns = FIRST_MOMENT_NS
         self.step = -1
         """The step that runs, counted from 0."""
-        self.step_spans_ns: list[tuple[int, int]] = []
-        """Start and end of the steps that have ended, in ns."""
-        self.python_factor = 1.0
-        """What the profiler makes the CPU take longer."""
-        self.called_until_ns = start_ns
+        self.called_until_ns = FIRST_MOMENT_NS
         """When the last event of the CPU began or ended: since then, only Python has run."""
         self.recorder = recorder
         self.tensors = Tensors()
         """What operators allocate."""
-        self._start_ns = start_ns
         self._noise = noise
         self._hardware = hardware
         self._meetings = meetings
@@ -91,12 +112,12 @@ class Process:
     def stream(self, number: int) -> Stream:
         """Return a stream, making it if need be."""
         if number not in self._streams:
-            self._streams[number] = Stream(self._start_ns)
+            self._streams[number] = Stream(FIRST_MOMENT_NS)
         return self._streams[number]
 
     def spend(self, duration_ns: float) -> None:
         """Let CPU time pass, more or less this much."""
-        self.now_ns += self._noise.on_cpu(int(duration_ns * self.python_factor))
+        self.now_ns += self._noise.on_cpu(int(duration_ns))
 
     def wait(self, duration_ns: int) -> None:
         """Let exactly this much time pass."""
@@ -113,11 +134,8 @@ class Process:
     def profiler_step(self, number: int, step: int) -> Iterator[None]:
         """Record a step; ``step`` counts from 0."""
         self.step = step
-        self._noise.begin_step(step)
-        start_ns = self.now_ns
         with self.annotation(f"{STEP_PREFIX}{number}"):
             yield
-        self.step_spans_ns.append((start_ns, self.now_ns))
 
     @contextmanager
     def annotation(self, name: str) -> Iterator[None]:
@@ -202,40 +220,6 @@ class Process:
         self._record_wait(Wait("Stream Wait Event", then, first, record), start_ns, correlation)
         self.stream(then).wait_for(self.stream(first))
 
-    def wait_on_stream(self, execution: Execution, stream: int = COMPUTE_STREAM) -> None:
-        """Make a stream wait for one execution, after which an event was recorded."""
-        self.call("cudaStreamWaitEvent")
-        self.stream(stream).follow(execution)
-
-    def copy_blocking(self, copy: GpuWork, stream: int = COMPUTE_STREAM) -> Program:
-        """Copy from or to pageable memory: the call returns when the copy has ended."""
-        start_ns = self.now_ns
-        self._correlation += 1
-        correlation = self._correlation
-        call = CALLS[copy.call]
-        self.spend(call.duration_ns)
-        issued_ns, gap_ns = self._launch_delays()
-        execution = Execution(issued_ns, copy.duration_ns)
-        self.stream(stream).append(execution, gap_ns)
-        yield execution
-        self.now_ns = max(self.now_ns, execution.end_ns + self._noise.on_cpu(KERNEL_LATENCY_NS))
-        self.recorder.call(call, self.tid, (start_ns, self.now_ns), correlation)
-        self.called_until_ns = self.now_ns
-        self.recorder.work(copy, stream, correlation, execution)
-
-    def launch_graph(self, work: Iterable[GpuWork | Communication]) -> None:
-        """Replay a captured graph: one call issues everything, and nothing says what NCCL does."""
-        correlation = self.call("cudaGraphLaunch")
-        issued_ns, _ = self._launch_delays()
-        for each in work:
-            gap_ns = self._noise.on_cpu(GRAPH_GAP_NS)
-            if isinstance(each, Communication):
-                execution, kernel = self._member(each, issued_ns), each.kernel(old=False)
-            else:
-                execution, kernel = Execution(issued_ns, self._kernel_ns(each)), each
-            self.stream(COMPUTE_STREAM).append(execution, gap_ns)
-            self.recorder.work(kernel, COMPUTE_STREAM, correlation, execution)
-
     def synchronize(self, name: str, streams: Sequence[int]) -> Program:
         """Block the CPU until streams are empty."""
         latency_ns = self._noise.on_cpu(KERNEL_LATENCY_NS)
@@ -247,22 +231,15 @@ class Process:
         correlation = self.call(name, until_ns=last_ns + latency_ns)
         self._record_wait(cpu_wait(name, streams[0]), start_ns, correlation)
 
-    def wait_for(self, name: str, execution: Execution) -> Program:
-        """Block the CPU until one execution has ended."""
-        latency_ns = self._noise.on_cpu(KERNEL_LATENCY_NS)
-        yield execution
-        start_ns = self.now_ns
-        correlation = self.call(name, until_ns=execution.end_ns + latency_ns)
-        self._record_wait(cpu_wait(name, COMPUTE_STREAM), start_ns, correlation)
-
     def _record_wait(self, wait: Wait | None, start_ns: int, correlation: int) -> None:
         if wait:
             self.recorder.sync(wait, self.tid, (start_ns + 1, self.now_ns), correlation)
 
     def _member(self, part: Communication, issued_ns: int) -> Execution:
-        transfer_ns = self._hardware.transfer_ns(self.rank, self.step, part)
-        meeting = self._meetings.join(self.rank, part)
-        return Execution(issued_ns, transfer_ns + self._noise.after_transfer(), meeting)
+        return Execution(issued_ns, self._transfer_ns(part), self._meetings.join(self.rank, part))
+
+    def _transfer_ns(self, part: Communication) -> int:
+        return self._hardware.transfer_ns(self.rank, self.step, part)
 
     def _kernel_ns(self, work: GpuWork) -> int:
         factor = self._hardware.kernel_factor(self.rank, self.step, work)

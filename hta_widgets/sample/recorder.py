@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from hta_widgets.sample.calls import CudaCall
 from hta_widgets.sample.execution import Execution
-from hta_widgets.sample.kernels import GpuWork
+from hta_widgets.sample.kernels import CudaCall, GpuWork
 from hta_widgets.sample.kineto_file import (
-    EntryCounter,
     EventSink,
     Row,
     Section,
@@ -22,9 +19,6 @@ from hta_widgets.sample.kineto_file import (
 )
 from hta_widgets.sample.operators import Op
 from hta_widgets.sample.recording import Clock, Recording, Wait
-
-_OVERHEAD_ROW: Final[Row] = (-1, 0)
-_SOME_ADDRESS: Final = 139_872
 
 
 @dataclass
@@ -192,18 +186,13 @@ class Recorder:
         text = self._complete("python_function", name, (self.pid, tid), span_ns, args)
         self._sink.write(Section.PYTHON, text, 1)
 
-    def overhead(self, name: str, span_ns: Span) -> None:
-        """Write what the profiler says of its own costs."""
-        text = self._complete("overhead", name, _OVERHEAD_ROW, span_ns, "")
-        self._defer((), lambda: (text, 1))
-
     def memory(
         self,
         tid: int,
         time_ns: int,
         change: int,
         totals: tuple[int, int],
-        address: int = _SOME_ADDRESS,
+        address: int,
     ) -> None:
         """Write what the caching allocator did; ``totals`` are bytes allocated and reserved."""
         if self.recording.memory:
@@ -254,15 +243,3 @@ class Recorder:
             return ""
         innermost = next((e for e in reversed(self._open) if e.category == "cpu_op"), None)
         return f'"External id": {innermost.external_id},      ' if innermost else ""
-
-
-class SilentRecorder(Recorder):
-    """The profiler of a rank that nobody records."""
-
-    def __init__(self, rank: int, recording: Recording) -> None:
-        super().__init__(rank, EntryCounter(), recording)
-
-    def begin(self, *_: object) -> None:
-        """Ignore an operator or an annotation."""
-
-    end = call = work = sync = python = overhead = memory = begin  # type: ignore[assignment]

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
 
-from hta_widgets.sample.cluster import Program
-from hta_widgets.sample.communication import Communication, Group, Network, all_reduce
-from hta_widgets.sample.frames import Frames, Stack
-from hta_widgets.sample.inputs import tensor
+from hta_widgets.sample.communication import LATENCY_NS, Communication, Group, all_reduce
+from hta_widgets.sample.execution import Program
 from hta_widgets.sample.kernels import BFLOAT16_BYTES, GpuWork, copy_to_host
-from hta_widgets.sample.model import Bucket, load_batch, scale_images, vision_transformer
-from hta_widgets.sample.operators import Op
-from hta_widgets.sample.optimizer import recorded_adamw
+from hta_widgets.sample.memory import make_all
+from hta_widgets.sample.model import Bucket, adamw, load_batch, scale_images, vision_transformer
+from hta_widgets.sample.operators import Op, tensor
 from hta_widgets.sample.process import COMPUTE_STREAM, COPY_STREAM, NCCL_STREAM, Process
-from hta_widgets.sample.stacks import (
+from hta_widgets.sample.python_functions import (
     BACKWARD,
     LEARN,
     LOAD,
@@ -27,10 +25,11 @@ from hta_widgets.sample.stacks import (
     UPDATE,
     WAIT_FOR_BATCH,
     ZERO_GRAD,
+    Frames,
+    Stack,
     in_place,
     node_stacks,
 )
-from hta_widgets.sample.tensors import make_all
 
 FIRST_STEP = 10
 STRAGGLER_SLOWDOWN = 1.25
@@ -47,8 +46,7 @@ _AUTOGRAD_NODE_NS = 1_200
 _CLEAR_GRADIENT_NS = 500
 _PRODUCT_WORKSPACE_BYTES = 33_562_624
 
-_NETWORK = Network(NETWORK_BYTES_PER_NS)
-_adamw = cache(recorded_adamw)
+_adamw = cache(adamw)
 _ITEM = Op("aten::item", inputs=(tensor(),))
 _LOCAL_SCALAR = Op("aten::_local_scalar_dense", inputs=(tensor(),))
 
@@ -73,7 +71,7 @@ class SampleJob:
 
     def transfer_ns(self, rank: int, step: int, part: Communication) -> int:  # noqa: ARG002
         """Return how long a collective takes once all ranks have come, in ns."""
-        return _NETWORK.transfer_ns(rank, part)
+        return LATENCY_NS + part.ring_bytes // NETWORK_BYTES_PER_NS
 
 
 def is_starved(step: int) -> bool:
@@ -83,8 +81,8 @@ def is_starved(step: int) -> bool:
 
 def transfer_ns(elements: int, ranks: int) -> int:
     """Return the time (ns) of a ring all-reduce of gradients once all ranks have arrived."""
-    group = Group("0", "default_pg", tuple(range(ranks)))
-    return _NETWORK.transfer_ns(0, all_reduce(group, elements))
+    job = SampleJob(ranks, steps=1, layers=1, seed=0)
+    return job.transfer_ns(0, 0, all_reduce(job.group, elements))
 
 
 class Training:

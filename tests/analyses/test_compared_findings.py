@@ -13,6 +13,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, write
+from tests.simulator import write_job
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def slow(tmp_path_factory) -> Job:
 def starved(tmp_path_factory) -> Job:
     """Another job, which waits for data and does nothing else wrong."""
     folder = tmp_path_factory.mktemp("starved")
-    write_sample(folder, ranks=2, steps=3, cause="input_starvation", progress=False)
+    write_job(folder, "input_starvation", ranks=2, steps=3)
     return open_trace(folder, progress=False)
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.sample import CAUSES
 from tests.diagnosis.labelled import Kind, LabelledJob, healthy_jobs, labelled_jobs, trap_jobs
 from tests.diagnosis.labelled.causes import seeds, sick_jobs
 from tests.diagnosis.labelled.recordings import RECORDINGS, recorded
+from tests.simulator import CAUSES
 
 LEAST_PERCENT = 8.0
 MOST_PERCENT_OF_A_TRAP = 3.5

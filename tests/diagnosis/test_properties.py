@@ -1,6 +1,6 @@
 """What must not change a diagnosis: numbers of ranks, clocks, the unit of time, names of groups.
 
-Each test rewrites the traces of a sample job and compares causes, ranks and steps.
+Each test rewrites the traces of a simulated job and compares causes, ranks and steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.sample import write_sample
+from tests.simulator import write_job
 
 CAUSES = ("input_starvation", "slow_gpu", "expert_imbalance", "stage_imbalance", "slow_link")
 STEPS = 3
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 @pytest.fixture(scope="module", params=CAUSES)
 def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sample:
     folder = tmp_path_factory.mktemp(request.param)
-    paths = write_sample(folder, steps=STEPS, cause=request.param, progress=False)
+    paths = write_job(folder, request.param, steps=STEPS)
     texts = {rank: gzip.decompress(path.read_bytes()).decode() for rank, path in enumerate(paths)}
     return Sample(request.param, texts, told(folder))
 

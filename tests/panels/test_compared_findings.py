@@ -9,14 +9,14 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED
 from hta_widgets.panels.dashboard import OF_TWO_JOBS
-from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
+from tests.simulator import write_job
 
 
 @pytest.fixture(scope="module")
 def later(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("later")
-    write_sample(folder, ranks=2, steps=3, cause="input_starvation", progress=False)
+    write_job(folder, "input_starvation", ranks=2, steps=3)
     return str(folder)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.sample.cluster import Program, run_programs
-from hta_widgets.sample.execution import Execution, Meeting, Stream
+from hta_widgets.sample.execution import Execution, Meeting, Program, Stream, run_programs
 
 
 def test_work_starts_when_it_is_issued_and_its_stream_is_free() -> None:

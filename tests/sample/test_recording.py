@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from hta_widgets.errors import ParameterError
 from hta_widgets.sample import Recording, write_sample
 
 Event = dict[str, Any]
@@ -255,8 +254,3 @@ def _elements(shape: list[int]) -> int:
     for size in shape:
         product *= size
     return product
-
-
-def test_a_recording_goes_with_the_usual_job_only(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="recording goes with the job without a cause"):
-        write_sample(tmp_path, cause="slow_gpu", recording=Recording())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hta_widgets.sample.causes import CAUSES, Cause
-from hta_widgets.sample.plan import Layout, Plan
-from hta_widgets.sample.planting import slow_link
 from tests.diagnosis.labelled.job import Kind, LabelledJob, either
 from tests.diagnosis.labelled.recordings import RECORDINGS, recorded
+from tests.simulator.causes import CAUSES, Cause, slow_link
+from tests.simulator.plan import Layout, Plan
 
 SEED_OF_RECORDINGS = 2
 SEED_OF_PIPELINES = 3

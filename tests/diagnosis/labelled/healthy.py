@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hta_widgets.sample.plan import Plan
 from tests.diagnosis.labelled.causes import sick_jobs
 from tests.diagnosis.labelled.job import Kind, LabelledJob, true_without_a_cause
+from tests.simulator.plan import Plan
 
 
 def healthy_jobs() -> list[LabelledJob]:

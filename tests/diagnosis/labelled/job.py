@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
-from hta_widgets.sample.plan import Plan
-from hta_widgets.sample.simulation import Simulation, simulate_plan, write_plan
+from tests.simulator.plan import Plan
+from tests.simulator.simulation import Simulation, simulate_plan, write_plan
 
 NS_PER_MS = 1_000_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hta_widgets.sample.plan import Plan
+from hta_widgets.sample.process import FIRST_MOMENT_NS
 from hta_widgets.sample.recording import Clock
-from hta_widgets.sample.simulation import FIRST_MOMENT_NS
+from tests.simulator.plan import Plan
 
 SECOND_NS = 1_000_000_000
 _PROFILERS: dict[str, dict[str, bool]] = {

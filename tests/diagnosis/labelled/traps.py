@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hta_widgets.sample.causes import healthy_plan
-from hta_widgets.sample.communication import Network
-from hta_widgets.sample.plan import LateBatches, Pause, Plan
 from tests.diagnosis.labelled.job import Kind, LabelledJob, true_without_a_cause
+from tests.simulator.causes import healthy_plan
+from tests.simulator.communication import Network
+from tests.simulator.plan import LateBatches, Pause, Plan
 
 STEPS = 6
 MS = 1_000_000

@@ -1,11 +1,18 @@
-"""What each cause changes in a healthy job, and who is to blame; the seed chooses variants."""
+"""The causes that can be planted: what each changes in a healthy job, and who is to blame.
+
+The seed chooses variants.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
-from hta_widgets.sample.communication import Network
-from hta_widgets.sample.plan import LateBatches, Pause, Plan, Throttling
+from hta_widgets.errors import ParameterError
+from tests.simulator.communication import Network
+from tests.simulator.decoder import Decoder
+from tests.simulator.plan import LateBatches, Layout, Pause, Plan, Throttling
 
 EVERY_SECOND_STEP, IN_PROCESS, OTHER_RANKS = 1, 2, 3
 """Variants by the seed: when batches are late, who prepares them, whether one rank or all."""
@@ -241,3 +248,153 @@ def with_host_copies(plan: Plan) -> Plan:
 
 def _variant(plan: Plan) -> int:
     return plan.seed % 4
+
+
+_BY_LAYOUT: Mapping[Layout, Mapping[str, object]] = {
+    "data_parallel": {},
+    "sharded": {"network": Network(400)},
+    "pipeline": {"decoder": Decoder(hidden=4_096, vocabulary=2_048), "tokens": 16_384},
+    "experts": {"network": Network(400)},
+    "decode": {"layers": 12},
+}
+"""What the healthy job of each layout has beside the defaults."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, and how it gets into a job.
+
+    Attributes
+    ----------
+    plant
+        Takes a healthy job and returns the same job with the cause.
+    culprits
+        The ranks to blame: all of them where everybody does the same; none where it is another
+        one in each step.
+    layouts
+        Where it makes sense, the usual one first.
+    healthy
+        Changes the healthy job of a layout so that the cause is possible.
+    leaves_out_culprit
+        Whether nobody recorded the rank to blame, in the healthy job neither.
+    """
+
+    name: str
+    plant: Callable[[Plan], Plan]
+    culprits: Callable[[Plan], tuple[int, ...]]
+    layouts: tuple[Layout, ...] = ("data_parallel", "sharded")
+    healthy: Callable[[Plan], Plan] | None = None
+    leaves_out_culprit: bool = False
+
+    def healthy_plan(self, layout: Layout | None = None, **given: object) -> Plan:
+        """Return the healthy job of a layout.
+
+        Raises
+        ------
+        ParameterError
+            If the cause makes no sense in the layout.
+        """
+        layout = layout or self.layouts[0]
+        if layout not in self.layouts:
+            msg = f"layout must be one of {', '.join(self.layouts)} for {self.name}, got {layout}"
+            raise ParameterError(msg)
+        plan = healthy_plan(layout, **given)
+        if self.healthy:
+            plan = self.healthy(plan)
+        if not self.leaves_out_culprit:
+            return plan
+        recorded = tuple(rank for rank in range(plan.ranks) if rank != plan.culprit)
+        return replace(plan, recorded_ranks=recorded)
+
+
+def healthy_plan(layout: Layout = "data_parallel", **given: object) -> Plan:
+    """Return a job of a layout in which nothing is wrong."""
+    plan = replace(Plan(layout), **{**_BY_LAYOUT[layout], **given})  # type: ignore[arg-type]
+    if layout != "pipeline":
+        return plan
+    return replace(plan, layers=-(-plan.layers // plan.stages) * plan.stages)
+
+
+def cause_named(name: str) -> Cause:
+    """Return the cause of a name.
+
+    Raises
+    ------
+    ParameterError
+        If there is none.
+    """
+    if name not in CAUSES:
+        msg = f"cause must be one of {', '.join(CAUSES)}, got {name}"
+        raise ParameterError(msg)
+    return CAUSES[name]
+
+
+_ALL: tuple[Layout, ...] = ("data_parallel", "sharded", "experts")
+_LINKED: tuple[Layout, ...] = ("data_parallel", "pipeline", "experts", "sharded")
+_LAUNCHED: tuple[Layout, ...] = ("data_parallel", "decode")
+_PIPELINE: tuple[Layout, ...] = ("pipeline",)
+_HIDDEN: tuple[Layout, ...] = ("data_parallel", "sharded")
+_CAUSES = (
+    Cause("slow_gpu", slow_gpu, culprit, _ALL),
+    Cause("gpu_throttling", gpu_throttling, hot_ranks),
+    Cause("input_starvation", input_starvation, starved_ranks, _ALL),
+    Cause(
+        "launch_bound",
+        launch_bound,
+        everybody,
+        _LAUNCHED,
+        with_short_kernels,
+    ),
+    Cause(
+        "exposed_communication",
+        exposed_communication,
+        everybody,
+        _HIDDEN,
+        with_slower_network,
+    ),
+    Cause(
+        "slow_link",
+        slow_down_link,
+        slow_link_ranks,
+        _LINKED,
+        with_two_stages,
+    ),
+    Cause("workload_imbalance", workload_imbalance, imbalanced_ranks),
+    Cause(
+        "pipeline_bubble",
+        pipeline_bubble,
+        everybody,
+        _PIPELINE,
+        with_two_stages,
+    ),
+    Cause(
+        "stage_imbalance",
+        stage_imbalance,
+        heavy_stage,
+        _PIPELINE,
+        with_layers_to_move,
+    ),
+    Cause("expert_imbalance", expert_imbalance, imbalanced_ranks, ("experts",)),
+    Cause("blocking_sync", blocking_sync, everybody, _ALL, with_host_work),
+    Cause("host_pause", host_pause, imbalanced_ranks, _ALL),
+    Cause("allocator_retries", allocator_retries, short_of_memory),
+    Cause("autotuning", autotuning, everybody),
+    Cause("warm_up", warm_up, everybody),
+    Cause("unfused_elementwise", unfused_elementwise, everybody),
+    Cause("no_tensor_cores", no_tensor_cores, everybody),
+    Cause(
+        "slow_host_copies",
+        slow_host_copies,
+        everybody,
+        healthy=with_host_copies,
+    ),
+    Cause(
+        "profiler_overhead",
+        profiler_overhead,
+        everybody,
+        healthy=with_short_kernels,
+    ),
+    Cause("missing_rank", missing_rank, culprit, leaves_out_culprit=True),
+)
+CAUSES: Final = {cause.name: cause for cause in _CAUSES}
+"""By name."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
@@ -15,12 +17,15 @@ import pytest
 
 from hta_widgets import analyses, open_trace
 from hta_widgets.errors import ParameterError
-from hta_widgets.sample import CAUSES, LAYOUTS, write_sample
-from hta_widgets.sample.causes import healthy_plan
-from hta_widgets.sample.plan import Layout, Plan
+from hta_widgets.sample.process import FIRST_MOMENT_NS
 from hta_widgets.sample.recording import Clock
-from hta_widgets.sample.simulation import FIRST_MOMENT_NS, Simulation, simulate_plan, write_plan
 from hta_widgets.trace.model.steps import profiler_steps
+from tests.simulator import CAUSES, LAYOUTS, write_job
+from tests.simulator.__main__ import main
+from tests.simulator.causes import healthy_plan
+from tests.simulator.communication import PeerToPeer
+from tests.simulator.plan import Layout, Plan
+from tests.simulator.simulation import Simulation, simulate_plan, write_plan
 
 Event = dict[str, Any]
 PLANTED = [(name, layout) for name, cause in CAUSES.items() for layout in cause.layouts]
@@ -116,14 +121,14 @@ def test_slow_hardware_does_the_same_work(name: str, layout: Layout, tmp_path: P
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_moves_before_all_ranks_have_come(layout: Layout) -> None:
-    simulation = simulate_plan(healthy_plan(layout, steps=2), keep_meetings=True)
+    simulation = simulate_plan(healthy_plan(layout, steps=2))
     assert simulation.meetings
     for part, meeting in simulation.meetings:
-        expected = len(part.group.ranks) if part.peer is None else 2
+        expected = 2 if isinstance(part, PeerToPeer) else len(part.group.ranks)
         assert len(meeting.members) == expected
         last_ns = max(member.start_ns for member in meeting.members)
         plan = simulation.plan
-        if part.peer is not None:
+        if isinstance(part, PeerToPeer):
             transfers_ns = {plan.transfer_ns(part.peer - 1, 0, part)}
         else:
             transfers_ns = {plan.transfer_ns(rank, 0, part) for rank in part.group.ranks}
@@ -215,7 +220,7 @@ def test_sibling_groups_have_their_own_names_and_ranks(tmp_path: Path) -> None:
 def test_ranks_that_share_no_slow_link_end_an_exchange_earlier() -> None:
     cause = CAUSES["slow_link"]
     plan = cause.plant(cause.healthy_plan("experts", seed=4, steps=1))
-    simulation = simulate_plan(plan, keep_meetings=True)
+    simulation = simulate_plan(plan)
     first = next(m for part, m in simulation.meetings if part.kind.name == "all_to_allv")
     ends = sorted(member.end_ns for member in first.members)
     assert ends[2] - ends[1] > 10 * (ends[1] - ends[0])
@@ -243,7 +248,7 @@ def test_clocks_differ_and_drift_only_in_what_is_written(tmp_path: Path) -> None
 
 def test_same_arguments_give_same_bytes(tmp_path: Path) -> None:
     first, again, other = (
-        write_sample(tmp_path / name, cause="slow_link", layout="pipeline", steps=1, seed=seed)
+        write_job(tmp_path / name, "slow_link", layout="pipeline", steps=1, seed=seed)
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     )
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
@@ -251,8 +256,26 @@ def test_same_arguments_give_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_missing_rank_has_no_file(tmp_path: Path) -> None:
-    paths = write_sample(tmp_path, cause="missing_rank", steps=1)
+    paths = write_job(tmp_path, "missing_rank", steps=1)
     assert [path.name for path in paths] == ["rank-0.json.gz", "rank-2.json.gz", "rank-3.json.gz"]
+
+
+def test_the_command_writes_the_same_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "tests.simulator", "slow_link", str(tmp_path / "a")]
+    root = Path(__file__).parents[2]
+    options = ["--layout", "experts", "--steps", "1", "--seed", "3", "--healthy"]
+    done = subprocess.run(
+        [*command, *options], cwd=root, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"hta-widgets open {tmp_path / 'a'}\n"
+    written = sorted((tmp_path / "a").iterdir())
+    same = write_job(tmp_path / "b", "slow_link", layout="experts", steps=1, seed=3, healthy=True)
+    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in same]
+    with pytest.raises(SystemExit):
+        main(["gremlins", str(tmp_path / "c")])
+    assert "cause must be one of slow_gpu, gpu_throttling," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -263,18 +286,13 @@ def test_the_missing_rank_has_no_file(tmp_path: Path) -> None:
             {"cause": "expert_imbalance", "layout": "pipeline"},
             "layout must be one of experts for expert_imbalance, got pipeline",
         ),
-        (
-            {"cause": "slow_gpu", "events": 9},
-            "events sets the size of the sample job without a cause",
-        ),
-        ({"cause": "slow_gpu", "ranks": 1}, "ranks must be 2 or more with a cause, got 1"),
-        ({"healthy": True}, "layout and healthy go with a cause"),
-        ({"layout": "sharded"}, "layout and healthy go with a cause"),
+        ({"cause": "slow_gpu", "ranks": 1}, "ranks must be 2 or more, got 1"),
+        ({"cause": "slow_gpu", "steps": 0}, "steps must be 1 or more, got 0"),
     ],
 )
 def test_arguments_that_do_not_go_together(
     arguments: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ParameterError, match=message):
-        write_sample(tmp_path, **arguments)
+        write_job(tmp_path, **arguments)
     assert not list(tmp_path.iterdir())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, lru_cache
 
-from hta_widgets.sample.decoder_kernels import gemm, memory_kernel, tiles, with_blocks
 from hta_widgets.sample.kernels import (
+    GEMM_FLOPS_PER_NS,
+    GpuWork,
     elementwise,
     flash_attention,
     flash_attention_backward,
+    kernel,
     lambda_functor,
     layer_norm,
     layer_norm_backward,
@@ -21,6 +24,7 @@ from hta_widgets.sample.kernels import (
 from hta_widgets.sample.operators import Node, Op
 
 SEQUENCE = 2_048
+FP32_FLOPS_PER_NS = 45_000
 _ANONYMOUS = "void at::native::(anonymous namespace)::"
 _ADD = "at::native::CUDAFunctor_add<c10::BFloat16>"
 _GELU = "GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)"
@@ -38,6 +42,18 @@ _TANH_GELU_BACKWARD = (
     "add",
     "add",
 )
+
+
+@dataclass(frozen=True)
+class ShapedOp(Op):
+    """An operator of which only the shapes of the inputs are known; ``dims`` is their JSON text."""
+
+    dims: str = ""
+
+    @cached_property
+    def recorded_inputs(self) -> str:
+        """What Kineto writes about its inputs, with a comma after it."""
+        return f'"Input Dims": {self.dims}, {_input_types(self.dims)}'
 
 
 @dataclass(frozen=True)
@@ -114,13 +130,13 @@ def embedding(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
     """Look tokens up."""
     elements = tokens * decoder.hidden
     index = "indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, true>(int)"
-    look_up = memory_kernel(f"{_ANONYMOUS}{index}", 2 * elements)
+    look_up = _memory_kernel(f"{_ANONYMOUS}{index}", 2 * elements)
     backward = "embedding_backward_kernel<c10::BFloat16, float>(int)"
-    scatter = memory_kernel(f"{_ANONYMOUS}{backward}", 3 * elements)
+    scatter = _memory_kernel(f"{_ANONYMOUS}{backward}", 3 * elements)
     dims = f"[[{decoder.vocabulary}, {decoder.hidden}], [{tokens}]]"
     return (
         Node(
-            Op("aten::embedding", (Op("aten::index_select", work=(look_up,)),), input_dims=dims),
+            ShapedOp("aten::embedding", (Op("aten::index_select", work=(look_up,)),), dims=dims),
             Op("EmbeddingBackward0", (Op("aten::embedding_dense_backward", work=(scatter,)),)),
             (decoder.vocabulary * decoder.hidden,),
         ),
@@ -156,7 +172,7 @@ def fused_adamw(elements: int) -> Op:
         f"FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::{functor}>(int)"
     )
     calls = 4
-    work = memory_kernel(name, 7 * elements // calls)
+    work = _memory_kernel(name, 7 * elements // calls)
     return Op("aten::_fused_adamw_", work=(work,) * calls)
 
 
@@ -164,14 +180,17 @@ def _linear(tokens: int, inputs: int, outputs: int, *, fp32: bool = False) -> No
     kind = "float" if fp32 else "c10::BFloat16"
     dims = f"[[{outputs}], [{tokens}, {inputs}], [{inputs}, {outputs}], [], []]"
     types = f'["{kind}", "{kind}", "{kind}", "Scalar", "Scalar"]'
-    multiply = gemm(tokens, outputs, inputs, "tn", fp32=fp32)
-    input_gradient = Op("aten::mm", work=(gemm(tokens, inputs, outputs, "nn", fp32=fp32),))
-    weight_gradient = Op("aten::mm", work=(gemm(outputs, inputs, tokens, "nt", fp32=fp32),))
+    multiply = _gemm(tokens, outputs, inputs, "tn", fp32=fp32)
+    input_gradient = Op("aten::mm", work=(_gemm(tokens, inputs, outputs, "nn", fp32=fp32),))
+    weight_gradient = Op("aten::mm", work=(_gemm(outputs, inputs, tokens, "nt", fp32=fp32),))
     transpose = Op("aten::t", (Op("aten::transpose"),))
     return Node(
         Op(
             "aten::linear",
-            (transpose, Op("aten::addmm", (), (multiply,), f'{dims}, "Input type": {types}')),
+            (
+                transpose,
+                ShapedOp("aten::addmm", work=(multiply,), dims=f'{dims}, "Input type": {types}'),
+            ),
         ),
         Op("AddmmBackward0", (input_gradient, weight_gradient)),
         (inputs * outputs, outputs),
@@ -181,12 +200,12 @@ def _linear(tokens: int, inputs: int, outputs: int, *, fp32: bool = False) -> No
 def _grouped_linear(tokens: int, inputs: int, outputs: int) -> Node:
     """Multiply the tokens of each expert by its matrix, in one kernel."""
     work = replace(
-        gemm(tokens, outputs, inputs, "tn"),
+        _gemm(tokens, outputs, inputs, "tn"),
         name="void cutlass::device_kernel<at::cuda::detail::GroupMMPersistent_128x256x64>(int)",
     )
     dims = f"[[{tokens}, {inputs}], [2, {inputs}, {outputs}], [2]]"
     return Node(
-        Op("aten::_grouped_mm", work=(work,), input_dims=dims),
+        ShapedOp("aten::_grouped_mm", work=(work,), dims=dims),
         Op("GroupedMmBackward0", (Op("aten::_grouped_mm", work=(work, work)),)),
         (2 * inputs * outputs,),
     )
@@ -196,13 +215,13 @@ def _attention(tokens: int, hidden: int) -> Node:
     flops = 2 * tokens * SEQUENCE * hidden
     outer = "aten::scaled_dot_product_attention"
     inner = "aten::_scaled_dot_product_flash_attention"
-    heads = f"[{tiles(tokens, SEQUENCE)}, {hidden // 128}, {min(tokens, SEQUENCE)}, 128]"
+    heads = f"[{_tiles(tokens, SEQUENCE)}, {hidden // 128}, {min(tokens, SEQUENCE)}, 128]"
     blocks = max(1, tokens * hidden // 8_192)
     return Node(
-        Op(
+        ShapedOp(
             outer,
-            (Op(inner, work=(with_blocks(flash_attention(flops), blocks),)),),
-            input_dims=f"[{heads}, {heads}, {heads}, [], [], [], []]",
+            (Op(inner, work=(_with_blocks(flash_attention(flops), blocks),)),),
+            dims=f"[{heads}, {heads}, {heads}, [], [], [], []]",
         ),
         Op(
             "ScaledDotProductFlashAttentionBackward0",
@@ -210,7 +229,7 @@ def _attention(tokens: int, hidden: int) -> Node:
                 Op(
                     f"{inner}_backward",
                     work=tuple(
-                        with_blocks(work, blocks)
+                        _with_blocks(work, blocks)
                         for work in flash_attention_backward(flops, tokens * hidden)
                     ),
                 ),
@@ -223,17 +242,17 @@ def _layer_norm(tokens: int, hidden: int) -> Node:
     elements = tokens * hidden
     work = layer_norm_backward(elements)
     return Node(
-        Op(
+        ShapedOp(
             "aten::layer_norm",
-            (Op("aten::native_layer_norm", work=(with_blocks(layer_norm(elements), tokens),)),),
-            input_dims=f"[[{tokens}, {hidden}], [], [{hidden}], [{hidden}], [], []]",
+            (Op("aten::native_layer_norm", work=(_with_blocks(layer_norm(elements), tokens),)),),
+            dims=f"[[{tokens}, {hidden}], [], [{hidden}], [{hidden}], [], []]",
         ),
         Op(
             "NativeLayerNormBackward0",
             (
                 Op(
                     "aten::native_layer_norm_backward",
-                    work=tuple(with_blocks(each, tokens) for each in work),
+                    work=tuple(_with_blocks(each, tokens) for each in work),
                 ),
             ),
         ),
@@ -244,7 +263,9 @@ def _layer_norm(tokens: int, hidden: int) -> Node:
 def _gelu(elements: int) -> Node:
     dims = f"[[{elements}], []]"
     return Node(
-        Op("aten::gelu", (), (elementwise(lambda_functor(_GELU, 1), elements, 2),), dims),
+        ShapedOp(
+            "aten::gelu", work=(elementwise(lambda_functor(_GELU, 1), elements, 2),), dims=dims
+        ),
         Op(
             "GeluBackward0",
             (
@@ -268,11 +289,65 @@ def _unfused_gelu(elements: int) -> Node:
 def _arithmetic(name: str, elements: int) -> Op:
     functor = f"at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, {name}>"
     work = (elementwise(functor, elements, 3),)
-    return Op(f"aten::{name}", (), work, f"[[{elements}], [{elements}]]")
+    return ShapedOp(f"aten::{name}", work=work, dims=f"[[{elements}], [{elements}]]")
 
 
 def _residual_add(elements: int) -> Node:
-    add = Op(
-        "aten::add", (), (elementwise(_ADD, elements, 3),), f"[[{elements}], [{elements}], []]"
+    add = ShapedOp(
+        "aten::add",
+        work=(elementwise(_ADD, elements, 3),),
+        dims=f"[[{elements}], [{elements}], []]",
     )
     return Node(add, Op("AddBackward0"))
+
+
+def _gemm(rows: int, columns: int, inner: int, layout: str, *, fp32: bool = False) -> GpuWork:
+    """Multiply matrices, with a block for each tile of the result."""
+    flops = 2 * rows * columns * inner
+    if fp32:
+        name = f"cutlass_80_simt_sgemm_128x256_8x4_{layout}_align1"
+        blocks, rate = _tiles(rows, 128) * _tiles(columns, 256), FP32_FLOPS_PER_NS
+        return kernel(
+            f"void cutlass::Kernel2<{name}>({name}::Params)",
+            flops // rate,
+            blocks=blocks,
+            registers=218,
+            shared_memory=49_152,
+        )
+    name = f"sm90_xmma_gemm_bf16bf16_bf16f32_f32_{layout}_n_tilesize128x256x64_warpgroupsize2x1x1"
+    return kernel(
+        f"{name}_execute_segment_k_off_kernel__5x_cublas",
+        flops // GEMM_FLOPS_PER_NS,
+        call="cuLaunchKernelEx",
+        blocks=_tiles(rows, 128) * _tiles(columns, 256),
+        threads=384,
+        registers=168,
+        shared_memory=213_552,
+    )
+
+
+def _memory_kernel(name: str, elements: int) -> GpuWork:
+    """Read and write this many bfloat16 elements."""
+    moved = elementwise("", elements, 1)
+    return replace(moved, name=name)
+
+
+def _with_blocks(work: GpuWork, blocks: int) -> GpuWork:
+    """Launch as many blocks as the input asks for."""
+    before, _, rest = work.details.partition('"grid": [')
+    _, _, after = rest.partition(",")
+    return replace(work, details=f'{before}"grid": [{blocks},{after}')
+
+
+def _tiles(size: int, tile: int) -> int:
+    """Return how many tiles cover a size."""
+    return -(-size // tile)
+
+
+@lru_cache(maxsize=256)
+def _input_types(dims: str) -> str:
+    """JSON text of the types of inputs of some shapes, BF16 all; empty where they are given."""
+    if '"Input type"' in dims:
+        return ""
+    types = ['"c10::BFloat16"' if shape else '""' for shape in json.loads(dims)]
+    return f'"Input type": [{", ".join(types)}], '

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from hta_widgets.sample.communication import Communication, Group, Network
-from hta_widgets.sample.decoder import Decoder
-from hta_widgets.sample.decoder_kernels import is_memory_bound
+from hta_widgets.sample.communication import Communication, Group
 from hta_widgets.sample.kernels import GpuWork
 from hta_widgets.sample.recording import Clock, Recording
+from tests.simulator.communication import Network
+from tests.simulator.decoder import Decoder
 
 Layout = Literal["data_parallel", "sharded", "pipeline", "experts", "decode"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
@@ -174,7 +174,7 @@ class Plan:
         factor = self.gpu_factors.get(rank, 1.0)
         hot = self.throttling
         if hot and rank in hot.ranks and step >= hot.first_step:
-            factor *= 1 + (hot.factor - 1) * (0.35 if is_memory_bound(work) else 1.0)
+            factor *= 1 + (hot.factor - 1) * (0.35 if _is_memory_bound(work) else 1.0)
         return factor
 
     def transfer_ns(self, rank: int, step: int, part: Communication) -> int:
@@ -183,3 +183,9 @@ class Plan:
         if self.disturbed_network and step in self.disturbed_steps:
             network = self.disturbed_network
         return network.transfer_ns(rank, part)
+
+
+def _is_memory_bound(work: GpuWork) -> bool:
+    """Whether a kernel waits for memory rather than for the clock of the multiprocessors."""
+    names = ("elementwise", "layer_norm", "GammaBeta", "reduce_kernel", "multi_tensor", "SoftMax")
+    return any(name in work.name for name in names)

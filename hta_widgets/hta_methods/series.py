@@ -34,7 +34,7 @@ class SeriesMethods(JobMethods):
             the position in the file of the launch or of the operation that starts. If a rank has
             several devices: by device first, with a column ``device``.
         """
-        from hta_widgets.analyses.queue_length.changes import queue_changes
+        from hta_widgets.analyses.queue_length import queue_changes
         from hta_widgets.hta_tables.queue_length import queue_length_time_series
 
         chosen = self._ranks_or_first(ranks)
@@ -77,7 +77,7 @@ class SeriesMethods(JobMethods):
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
-        from hta_widgets.analyses.memory_bandwidth.changes import bandwidth_changes
+        from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
         from hta_widgets.hta_tables.memory_bandwidth import memory_bw_time_series
 
         chosen = self._ranks_or_first(ranks)

@@ -8,8 +8,7 @@ import re
 import pytest
 from hypothesis import given
 
-from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
-from hta_widgets.analyses.memory_bandwidth.changes import transfer_name
+from hta_widgets.analyses.memory_bandwidth import memory_bandwidth, transfer_name
 from hta_widgets.quantities import number
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job

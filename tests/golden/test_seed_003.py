@@ -16,8 +16,7 @@ import pytest
 
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
-from hta_widgets.analyses.launch_overlap import launch_overlap
-from hta_widgets.analyses.launch_overlap.kernel_launches import KernelLaunches
+from hta_widgets.analyses.launch_overlap import KernelLaunches, launch_overlap
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import CUPTI_CSV

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.idle_time.finding import idle_finding
 from hta_widgets.analyses.idle_time.gaps import device_gaps, stream_gaps
 from hta_widgets.analyses.idle_time.rows import (
     IDLE_CATEGORIES,
@@ -26,12 +25,28 @@ from hta_widgets.analyses.idle_time.split import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, remember
-from hta_widgets.analyses.time.gpu_time import GpuTime
+from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
 from hta_widgets.grouping import grouped
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
+
+WORTH_SAYING: Final = 0.03
+"""Idle share of the span from which it is worth a sentence."""
+
+PART_WORTH_SAYING: Final = 0.01
+"""Share of the idle time from which one of its parts is in the sentence."""
+
+_PHRASES: Final = {
+    "host": "before the launch call began (CPU late)",
+    "launch_call": "during the launch call (CPU late)",
+    "between_kernels": "in gaps between kernels",
+    "inside_graph": "inside CUDA graphs",
+    "dependency": "after the launch, held back on the GPU",
+    "launch_not_recorded": "of unknown cause (launch not recorded)",
+}
 
 _UNKNOWN_LAUNCHES = (
     "no launch in the trace for the operation that ends {} of {} idle intervals on streams: their "
@@ -39,6 +54,63 @@ _UNKNOWN_LAUNCHES = (
 )
 
 _CATEGORIES = {"idle_category": IDLE_CATEGORIES, "split": IDLE_SPLIT}
+
+
+def idle_finding(
+    streams: pd.DataFrame,
+    devices: pd.DataFrame,
+    wanted: Collection[int],
+    times: Sequence[GpuTime],
+    *,
+    is_excerpt: bool = False,
+) -> str:
+    """Say how long the GPUs are idle and why; empty below `WORTH_SAYING`.
+
+    Where the analysed time lasts longer than the GPU span and is idle for another share, a second
+    sentence says that share.
+
+    Parameters
+    ----------
+    streams, devices : DataFrame
+        `IdleTime.stream_split` and `IdleTime.device_split`.
+    wanted : collection of int
+        The streams that were asked for.
+    times : sequence of GpuTime
+        Of the devices.
+    is_excerpt : bool
+        Whether only the part of the GPU spans in the selected time counts.
+    """
+    if devices.empty:
+        return "No GPU work was recorded on the selected ranks."
+    if streams.empty:
+        noun = "stream" if len(wanted) == 1 else "streams"
+        return f"No selected rank has GPU work on {noun} {', '.join(map(str, sorted(wanted)))}."
+    by_part = devices["idle_time_ns"].to_numpy().reshape(-1, len(IDLE_SPLIT)).sum(axis=0)
+    span_ns = int(devices["span_ns"].to_numpy()[:: len(IDLE_SPLIT)].sum())
+    idle_ns, gpus = int(by_part.sum()), len(devices) // len(IDLE_SPLIT)
+    longer = over_steps(times)
+    is_worth_saying = idle_ns > 0 and idle_ns >= WORTH_SAYING * span_ns
+    if not is_worth_saying and not longer:
+        return ""
+    who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
+    whole = span_in_words(gpus, is_excerpt=False) + (" in the selected time" * is_excerpt)
+    why = f": {_causes(by_part.tolist())}" if is_worth_saying else ""
+    return (
+        f"{who} idle {percent(100 * idle_ns / span_ns)} of {whole} ({duration(idle_ns)} of "
+        f"{duration(span_ns)}){why}.{longer}"
+    )
+
+
+def _causes(by_part: Sequence[int]) -> str:
+    """Parts of the idle time, the largest first, without those too small to matter."""
+    idle_ns = sum(by_part)
+    parts = sorted(zip(by_part, IDLE_SPLIT, strict=True), key=lambda part: -part[0])
+    said = [
+        f"{percent(100 * part_ns / idle_ns)} {_PHRASES[name]}"
+        for part_ns, name in parts
+        if part_ns >= PART_WORTH_SAYING * idle_ns
+    ]
+    return ", ".join(said)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED
 from hta_widgets.analyses.launch_facts.multiprocessors import estimates, multiprocessors
-from hta_widgets.analyses.launch_facts.operator_names import operator_names
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.modules import module_paths
@@ -29,11 +28,27 @@ IN_THREADS: Final = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")
 SHARES: Final = ("occupancy_percent", "blocks_per_sm", "waves")
 
 _AXES: Final = ("x", "y", "z")
+
 GRID: Final = tuple(f"grid_{axis}" for axis in _AXES)
+
 BLOCK: Final = tuple(f"block_{axis}" for axis in _AXES)
+
 _RECORDED: Final = (*GRID, *BLOCK, "registers", "shared_bytes")
+
 _MOST: Final = 2**62
+
 _NONE: Final = -1
+
+
+def operator_names(rank: Rank) -> NDArray[np.int64]:
+    """Code of the name of the innermost operator at or around each call, by place, -1 for none.
+
+    The last value is -1 as well, for place -1.
+    """
+    calls = calls_of(rank)
+    operator = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
+    names = np.append(calls.name.astype(np.int64), -1)
+    return np.append(names[operator], -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,38 +2,185 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from hta_widgets.analyses.launch_stats.by_api import by_api
-from hta_widgets.analyses.launch_stats.finding import (
-    FREE_STREAM_OUTLIERS,
-    launch_stats_finding,
-)
-from hta_widgets.analyses.launch_stats.histogram import histogram
 from hta_widgets.analyses.launch_stats.launched_work import WORST_BY, LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.errors import ParameterError
+from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
+FREE_STREAM_OUTLIERS: Final = "free_stream_outliers"
+_SUMMED = (
+    *("calls", "operations", "short_kernels", "runtime_outliers"),
+    *("launch_delay_outliers", FREE_STREAM_OUTLIERS),
+)
+
+_LEADING_DIGITS = (1, 2, 5)
+
 SHORT_KERNELS = "short_kernels"
+
 RUNTIME_OUTLIERS = "runtime_outliers"
+
 LAUNCH_DELAY_OUTLIERS = "launch_delay_outliers"
+
 DISTRIBUTIONS = (SHORT_KERNELS, RUNTIME_OUTLIERS, LAUNCH_DELAY_OUTLIERS)
+
 _BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIERS: 300}
+
 _WITHOUT_LAUNCH = (
     "GPU operations without a launch in the trace are left out of the launch statistics"
 )
+
+_Summary = dict[str, Any]
+
+
+def launch_stats_finding(ranks: Sequence[Mapping[str, Any]], runtime_ns: int, delay_ns: int) -> str:
+    """Summarise the calls of some ranks.
+
+    Parameters
+    ----------
+    ranks : sequence of mapping
+        Rows of `LaunchStats.ranks`.
+    runtime_ns, delay_ns : int
+        Cutoffs of long calls and long delays.
+    """
+    total = Counter[str]()
+    for row in ranks:
+        total.update({name: row[name] for name in _SUMMED})
+    if not total["operations"]:
+        return "No launches of GPU work were recorded on the selected ranks."
+    where = f"rank {ranks[0]['rank']}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+    launched = (
+        f"On {where}, {counted(total['calls'], 'call')} launched "
+        f"{counted(total['operations'], 'operation')}."
+    )
+    return f"{launched} {_calls(total, runtime_ns)} {_delays(total, delay_ns)}"
+
+
+def _calls(total: Mapping[str, int], runtime_ns: int) -> str:
+    """Calls longer than the cutoff, and, of the others, those longer than their work."""
+    calls, short, long = (total[name] for name in ("calls", "short_kernels", "runtime_outliers"))
+    longer = f"took more than {duration(runtime_ns)}"
+    if long == calls:
+        return f"{'It' if calls == 1 else 'All of them'} {longer}."
+    share = f" ({percent(100 * short / (calls - long))})" if short else ""
+    than_work = f"{share} took longer than the work launched"
+    if long:
+        others = f"{short:,} of the others" if short else "none of the others"
+        return f"{counted(long, 'call')} {longer}; {others}{than_work}."
+    return f"{f'{short:,}' if short else 'None'}{than_work}, and none {longer}."
+
+
+def _delays(total: Mapping[str, int], delay_ns: int) -> str:
+    """Calls whose work started late, and how many of them had a free stream."""
+    late, free = total["launch_delay_outliers"], total[FREE_STREAM_OUTLIERS]
+    if not late:
+        return f"No work started more than {duration(delay_ns)} after its call."
+    said = (
+        f"The work of {counted(late, 'call')} ({percent(100 * late / total['calls'])}) started "
+        f"more than {duration(delay_ns)} after the call"
+    )
+    if not free:
+        return f"{said}, behind earlier work of its stream: the CPU runs ahead."
+    if free == late:
+        return f"{said}, although its stream was free."
+    return f"{said}, {free:,} of them although the stream was free, the others behind earlier work."
+
+
+def histogram(
+    parts: Sequence[Times], lowest: int, bins_at_most: int
+) -> tuple[Times, NDArray[np.int64]]:
+    """Count times in bins of equal width.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray of int64
+        Times (ns), each part ascending, none below `lowest`.
+    lowest : int
+        Lower edge of the first bin.
+    bins_at_most : int
+        Maximum number of bins. Their width is the smallest that this allows of 1, 2 or 5 times a
+        power of ten, so that whole µs fall evenly into the bins.
+
+    Returns
+    -------
+    edges : ndarray of int64
+        One more than bins; bins are half-open.
+    counts : ndarray of int64
+        Empty when there are no times.
+
+    Examples
+    --------
+    >>> edges, counts = histogram([np.array([3, 4, 11])], 0, 4)
+    >>> edges.tolist(), counts.tolist()
+    ([0, 5, 10, 15], [2, 0, 1])
+    """
+    filled = [times for times in parts if times.size]
+    if not filled:
+        return np.array([lowest], dtype=np.int64), np.zeros(0, dtype=np.int64)
+    highest = max(int(times[-1]) for times in filled)
+    width = _nice_width((highest - lowest + 1) / bins_at_most)
+    bins = (highest - lowest) // width + 1
+    edges = lowest + width * np.arange(bins + 1, dtype=np.int64)
+    counts = sum(np.diff(np.searchsorted(times, edges)) for times in filled)
+    return edges, np.asarray(counts, dtype=np.int64)
+
+
+def _nice_width(least: float) -> int:
+    widths = (digit * 10**power for power in count() for digit in _LEADING_DIGITS)
+    return int(next(width for width in widths if width >= least))
+
+
+def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables `LaunchStats.apis` and `LaunchStats.launched` of one rank."""
+    rank, work = of_rank.trace.rank, launched_work(of_rank, include_memory_events=include_memory)
+    texts, names, calls = work.events.name.values, work.call_names, work.calls
+    by_type = grouped(names, work.kernel_type)
+    apis_of_types = names[by_type.first]
+    launched = {
+        "launch_api": apis_of_types,
+        "kernel_type": [KernelType(code).name for code in work.kernel_type[by_type.first].tolist()],
+        "operations": by_type.sizes,
+        "gpu_duration_ns": by_type.reduce(np.add, work.gpu_duration_ns),
+    }
+    first_type = np.flatnonzero(np.diff(apis_of_types, prepend=-1))
+    by_api = grouped(names[calls.first])
+    call_ns, delay_ns = work.each_call_ns, calls.delay_ns
+    apis = {
+        "launch_api": apis_of_types[first_type],
+        "calls": by_api.sizes,
+        "operations": reduce_runs(np.add, by_type.sizes, first_type),
+        "mean_cpu_duration_ns": by_api.reduce(np.add, call_ns) / by_api.sizes,
+        "max_cpu_duration_ns": by_api.reduce(np.maximum, call_ns),
+        "median_launch_delay_ns": [float(np.median(delay_ns[each])) for each in by_api.parts],
+    }
+    return _named(rank, texts, apis), _named(rank, texts, launched)
+
+
+def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Table of APIs by name, with the rank in front, most operations first."""
+    apis = [names[code] for code in columns["launch_api"].tolist()]
+    ranks = np.full(len(apis), rank, dtype=np.int64)
+    table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
+    order = ["operations", "launch_api"]
+    return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,9 +238,6 @@ class LaunchStats(Result):
         call, empty for none). All whole ns.
         """
         return {rank: work.table() for rank, work in self.work.items()}
-
-
-_Summary = dict[str, Any]
 
 
 class _RankLaunchStats(NamedTuple):

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from hta_widgets.analyses.operators.finding import operators_finding
-from hta_widgets.analyses.operators.grouped_calls import RowsBy
-from hta_widgets.analyses.operators.operator_calls import RankTotals
-from hta_widgets.analyses.operators.rank_table import OperatorRows, operator_rows
+from hta_widgets.analyses.operators.communication import UNKNOWN, collectives_in
+from hta_widgets.analyses.operators.grouped_calls import (
+    OPERATION,
+    CallGroups,
+    RowsBy,
+    grouped_calls,
+)
+from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
+from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
+from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.collectives.operations import OPERATIONS
 from hta_widgets.analyses.time.excerpt import Excerpt, place_of
 from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.time.rows import of_largest_sum, texts_at
 from hta_widgets.errors import ParameterError
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.rank import Rank
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray as Texts
+
+_TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
+
+MAY_USE_TENSOR_CORES: Final = re.compile(
+    r"^aten::_?_?(scaled_mm|(add)?(mm|bmm|mv)|baddbmm|addr|matmul|linear|einsum"
+    r"|(cudnn|miopen|mkldnn|thnn|slow)?_?conv(?!ert)\w*|chain_matmul|linalg_multi_dot"
+    r"|(scaled_dot_product|flash|efficient)\w*attention\w*|\w*(lstm|gru|rnn_tanh|rnn_relu)\w*)$"
+)
+"""Operators that multiply matrices or convolve."""
+
+UNATTRIBUTED_WORTH_SAYING: Final = 0.1
+"""Share of the GPU time from which the part without an operator is in the sentence."""
+
+NAME_WIDTH: Final = 60
+
+_UNATTRIBUTED: Final = {
+    "launch_not_recorded_ns": "has no recorded launch",
+    "outside_operators_ns": "was launched outside operators",
+}
 
 ROWS_BY: Final[tuple[RowsBy, ...]] = ("name", "shape", "stack")
 
@@ -25,9 +63,150 @@ NO_OPERATORS: Final = (
     "no operators were recorded (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records "
     "them)"
 )
+
 LAUNCH_CALLS_INSTEAD: Final = "the calls that launch GPU work are listed in place of operators"
+
 NO_SHAPES: Final = "no shapes were recorded (record_shapes=True records them)"
+
 NO_STACKS: Final = "no Python frames were recorded (with_stack=True records them)"
+
+
+class OperatorRows(NamedTuple):
+    """Rows of one rank.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As `OperatorTable.operators`.
+    are_operators : bool
+        Whether the rows are operators, or else calls that launch GPU work.
+    totals : RankTotals
+    has_shapes, has_frames : bool
+        Whether these were recorded.
+    """
+
+    table: pd.DataFrame
+    are_operators: bool
+    totals: RankTotals
+    has_shapes: bool
+    has_frames: bool
+
+
+def operator_rows(
+    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
+) -> OperatorRows:
+    """The operators of a rank in some of its time, of all modules if none is named."""
+    listed = listed_calls(rank)
+    parts, totals = grouped_calls(rank, excerpt, by, modules)
+    keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
+    groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
+    return OperatorRows(
+        table=_table(rank, groups, by, _collectives(parts, groups)),
+        are_operators=listed.are_operators,
+        totals=totals,
+        has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
+        has_frames=calls_of(rank).has_frames or (by == "stack" and any(stacks_of(rank).texts)),
+    )
+
+
+def _collectives(parts: CallGroups, groups: CallGroups) -> NDArray[np.object_]:
+    """What each group communicates, that with most GPU time first."""
+    texts = np.full(groups.sums.calls.size, "", dtype=object)
+    if OPERATION not in parts.keys:
+        return texts
+    keys, sums = parts.by(*groups.keys, OPERATION)
+    known = np.flatnonzero(keys[OPERATION] != UNKNOWN)
+    known = known[np.lexsort((-sums.calls[known], -sums.gpu_self_ns[known]))]
+    found: dict[tuple[int, ...], list[str]] = {}
+    for *key, operation in zip(*(codes[known].tolist() for codes in keys.values()), strict=True):
+        found.setdefault((*key,), []).append(OPERATIONS[operation])
+    every = zip(*(codes.tolist() for codes in groups.keys.values()), strict=True)
+    texts[:] = [", ".join(found.get(key, ())) for key in every]
+    return texts
+
+
+def _table(
+    rank: Rank, groups: CallGroups, by: RowsBy, collectives: NDArray[np.object_]
+) -> pd.DataFrame:
+    sums, keys = groups.sums, groups.keys
+    known_ns = sums.tensor_core_ns + sums.no_tensor_core_ns
+    names, of_rows = np.unique(keys["name"], return_inverse=True)
+    operators = [rank.trace.events.name.values[code] for code in names.tolist()]
+    may_use = np.array([_may_use_tensor_cores(name) for name in operators], dtype=np.bool_)
+    columns: dict[str, Any] = {
+        "rank": np.full(of_rows.size, rank.trace.rank),
+        "operator": texts_at(operators, of_rows),
+        "collectives": collectives,
+        "phase": texts_at(PHASES, keys["phase"]),
+        "calls": sums.calls,
+        **{name: getattr(sums, name) for name in _TIMES},
+        "kernels_per_call": _ratio(sums.kernels, sums.calls),
+        "tensor_core_ns": sums.tensor_core_ns,
+        "tensor_core_percent": 100 * _ratio(sums.tensor_core_ns, known_ns),
+        "eligible": may_use[of_rows] | (known_ns > 0),
+        "backward_gpu_ns": sums.backward_gpu_ns,
+        "idle_ns": sums.idle_ns,
+    }
+    if by == "shape":
+        for name, each in shapes_of(rank).items():
+            codes, of_rows = np.unique(keys[name], return_inverse=True)
+            columns[name] = texts_at([each.texts[code] for code in codes.tolist()], of_rows)
+    if by == "stack":
+        columns["path"] = rank.remember(_paths).take(keys["path"])
+    return pd.DataFrame(columns)
+
+
+@lru_cache(maxsize=1 << 16)
+def _may_use_tensor_cores(operator: str) -> bool:
+    return MAY_USE_TENSOR_CORES.search(operator) is not None
+
+
+def _paths(rank: Rank) -> Texts:
+    """All stacks as a column: their texts are long."""
+    return pd.Series([*stacks_of(rank).texts]).array
+
+
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    return part / np.where(whole != 0, whole, np.nan)
+
+
+def operators_finding(
+    operators: pd.DataFrame, launch_calls: pd.DataFrame, ranks: pd.DataFrame, place: str
+) -> str:
+    """Sentence on the operator with most GPU time, or most CPU time where there is none."""
+    listed = operators if len(operators) else launch_calls
+    if listed.empty:
+        return f"No operators or launch calls were recorded {place}."
+    on_gpu = bool(listed["gpu_self_ns"].any())
+    time, where = ("gpu_self_ns", "GPU") if on_gpu else ("cpu_self_ns", "CPU")
+    whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
+    if not whole_ns:
+        return ""
+    of_name = listed[of_largest_sum(listed["operator"], listed[time])]
+    name, own_ns = str(of_name["operator"].iloc[0]), int(of_name[time].sum())
+    calls = int(of_name["calls"].sum())
+    began = f" in {counted(calls, 'call')}" if calls else ""
+    which = collectives_in(of_name)
+    most = (
+        f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
+        f"{duration(own_ns)} "
+        f"({percent(100 * own_ns / whole_ns)}){began}"
+    )
+    others = _unattributed(ranks, whole_ns) if on_gpu and len(operators) else []
+    clauses = [text for _, text in others]
+    largest = max((ns for ns, _ in others), default=0)
+    said = [*clauses, most] if largest > own_ns else [most, *clauses]
+    return f"Of {duration(whole_ns)} of {where} time, {'; '.join(said)}."
+
+
+def _unattributed(ranks: pd.DataFrame, gpu_ns: int) -> list[tuple[int, str]]:
+    """GPU time (ns) that no operator is known to have launched, with what is said of it."""
+    times = [(int(ranks[name].sum()), said) for name, said in _UNATTRIBUTED.items()]
+    return [
+        (ns, f"{percent(100 * ns / gpu_ns)} {said}")
+        for ns, said in times
+        if ns >= UNATTRIBUTED_WORTH_SAYING * gpu_ns
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.memory_bandwidth.changes import aligned_bandwidth, transfers_of
+from hta_widgets.analyses.memory_bandwidth import aligned_bandwidth, transfers_of
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curve_lane
 from hta_widgets.analyses.timeline.curve import Curve
 from hta_widgets.trace.model.kernels import KernelType

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.queue_length.changes import aligned_changes
+from hta_widgets.analyses.queue_length import aligned_changes
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curve_lane
 from hta_widgets.analyses.timeline.curve import Curve
 from hta_widgets.trace.ranks.rank import Rank

@@ -25,10 +25,14 @@ from benchmarks.environments import (
     versions,
 )
 from benchmarks.suites import SUITES
-from benchmarks.table import markdown
+from benchmarks.table import closest, markdown
 from benchmarks.traces import SHARED, Traces
 
-_HEADING = "# Benchmark results\n"
+_HEADING = """# Benchmark results
+
+Of the parameters of an analysis or panel, the one that comes closest to its target, or misses it
+most; `python -m benchmarks` prints all.
+"""
 
 
 def main() -> None:
@@ -53,12 +57,12 @@ def main() -> None:
     for name in options.only or SUITES:
         title, measure = SUITES[name]
         began = _circumstances(bench, measured, quick=options.quick)
-        section = markdown(title, began, measure(bench), judged=not options.quick)
-        print(section, flush=True)
+        rows = [*measure(bench)]
+        print(markdown(title, began, rows, judged=not options.quick), flush=True)
         if options.save:
             if revision() != measured:
                 sys.exit(f"{measured} changed while it was measured: results are not saved.")
-            _save(title, section)
+            _save(title, markdown(title, began, closest(rows)))
 
 
 def _save(title: str, section: str) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 HEADINGS = ("", "ours", "HTA", "ratio", "target", "met")
+_MEASURED = re.compile(r"`(\w+)")
+"""What a row is of, where there is one for each of many parameters."""
+
 _EXACT_FROM = 100
 _RATIO_EXACT_FROM = 20
 
@@ -48,6 +52,13 @@ class Row:
             return self.ratio >= self.times_better
         return None
 
+    @property
+    def spent(self) -> float:
+        """Part of the target that is used up: above 1 it is missed; 0 without a target."""
+        if self.at_most and self.ours is not None:
+            return self.ours / self.at_most
+        return self.times_better / self.ratio if self.times_better and self.ratio else 0.0
+
     def cells(self) -> list[str]:
         """Text of each column."""
         return [
@@ -72,6 +83,22 @@ def markdown(title: str, text: str, rows: Iterable[Row], *, judged: bool = True)
     lines = [HEADINGS, ("---", *["---:"] * 4, "---"), *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     return f"## {title}\n\n{text}\n{table}\n"
+
+
+def closest(rows: Iterable[Row]) -> list[Row]:
+    """Of each analysis or panel, the row that is closest to its target, or misses it most.
+
+    Examples
+    --------
+    >>> [row.what for row in closest([Row("`a.x`", 2, at_most=4), Row("`a.y`", 3, at_most=4)])]
+    ['`a.y`']
+    """
+    found: dict[str, Row] = {}
+    for row in rows:
+        name = _MEASURED.search(row.what)
+        key = name[1] if name else row.what
+        found[key] = max(found.get(key, row), row, key=lambda each: each.spent)
+    return [*found.values()]
 
 
 def quantity(value: float | None, unit: str) -> str:

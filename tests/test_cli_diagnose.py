@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets import cli, diagnose, open_trace
-from hta_widgets.analyses.time.collectives.partition import PARTS
+from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.cli.diagnose.document import _mean_step_by_rank as mean_step_by_rank
 from hta_widgets.cli.diagnose.document import json_text
 from hta_widgets.cli.diagnose.report import report

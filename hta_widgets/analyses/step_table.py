@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.communication.partition import RankSplit, communication_parts
 from hta_widgets.analyses.idle_owners.gaps import gaps_of, recorded_work
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
-from hta_widgets.analyses.time.collectives.partition import RankSplit, communication_parts
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.errors import number_ranges

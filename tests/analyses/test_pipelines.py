@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.time.collectives.kernels import JobCollectives, Series
-from hta_widgets.analyses.time.collectives.recorded import rank_collectives
+from hta_widgets.analyses.communication.kernels import JobCollectives, Series
+from hta_widgets.analyses.communication.recorded import rank_collectives
 from hta_widgets.diagnosis.job.traffic import (
     Pipeline,
     copies_of_stages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hta_widgets.analyses.budget.host_gaps import HostGaps, host_gaps
-from hta_widgets.analyses.time.collectives.partition import Partition, RankSplit
+from hta_widgets.analyses.communication.partition import Partition, RankSplit
 from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork

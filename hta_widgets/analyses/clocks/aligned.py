@@ -28,9 +28,9 @@ from hta_widgets.analyses.clocks.states import (
     of_component,
 )
 from hta_widgets.analyses.clocks.teams import Team, teams_of
-from hta_widgets.analyses.time.collectives.kernels import JobCollectives
-from hta_widgets.analyses.time.collectives.matching import Matches, match
-from hta_widgets.analyses.time.collectives.recorded import rank_collectives
+from hta_widgets.analyses.communication.kernels import JobCollectives
+from hta_widgets.analyses.communication.matching import Matches, match
+from hta_widgets.analyses.communication.recorded import rank_collectives
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent

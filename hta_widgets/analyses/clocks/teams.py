@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.matching import Matches
+from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.intervals import Times
 
 MOST_COLLECTIVES: Final = 2_000

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above
-from hta_widgets.analyses.time.collectives.kernels import JobCollectives
 from hta_widgets.analyses.time.modules import (
     MODULE,
     PHASES,

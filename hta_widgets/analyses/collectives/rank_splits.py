@@ -6,8 +6,8 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.collectives.analysis import job_waits
-from hta_widgets.analyses.time.collectives.kernels import P2P
-from hta_widgets.analyses.time.collectives.partition import RankSplit
+from hta_widgets.analyses.communication.kernels import P2P
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.trace.job import Job
 
 

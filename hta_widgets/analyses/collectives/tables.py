@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.clocks.aligned import JobClocks
 from hta_widgets.analyses.collectives.owners import RankOwners, owner_columns
 from hta_widgets.analyses.collectives.waits import CLASSES, INCONCLUSIVE, NOBODY, Waits
-from hta_widgets.analyses.time.collectives.kernels import JobCollectives, Series
-from hta_widgets.analyses.time.collectives.operations import bus_factor
+from hta_widgets.analyses.communication.kernels import JobCollectives, Series
+from hta_widgets.analyses.communication.operations import bus_factor
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.model.events import TextColumn
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import JobClocks
 from hta_widgets.analyses.clocks.states import APART_NS, APART_SHARE, CONTRADICTORY
-from hta_widgets.analyses.time.collectives.matching import Matches
+from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.recorded import exposed_times
 from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
 from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.nodes import (
@@ -20,7 +21,6 @@ from hta_widgets.analyses.modules.nodes import (
     region_nodes,
 )
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.collectives.recorded import exposed_times
 from hta_widgets.analyses.time.counted import has_cpu_time, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.analyses.time.modules import PHASES, forward_places, phases

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.operations import OPERATIONS
 from hta_widgets.analyses.operators.communication import UNKNOWN, collectives_in
 from hta_widgets.analyses.operators.grouped_calls import (
     OPERATION,
@@ -24,7 +25,6 @@ from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.collectives.operations import OPERATIONS
 from hta_widgets.analyses.time.excerpt import Excerpt, place_of
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.analyses.time.rows import of_largest_sum, texts_at

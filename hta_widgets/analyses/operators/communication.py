@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.operations import OPERATIONS, operation_of
 from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.collectives.operations import OPERATIONS, operation_of
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.collectives.partition import RankSplit
 from hta_widgets.analyses.timeline.added import LANE_KINDS, AddedLane
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.gpu_lanes import (

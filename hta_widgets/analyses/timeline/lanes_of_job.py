@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
-from hta_widgets.analyses.time.collectives.partition import RankSplit
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.timeline.added import LANE_KINDS, reasons_for_none
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.event import EventFacts, drawn_at, event_facts

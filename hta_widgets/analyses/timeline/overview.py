@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.partition import RankSplit
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
-from hta_widgets.analyses.time.collectives.partition import PARTS
 from hta_widgets.cli.terminal import cut
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.diagnosis.analysis import MOST_SHOWN

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
-from hta_widgets.analyses.time.collectives.partition import PARTS, RankSplit
+from hta_widgets.analyses.communication.partition import PARTS, RankSplit
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank
 

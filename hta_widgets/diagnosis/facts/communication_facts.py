@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.collectives.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
 from hta_widgets.diagnosis.facts.operators_of_kernels import time_by_module

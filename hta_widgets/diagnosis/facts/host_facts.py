@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, paths_of
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.collectives.partition import RankSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.facts.arrivals import Arrivals, arrivals

@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
 from hta_widgets.analyses.budget.host_gaps import GAPS
-from hta_widgets.analyses.time.collectives.partition import PARTS, RankSplit
+from hta_widgets.analyses.communication.partition import PARTS, RankSplit
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_calls import blocking_calls, loading_calls
 from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
-from hta_widgets.analyses.time.collectives.partition import PARTS
 from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.intervals import Intervals, Times

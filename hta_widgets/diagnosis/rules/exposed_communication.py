@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_widgets.analyses.time.collectives.kernels import P2P
+from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link

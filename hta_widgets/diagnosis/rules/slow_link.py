@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.kernels import P2P
-from hta_widgets.analyses.time.collectives.operations import bus_factor
+from hta_widgets.analyses.communication.kernels import P2P
+from hta_widgets.analyses.communication.operations import bus_factor
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link

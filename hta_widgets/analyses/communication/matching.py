@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.kernels import P2P, JobCollectives, Series
-from hta_widgets.analyses.time.collectives.operations import MEETING
+from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
+from hta_widgets.analyses.communication.operations import MEETING
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.operations import (
+from hta_widgets.analyses.communication.operations import (
     POINT_TO_POINT,
     SEND,
     operation_of,
 )
-from hta_widgets.analyses.time.collectives.recorded import NOTHING, Group, RankCollectives
+from hta_widgets.analyses.communication.recorded import NOTHING, Group, RankCollectives
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import TextColumn

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.collectives.operations import SEND, element_bytes, operation_of
+from hta_widgets.analyses.communication.operations import SEND, element_bytes, operation_of
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.loaders.columns import whole_number

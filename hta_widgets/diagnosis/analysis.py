@@ -21,7 +21,7 @@ from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
-from hta_widgets.diagnosis.job.waiting import Meetings
+from hta_widgets.diagnosis.job.waiting import CollectiveWaits
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.largest_kernels import only_faster_kernels
@@ -189,8 +189,8 @@ def diagnosis(
     asked = None if steps is None else tuple(steps)
     compared = compared_ranks({rank: facts[rank].steps for rank in chosen})
     together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
-    met = job.remember(_meetings_of_all, limits.trials)
-    context = Context(job, together, together, facts, limits, met)
+    waits = job.remember(_collective_waits, limits.trials)
+    context = Context(job, together, together, facts, limits, waits)
     findings, kept = _findings(context)
     unseen = unseen_work_notices(context)
     lacks = _lacks(job, facts, together, chosen)
@@ -263,10 +263,12 @@ def _facts_of_all(job: Job, limits: TrialLimits) -> dict[int, RankFacts]:
     return job.reduce_each(rank_facts, {rank: (splits[rank], limits) for rank in job.ranks})
 
 
-def _meetings_of_all(job: Job, limits: TrialLimits) -> Meetings:
+def _collective_waits(job: Job, limits: TrialLimits) -> CollectiveWaits:
     facts = job.remember(_facts_of_all, limits)
-    arrivals = {rank: each.host.arrivals for rank, each in facts.items() if each.host is not None}
-    return Meetings.of(job, arrivals)
+    before = {
+        rank: each.host.before_collectives for rank, each in facts.items() if each.host is not None
+    }
+    return CollectiveWaits.of(job, before)
 
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:

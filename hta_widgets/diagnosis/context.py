@@ -17,7 +17,7 @@ from hta_widgets.diagnosis.finding import Confidence, Evidence, Finding, Link, W
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
-from hta_widgets.diagnosis.job.waiting import Meetings
+from hta_widgets.diagnosis.job.waiting import CollectiveWaits
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -45,7 +45,7 @@ class Context:
     facts : mapping of int to RankFacts
         By rank.
     limits : Limits
-    meetings : Meetings
+    collective_waits : CollectiveWaits
         Who waited for whom, to tell what passes on to other ranks.
     found : dict of Cause to Finding
         What the rules before this one found.
@@ -58,7 +58,7 @@ class Context:
     all_steps: Steps
     facts: Mapping[int, RankFacts]
     limits: Limits
-    meetings: Meetings
+    collective_waits: CollectiveWaits
     found: dict[Cause, Finding] = field(default_factory=dict)
     removed: dict[Cause, Matrix] = field(default_factory=dict)
 
@@ -153,7 +153,7 @@ class Context:
         """
         if not removed.any():
             return 0.0
-        lost = removed + self.meetings.passed(self.steps, names, share)
+        lost = removed + self.collective_waits.propagated(self.steps, names, share)
         return max(self.steps.gain_ns(removed), float(np.median(lost, axis=0).mean()))
 
     def by_rank_and_step(self, name: str, matrix: Matrix) -> pd.DataFrame:

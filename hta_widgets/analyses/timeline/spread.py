@@ -16,8 +16,8 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 
 
-class Shelf(NamedTuple):
-    """The tracks of one class of all ranks, each on a stretch of the same axis.
+class ClassRow(NamedTuple):
+    """The tracks of one class of all ranks, one rank after the other on the same axis.
 
     One search finds an instant of all of them::
 
@@ -37,7 +37,7 @@ class Shelf(NamedTuple):
     sums_ns: Times
 
     @classmethod
-    def of(cls, tracks: Iterable[tuple[Track, int]]) -> Shelf:
+    def of(cls, tracks: Iterable[tuple[Track, int]]) -> ClassRow:
         """Put tracks one after the other, each later by so much."""
         pairs = [*tracks]
         places = [track.start_ns + later_ns for track, later_ns in pairs]
@@ -54,7 +54,7 @@ class Shelf(NamedTuple):
         )
 
 
-class Shelves(NamedTuple):
+class RankRows(NamedTuple):
     """The own lanes of several ranks, for questions about all of them.
 
     Attributes
@@ -62,14 +62,14 @@ class Shelves(NamedTuple):
     ranks : int
         Number of them.
     span : Span
-        The time that each has on each shelf, on the common clock.
-    shelves : tuple of Shelf
+        The time that each rank has on each row, on the common clock.
+    rows : tuple of ClassRow
         In the order of `OVERVIEW_CLASSES`.
     """
 
     ranks: int
     span: Span
-    shelves: tuple[Shelf, ...]
+    rows: tuple[ClassRow, ...]
 
     def spread(self, edges: Times) -> NDArray[np.float64]:
         """Least, median and largest time (ns) that a rank spends in each class between edges.
@@ -87,10 +87,10 @@ class Shelves(NamedTuple):
         places = (
             since + (self.span.end_ns - self.span.start_ns + 1) * np.arange(self.ranks)[:, None]
         )
-        found = np.zeros((len(self.shelves), 3, edges.size - 1))
-        for shelf, spread in zip(self.shelves, found, strict=True):
-            if shelf.place_ns.size > 1:
-                until = shelf.covered_until(places.ravel()).reshape(places.shape)
+        found = np.zeros((len(self.rows), 3, edges.size - 1))
+        for row, spread in zip(self.rows, found, strict=True):
+            if row.place_ns.size > 1:
+                until = row.covered_until(places.ravel()).reshape(places.shape)
                 spread[:] = least_median_most(np.diff(until, axis=1))
         return found
 
@@ -100,18 +100,18 @@ def least_median_most(by_rank: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.array([by_rank.min(axis=0), np.median(by_rank, axis=0), by_rank.max(axis=0)])
 
 
-def shelves_of(job: Job, ranks: tuple[int, ...]) -> Shelves:
+def rank_rows(job: Job, ranks: tuple[int, ...]) -> RankRows:
     """The own lanes of ranks that the job can hold, put together once."""
-    return job.remember(_shelves, ranks)
+    return job.remember(_rank_rows, ranks)
 
 
-def _shelves(job: Job, ranks: tuple[int, ...]) -> Shelves:
+def _rank_rows(job: Job, ranks: tuple[int, ...]) -> RankRows:
     lanes = job_lanes(job)
     own = {rank: lanes.of(rank).tracks(RANK_LANE) or () for rank in ranks}
     return stacked([(tracks, lanes.offsets_ns[rank]) for rank, tracks in own.items()])
 
 
-def stacked(ranks: Sequence[tuple[Sequence[Track], int]]) -> Shelves:
+def stacked(ranks: Sequence[tuple[Sequence[Track], int]]) -> RankRows:
     """Put the own lanes of ranks together, given with the time to add to their own."""
     every = [(track, offset) for tracks, offset in ranks for track in tracks]
     start_ns = min((int(track.start_ns[0]) + offset for track, offset in every), default=0)
@@ -121,8 +121,8 @@ def stacked(ranks: Sequence[tuple[Sequence[Track], int]]) -> Shelves:
         offset - start_ns + place * (span.end_ns - start_ns + 1)
         for place, (_, offset) in enumerate(ranks)
     ]
-    shelves = [
-        Shelf.of(
+    rows = [
+        ClassRow.of(
             (track, later)
             for (tracks, _), later in zip(ranks, later_ns, strict=True)
             for track in tracks
@@ -130,4 +130,4 @@ def stacked(ranks: Sequence[tuple[Sequence[Track], int]]) -> Shelves:
         )
         for code in OVERVIEW_CLASSES
     ]
-    return Shelves(len(ranks), span, tuple(shelves))
+    return RankRows(len(ranks), span, tuple(rows))

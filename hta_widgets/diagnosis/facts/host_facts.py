@@ -18,7 +18,7 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis.facts.arrivals import Arrivals, arrivals
+from hta_widgets.diagnosis.facts.before_collectives import BeforeCollectives, before_collectives
 from hta_widgets.diagnosis.facts.gap_owners import GapOwners, gap_owners
 from hta_widgets.diagnosis.facts.host_copies import HostCopies, host_copies
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
@@ -178,7 +178,7 @@ class HostFacts(NamedTuple):
     ----------
     gaps : GapOwners
         Whom its idle time belongs to.
-    arrivals : Arrivals
+    before_collectives : BeforeCollectives
         What it does before its collectives.
     launching : Launching
     trials : Trials
@@ -193,7 +193,7 @@ class HostFacts(NamedTuple):
     """
 
     gaps: GapOwners
-    arrivals: Arrivals
+    before_collectives: BeforeCollectives
     launching: Launching
     trials: Trials
     copies: HostCopies
@@ -208,7 +208,7 @@ def host_facts(rank: Rank, steps: DeviceSteps, split: RankSplit, limits: TrialLi
     edges, gaps = steps.edges, steps.gaps
     return HostFacts(
         gaps=gap_owners(rank, gaps),
-        arrivals=arrivals(rank, split, steps),
+        before_collectives=before_collectives(rank, split, steps),
         launching=launching(rank, work, gaps),
         trials=_trials(rank, steps, work, limits),
         copies=host_copies(rank, steps.work, edges),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
 from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis.facts.arrivals import Arrivals
+from hta_widgets.diagnosis.facts.before_collectives import BeforeCollectives
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
@@ -27,7 +27,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Meetings:
+class CollectiveWaits:
     """The waiting of all ranks in collectives, and what the late rank did before each.
 
     Attributes
@@ -50,7 +50,7 @@ class Meetings:
     gaps_ns: NDArray[np.int64]
 
     @classmethod
-    def of(cls, job: Job, by_rank: Mapping[int, Arrivals]) -> Meetings:
+    def of(cls, job: Job, by_rank: Mapping[int, BeforeCollectives]) -> CollectiveWaits:
         """Put together what the ranks did before they met."""
         waits = job_waits(job)
         matches = waits.matches
@@ -80,7 +80,7 @@ class Meetings:
             gaps_ns=gaps_ns[late],
         )
 
-    def passed(self, steps: Steps, names: Sequence[str], share: Matrix | None = None) -> Matrix:
+    def propagated(self, steps: Steps, names: Sequence[str], share: Matrix | None = None) -> Matrix:
         """Time (ns) of each rank and step that others pass on to it.
 
         Parameters

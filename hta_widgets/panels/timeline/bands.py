@@ -15,7 +15,7 @@ from hta_widgets.analyses.timeline.overview import (
     Span,
     overview_edges,
 )
-from hta_widgets.analyses.timeline.spread import least_median_most, shelves_of
+from hta_widgets.analyses.timeline.spread import least_median_most, rank_rows
 from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels.timeline.encoding import in_bytes
@@ -81,7 +81,7 @@ def band_window(
         msg = f"{counted(len(chosen), 'rank')} are too many to look into at once"
         raise ParameterError(msg)
     edges = pixel_edges(start_ns, end_ns, min(pixels, most_band_pixels(len(chosen))))
-    spread = shelves_of(lanes.job, chosen).spread(edges)
+    spread = rank_rows(lanes.job, chosen).spread(edges)
     found: list[Band] = [
         {"code": code, "at": 3 * place * (edges.size - 1)}
         for place, code in enumerate(OVERVIEW_CLASSES)

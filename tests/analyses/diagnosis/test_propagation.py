@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hta_widgets.diagnosis.analysis import _facts_of_all, _meetings_of_all
+from hta_widgets.diagnosis.analysis import _facts_of_all, _collective_waits
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.trace.opening.open import open_trace
@@ -57,12 +57,12 @@ def test_against_true_times(tmp_path, seed):
     opened = open_trace(tmp_path, progress=False)
     facts = opened.remember(_facts_of_all, Limits().trials)
     steps = Steps.of({rank: each.steps for rank, each in facts.items()})
-    meetings = opened.remember(_meetings_of_all, Limits().trials)
-    found = meetings.passed(steps, ("gap_loader",)) / 1000
+    waits = opened.remember(_collective_waits, Limits().trials)
+    found = waits.propagated(steps, ("gap_loader",)) / 1000
     # where two ranks arrive nearly together, it is not certain who is late
     np.testing.assert_allclose(found, expected[:, :-1], atol=100)
     assert found.sum() == pytest.approx(expected[:, :-1].sum(), rel=0.03)
-    nothing = meetings.passed(steps, ("gap_alloc",))
+    nothing = waits.propagated(steps, ("gap_alloc",))
     assert not nothing.any()
-    half = meetings.passed(steps, ("gap_loader",), np.full(steps.own.shape, 0.5))
+    half = waits.propagated(steps, ("gap_loader",), np.full(steps.own.shape, 0.5))
     assert (half <= found * 1000).all()

@@ -14,7 +14,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank
 
 
-class Arrivals(NamedTuple):
+class BeforeCollectives(NamedTuple):
     """What a rank does before each of its matched communication kernels.
 
     Attributes
@@ -32,7 +32,7 @@ class Arrivals(NamedTuple):
     gaps_ns: NDArray[np.int64]
 
 
-def arrivals(rank: Rank, split: RankSplit, steps: DeviceSteps) -> Arrivals:
+def before_collectives(rank: Rank, split: RankSplit, steps: DeviceSteps) -> BeforeCollectives:
     """Look at a rank before each of its communication kernels, in the order of ``split.rows``."""
     numbers = steps.window.steps
     start_ns = rank.trace.events.start_ns[split.rows]
@@ -45,4 +45,4 @@ def arrivals(rank: Rank, split: RankSplit, steps: DeviceSteps) -> Arrivals:
         pieces = steps.gaps.of_kind(name)
         covered = Intervals.union(pieces.start_ns, pieces.end_ns)
         gaps_ns[:, GAP[name]] = np.diff(covered.covered_until(start_ns), prepend=0)
-    return Arrivals(numbers[np.clip(at, 0, numbers.size - 1)], exposed_ns, gaps_ns)
+    return BeforeCollectives(numbers[np.clip(at, 0, numbers.size - 1)], exposed_ns, gaps_ns)

@@ -28,7 +28,7 @@ from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
 
 MOST_POINTS: Final = 2_000
-"""Of the bandwidths; of more kernels, evenly spaced ones are drawn."""
+"""Maximum points of the bandwidths; of more kernels, evenly spaced ones are drawn."""
 
 _FEW_DECADES: Final = 2
 _LEGEND_HEIGHT: Final = 24

@@ -223,7 +223,7 @@ _SIZE: Final = re.compile(r"\d+")
 _SHAPES: Final = 3
 _LABEL_WIDTH: Final = 60
 _LEAST_WIDTH: Final = 800
-"""Of bars and their labels, each half of it (px)."""
+"""Height of a bar with its label (px), each half of it."""
 
 
 def _hover(row: Row) -> str:

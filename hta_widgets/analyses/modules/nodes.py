@@ -32,7 +32,7 @@ SEPARATOR: Final = " › "
 """Between the names of a path, from the outermost to the innermost."""
 
 _NUMBER: Final = re.compile(r"(?<=.)_\d+$")
-"""Of an instance, at the end of the name of its class."""
+"""Number of an instance, at the end of the name of its class."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def _product(first: int, dimensions: int) -> Formula:
 
 
 _LEAST_OUTPUT_BYTES: Final = 2
-"""Of an element of a product: those of 8-bit numbers are written with more bits."""
+"""Bytes of an element of a product: those of 8-bit numbers are written with more bits."""
 
 
 def _convolution(inputs: Inputs) -> Cost:

@@ -20,7 +20,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 BINS = 2_000
-"""Of the overview."""
+"""Number of bins of the overview."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from hta_widgets.analyses.timeline.tracks import Track, coverage
 from hta_widgets.intervals import Times
 
 MOST_EVENTS: Final = 1_500
-"""Of a lane that are handed out one by one."""
+"""Maximum number of events of a lane that are handed out one by one."""
 
 
 class LaneWindow(NamedTuple):

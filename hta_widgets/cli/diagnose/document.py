@@ -28,14 +28,14 @@ MOST_RANKS: Final = 16
 """Rows of the table of steps; of a bigger job, those that need most time of their own."""
 
 MOST_ROWS: Final = 3
-"""Of a table of evidence; only the findings that are shown first have any."""
+"""Maximum rows of a table of evidence; only the findings that are shown first have any."""
 
 MOST_LARGEST: Final = 5
 """Rows of the owners of idle time, and of kernels."""
 
 MOST_NOTICES: Final = 10
 MOST_CHARACTERS: Final = 120
-"""Of a name."""
+"""Maximum length of a name."""
 
 MOST_CHARACTERS_OF_A_NOTICE: Final = 200
 MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
@@ -43,7 +43,7 @@ MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
 
 NS_PER_MS: Final = 1e6
 DIGITS: Final = 4
-"""Of times in ms."""
+"""Decimal places of times in ms."""
 
 
 def json_text(diagnosis: Diagnosis) -> str:

@@ -19,7 +19,7 @@ from hta_widgets.quantities import counted, duration, percent
 WIDTH: Final = 80
 MOST_NOTICES: Final = 10
 MOST_CHARACTERS: Final = 400
-"""Of the name of a job, and of a notice."""
+"""Maximum length of the name of a job, and of a notice."""
 
 _MARGIN: Final = " " * 4
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ns|[kMG]?B|GB/s)(?![\w/]))")

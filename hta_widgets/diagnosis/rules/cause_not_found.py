@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.wording import on_ranks
 
 WORTH_A_NOTICE: Final = 0.15
-"""Of the mean step; smaller waits for work that is not recorded are usual."""
+"""Part of the mean step; smaller waits for work that is not recorded are usual."""
 
 
 class _Said(NamedTuple):

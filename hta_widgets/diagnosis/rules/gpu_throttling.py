@@ -15,7 +15,7 @@ from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ran
 from hta_widgets.quantities import number
 
 FEWEST_STEPS: Final = 3
-"""Of two steps, it is not known which one is usual."""
+"""Fewest steps that tell which pace is usual."""
 
 ACTION: Final = (
     "Read why the clocks were lowered: nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER."

@@ -25,7 +25,7 @@ FEWEST_ELEMENTS: Final = 1_000
 Ranks = tuple[int, ...]
 
 LEAST_SHARE: Final = 0.2
-"""Of a slow transfer that computation hides; the ranks then wait elsewhere for its end."""
+"""Part of a slow transfer that counts though computation hides it: the ranks wait for its end."""
 
 
 class SlowGroup(NamedTuple):

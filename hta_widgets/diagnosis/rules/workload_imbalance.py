@@ -18,7 +18,7 @@ from hta_widgets.quantities import number
 
 FEWEST_STEPS: Final = 2
 FEWEST_RANKS: Final = 3
-"""Of two ranks, it cannot be said which one has the usual work."""
+"""Fewest ranks that tell which work is usual."""
 
 SAME_RANK: Final = 0.7
 _HALF: Final = 0.5

@@ -40,10 +40,10 @@ _FILLS: Final[dict[str | None, Fill]] = {
 }
 
 CLASS_INK: Final = {"transfer": "#000000", "copies": "#000000", "data_loading": "#000000"}
-"""Of text on a class's colour, where white is not legible on it."""
+"""Colour of text on a class's colour, where white is not legible on it."""
 
 OVERLAPPED: Final = "#3B8EBF"
-"""Of communication that computation hides, and of launches behind which a kernel runs."""
+"""Colour of communication that computation hides, and of launches behind which a kernel runs."""
 
 NEUTRAL: Final = "#7A8794"
 PHASE_COLORS: Final = {
@@ -52,10 +52,10 @@ PHASE_COLORS: Final = {
     "optimizer": "#CC79A7",
     "other": NEUTRAL,
 }
-"""Of the phases of a step, in which code runs."""
+"""Colours of the phases of a step, in which code runs."""
 
 ACCENT: Final = "#1976D2"
-"""Of the ring around what is selected."""
+"""Colour of the ring around what is selected."""
 
 NOT_SELECTED_OPACITY: Final = 0.6
 """What is not selected stays legible; what is selected has a ring as well."""
@@ -82,7 +82,7 @@ _LEGEND_ABOVE: Final = {
     "traceorder": "normal",
 }
 _LEAST_HEIGHT = 150
-"""With less, a legend above and the title of an axis leave plotly no room between them."""
+"""Minimum height (px): with less, a legend above and the title of an axis leave plotly no room."""
 
 
 def type_color(kernel_type: str) -> str:

@@ -34,7 +34,7 @@ NARROWEST: Final = 360
 
 MOST_ROWS: Final = 64
 MOST_COLUMNS: Final = 100
-"""Maximum rows and columns of a heat map; beyond, each shows the slowest of several ranks or steps."""
+"""Maximum rows and columns of a heat map; beyond, each is the slowest of some ranks or steps."""
 
 FULL_COLOR_PERCENT: Final = 50.0
 """How much longer than the median has the full colour. It is the same in all jobs, so that noise

@@ -12,7 +12,7 @@ import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
 from hta_widgets.analyses.diagnosis import Diagnosis, diagnosis
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
@@ -22,7 +22,6 @@ from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panel
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
-from hta_widgets.panels.base.actions import reason
 from hta_widgets.panels.base.drawn_widget import DrawnWidget
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import getattr_static, signature
-from typing import Any, TypeVar
+from inspect import Parameter, Signature, getattr_static, signature
+from typing import Any, Final, TypeVar
 
 from anywidget import AnyWidget
 from traitlets import TraitType
@@ -20,6 +20,13 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _BUTTON = "_button"
 
+_COMMON: Final = {
+    "selection": None,
+    "job_notices": True,
+    "layout": None,
+    "output_dir": None,
+    "on_demand": False,
+}
 
 FOLDER = "output_dir"
 """Parameter of the methods that write into a folder."""
@@ -136,3 +143,24 @@ def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
 def _declared(panel: type) -> Iterator[tuple[str, object]]:
     names = dict.fromkeys(name for each in reversed(panel.__mro__) for name in vars(each))
     return ((name, getattr_static(panel, name)) for name in names)
+
+
+class PanelSignature:
+    """The constructor's signature with named parameters instead of ``**parameters``.
+
+    Type checkers get the names from the `TypedDict` that the constructor unpacks; code completion
+    in a kernel can only inspect the class.
+    """
+
+    def __get__(self, panel: object, owner: Any) -> Signature:  # noqa: ANN401
+        """Make the signature of a class from its traits."""
+        _, *accepted = signature(owner.__init__).parameters.values()
+        traits = owner.class_traits()
+        defaults = {name: traits[name].default() for name in owner.parameters()} | _COMMON
+        return Signature(
+            [each for each in accepted if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+            + [
+                Parameter(name, Parameter.KEYWORD_ONLY, default=value)
+                for name, value in defaults.items()
+            ]
+        )

@@ -9,16 +9,13 @@ import pytest
 
 import hta_widgets
 from hta_widgets.analyses.diagnosis import CAUSES
-from hta_widgets.panels import ComparePanel
-from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.panels.every import EVERY, PANELS
 from hta_widgets.trace.loaders.formats import FORMATS
 
 ROOT = Path(hta_widgets.__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="installed: no docs beside the package")
-
-ANALYSES = {**PANELS, "compare": ComparePanel}
 
 
 def paths(heading):
@@ -31,14 +28,14 @@ def paths(heading):
     return found
 
 
-@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_analysis_has_its_files(name):
     for path in paths("An analysis"):
         place = ROOT / path.replace("<name>", name)
         if "<name>" in path:
             assert place.is_file() or place.with_suffix("").is_dir(), path
-        elif path != "CHANGELOG.md" and not (name == "compare" and "every" in path):
-            mentioned = {name, ANALYSES[name].__name__}
+        elif path != "CHANGELOG.md":
+            mentioned = {name, EVERY[name].__name__}
             assert any(each in place.read_text(encoding="utf-8") for each in mentioned), path
 
 

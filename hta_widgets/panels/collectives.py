@@ -45,6 +45,9 @@ class CollectivesPanel(Panel[Collectives]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "collectives"
+    tab = "communication"
+    place = 1
     title = "Collectives"
     wide = True
     any_number_of_ranks = True

@@ -17,12 +17,10 @@ from hta_widgets.figures.compare import (
     times,
 )
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
-from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.parameters import Source, WidgetParameters
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import as_job
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,7 +38,7 @@ class CompareParameters(WidgetParameters, total=False):
     listed: Listed
 
 
-class ComparePanel(Panel[Compare]):
+class ComparePanel(PanelOfTwo[Compare]):
     """Comparison of two jobs, in any formats, over all ranks of each.
 
     Times are means per rank, independent of the selected ranks. A click on a kernel selects it in
@@ -63,8 +61,10 @@ class ComparePanel(Panel[Compare]):
         `Panel`.
     """
 
+    name = "compare"
+    tab = "compare"
+    place = 2
     wide = True
-    any_number_of_ranks = True
     follows = ("kernel",)
     table_selects: ClassVar = {"name_first": "kernel"}
 
@@ -80,21 +80,13 @@ class ComparePanel(Panel[Compare]):
     def __init__(
         self, first: Source, second: Source, **parameters: Unpack[CompareParameters]
     ) -> None:
-        of_all = WidgetParameters.__annotations__
-        self._reject_unknown({name: 0 for name in parameters if name not in of_all})
-        job, self.second = as_job(first), as_job(second)
         self._compared: dict[bool, Compare] = {}
         self._drawn: dict[bool, dict[str, Drawing]] = {}
-        super().__init__(job, **parameters)
+        super().__init__(first, second, **parameters)
 
     @default("per_step")
     def _steps_differ(self) -> bool:
         return steps_differ(self.job, self.second)
-
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters, without `ranks`: those of the jobs may differ."""
-        return tuple(name for name in super().parameters() if name != "ranks")
 
     def analyse(self, ranks: list[int]) -> Compare:  # noqa: ARG002
         """Compare all ranks of the jobs."""
@@ -136,11 +128,6 @@ class ComparePanel(Panel[Compare]):
             selected=self.selection.kernel,
         )
         return {"Kernels with the largest change": figure}
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """Both jobs."""
-        return self.job, self.second
 
     def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}

@@ -60,6 +60,9 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "cupti_counters"
+    tab = "counters"
+    place = 1
     title = "Performance counters"
     wide = True
     any_number_of_ranks = True

@@ -134,7 +134,7 @@ class Dashboard(DrawnWidget):
         is_cycle = compared is not None and compared.cycles == cycles
         return BoardSpec(
             names=names,
-            tabs=tabs_of(names),
+            tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),
             timeline=1 + names.index("timeline") if "timeline" in names else None,
             cycles=descriptions(cycles) if len(cycles) > 1 else [],
             cycle=self.job.cycle,

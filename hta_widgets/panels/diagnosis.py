@@ -42,6 +42,9 @@ class DiagnosisPanel(Panel[Diagnosis]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "diagnosis"
+    tab = None
+    place = 1
     title = "Diagnosis"
     wide = True
     any_number_of_ranks = True

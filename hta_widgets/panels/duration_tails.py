@@ -50,6 +50,9 @@ class DurationTailsPanel(Panel[DurationTails]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "duration_tails"
+    tab = "kernels"
+    place = 2
     title = "Duration tails"
     wide = True
     needs = (Recorded.KERNELS,)

@@ -77,6 +77,9 @@ class FlamePanel(Panel[Flame]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "flame"
+    tab = "operators"
+    place = 2
     title = "Flame graph"
     wide = True
     follows = TIME_FIELDS

@@ -44,6 +44,9 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "gpu_annotations"
+    tab = "operators"
+    place = 4
     title = "User annotations"
     follows = TIME_FIELDS
     any_number_of_ranks = True

@@ -67,6 +67,9 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "idle_owners"
+    tab = "idle"
+    place = 1
     title = "Idle owners"
     wide = True
     follows = TIME_FIELDS

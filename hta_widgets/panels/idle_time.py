@@ -53,6 +53,9 @@ class IdleTimePanel(Panel[IdleTime]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "idle_time"
+    tab = "idle"
+    place = 2
     title = "Idle time"
     wide = True
     follows = TIME_FIELDS

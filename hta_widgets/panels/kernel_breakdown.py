@@ -74,6 +74,9 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "kernel_breakdown"
+    tab = "kernels"
+    place = 1
     title = "Kernel breakdown"
     wide = True
     follows = ("kernel", *TIME_FIELDS)

@@ -78,6 +78,9 @@ class KernelSequencesPanel(Panel[KernelSequences]):
         `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
+    name = "kernel_sequences"
+    tab = "kernels"
+    place = 3
     title = "Kernel sequences"
     wide = True
     needs = (Recorded.KERNELS,)

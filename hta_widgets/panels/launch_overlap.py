@@ -48,6 +48,9 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "launch_overlap"
+    tab = "idle"
+    place = 4
     title = "Launch overlap"
     table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
     wide = True

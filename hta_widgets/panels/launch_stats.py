@@ -56,6 +56,9 @@ class LaunchStatsPanel(Panel[LaunchStats]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "launch_stats"
+    tab = "idle"
+    place = 3
     title = "Launch statistics"
     wide = True
     needs = (Recorded.KERNELS,)

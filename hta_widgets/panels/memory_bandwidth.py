@@ -51,6 +51,9 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
         `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
+    name = "memory_bandwidth"
+    tab = "memory"
+    place = 2
     title = "Memory bandwidth"
     wide = True
     needs = (Recorded.KERNELS,)

@@ -58,6 +58,9 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "memory_use"
+    tab = "memory"
+    place = 1
     title = "Memory use"
     wide = True
     needs = (Recorded.MEMORY,)

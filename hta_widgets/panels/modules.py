@@ -77,6 +77,9 @@ class ModulesPanel(Panel[ModuleTree]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "modules"
+    tab = "operators"
+    place = 3
     title = "Modules"
     wide = True
     follows = ("modules", *TIME_FIELDS)

@@ -65,6 +65,9 @@ class OperatorsPanel(Panel[OperatorTable]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "operators"
+    tab = "operators"
+    place = 1
     title = "Operators"
     wide = True
     follows = ("operators", "shapes", "modules", "phase", *TIME_FIELDS)

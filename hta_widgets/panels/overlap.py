@@ -38,6 +38,9 @@ class OverlapPanel(Panel[Overlap]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "overlap"
+    tab = "communication"
+    place = 2
     title = "Communication–computation overlap"
     follows = TIME_FIELDS
     any_number_of_ranks = True

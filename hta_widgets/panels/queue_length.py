@@ -42,6 +42,9 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
         `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
+    name = "queue_length"
+    tab = "idle"
+    place = 5
     title = "Queue length"
     wide = True
     needs = (Recorded.KERNELS,)

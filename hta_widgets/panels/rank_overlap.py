@@ -64,6 +64,10 @@ class RankOverlapPanel(Panel[RankOverlap]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "rank_overlap"
+    tab = "ranks"
+    place = 2
+    folded = True
     title = "Overlap by rank"
     wide = True
     follows = ("window_ns",)

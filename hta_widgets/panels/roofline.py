@@ -47,6 +47,9 @@ class RooflinePanel(Panel[Roofline]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "roofline"
+    tab = "operators"
+    place = 5
     title = "Roofline"
     wide = True
     follows = ("operators", "shapes")

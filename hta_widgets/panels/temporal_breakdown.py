@@ -38,6 +38,10 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "temporal_breakdown"
+    tab = "ranks"
+    place = 3
+    folded = True
     title = "Temporal breakdown"
     follows = TIME_FIELDS
     any_number_of_ranks = True

@@ -17,9 +17,7 @@ from hta_widgets.panels import ComparePanel
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.parameters import PanelParameters, WidgetParameters
 from hta_widgets.panels.base.traits import Texts
-from hta_widgets.panels.dashboard import PANELS
-
-EVERY = {**PANELS, "compare": ComparePanel}
+from hta_widgets.panels.every import EVERY
 
 OTHER_DEFAULTS = {
     "idle_time": {"visualize_pctg": (False, True)},  # GPUs on one scale, as the sentence says it

@@ -65,6 +65,9 @@ class RanksPanel(_OfDiagnosis):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "ranks"
+    tab = "ranks"
+    place = 1
     title = "Where the time of each rank goes"
     table_open = True
 
@@ -107,6 +110,9 @@ class StepsPanel(_OfDiagnosis):
         `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "steps"
+    tab = "steps"
+    place = 1
     title = "Where each step goes"
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:

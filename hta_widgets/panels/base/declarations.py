@@ -20,13 +20,14 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _BUTTON = "_button"
 
-_COMMON: Final = {
+COMMON: Final = {
     "selection": None,
     "job_notices": True,
     "layout": None,
     "output_dir": None,
     "on_demand": False,
 }
+"""Keywords that every panel takes besides its parameters, and their defaults."""
 
 FOLDER = "output_dir"
 """Parameter of the methods that write into a folder."""
@@ -156,7 +157,7 @@ class PanelSignature:
         """Make the signature of a class from its traits."""
         _, *accepted = signature(owner.__init__).parameters.values()
         traits = owner.class_traits()
-        defaults = {name: traits[name].default() for name in owner.parameters()} | _COMMON
+        defaults = {name: traits[name].default() for name in owner.parameters()} | COMMON
         return Signature(
             [each for each in accepted if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
             + [

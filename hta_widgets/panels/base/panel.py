@@ -21,6 +21,7 @@ from hta_widgets.panels.base.actions import describe
 from hta_widgets.panels.base.code import changed, panel_code
 from hta_widgets.panels.base.controls import RANK_PICKER, Control
 from hta_widgets.panels.base.declarations import (
+    COMMON,
     FOLDER,
     Button,
     PanelSignature,
@@ -106,8 +107,21 @@ class Panel(DrawnWidget, Generic[ResultT]):
 
     # What subclasses declare; a wrong declaration fails with the class.
 
+    name: ClassVar[str] = ""
+    """Name of its analysis, of the module of the panel, and of its page; on a dashboard, that of
+    the panel."""
+
     title: ClassVar[str] = ""
     """Heading of the panel."""
+
+    tab: ClassVar[str | None] = "others"
+    """Name of the tab of a dashboard that shows it, one of `TABS`; None if it is a band."""
+
+    place: ClassVar[int] = 100
+    """Where it stands among the panels of its tab: ascending, for equal ones by name."""
+
+    folded: ClassVar[bool] = False
+    """Whether its tab shows it only when asked to, below those that it shows at once."""
 
     wide: ClassVar[bool] = False
     """Whether the panel takes a whole row of the dashboard."""
@@ -239,7 +253,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
 
     @classmethod
     def _reject_unknown(cls, parameters: dict[str, Any]) -> None:
-        unknown = sorted(set(parameters) - {*cls.parameters(), "layout"})
+        unknown = sorted(set(parameters) - {*cls.parameters(), *COMMON})
         if unknown:
             known = ", ".join(cls.parameters())
             msg = f"{cls.__name__} has no parameter {', '.join(unknown)}; it has {known}"

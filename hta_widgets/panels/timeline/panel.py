@@ -71,6 +71,9 @@ class TimelinePanel(Panel[Timeline]):
         `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
+    name = "timeline"
+    tab = None
+    place = 2
     title = "Timeline"
     wide = True
     any_number_of_ranks = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
 
 import pandas as pd
 import pytest
@@ -13,6 +12,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.panels import Panel
 from hta_widgets.panels.base.controls import Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model import kernels
 from hta_widgets.trace.model.kernels import KernelRules, KernelType
@@ -45,15 +45,12 @@ def draw_long_kernels(result):
     return Drawing([bars], {})
 
 
-class LongKernelsParameters(TypedDict, total=False):
-    cutoff: float
-
-
 class LongKernelsPanel(Panel[LongKernels]):
     title = "Long kernels"
     any_number_of_ranks = True
 
-    cutoff = Float(10, min=0).tag(sync=True, control=Slider("Longer than", unit="µs", max=500))
+    cutoff: float = parameter(Float(10, min=0), Slider("Longer than", unit="µs", max=500))
+    """Shortest kernels that count (µs)."""
 
     def analyse(self, ranks):
         return long_kernels(self.job, ranks, cutoff=self.cutoff)
@@ -82,7 +79,7 @@ def test_an_analysis_and_its_panel(job):
     assert panel.result.finding == "3 kernels last longer than 10 µs."
 
 
-def test_a_control_is_the_tag_of_its_trait(job):
+def test_a_control_stands_with_its_trait(job):
     panel = LongKernelsPanel(job)
     _, slider = panel._spec["controls"]
     assert (slider["kind"], slider["name"], slider["label"]) == ("slider", "cutoff", "Longer than")

@@ -85,8 +85,7 @@ _MODULES: Final = {"Result": "result"} | {
 }
 """The module of each name; an analysis has the name of its module."""
 
-__all__: list[str] = []
-__all__ += _MODULES  # noqa: PLE0605  # analyses are found, not listed
+globals()["__all__"] = sorted(_MODULES)
 
 
 class _Analyses(ModuleType):

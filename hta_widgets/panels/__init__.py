@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.dashboard import Dashboard
+from hta_widgets.panels.base.panel import Panel as Panel
+from hta_widgets.panels.base.selection import Selection as Selection
+from hta_widgets.panels.dashboard import Dashboard as Dashboard
 from hta_widgets.panels.every import EVERY
 
 if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
@@ -38,11 +38,10 @@ if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
 
 _NAMED = {panel.__name__: panel for panel in EVERY.values()}
 
-globals().update(_NAMED)
+_ALL = sorted(["Dashboard", "Panel", "Selection", *_NAMED])
 
-__all__ = ["Dashboard", "Panel", "Selection"]
-__all__ += sorted(_NAMED)  # noqa: PLE0605  # the panels are found, not listed
+globals().update(_NAMED, __all__=_ALL)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _ALL

@@ -27,14 +27,6 @@ class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
 
     All ranks of both jobs count, whatever is selected. *Show* selects where a finding is seen in
     the first job.
-
-    Parameters
-    ----------
-    first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to compare; changes are those from the first to the second.
-    **parameters
-        `selection`, by default that of the first job, `job_notices` and `layout`, as for every
-        `Panel`.
     """
 
     name = "compared_findings"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import anywidget
+import ipywidgets
 import pandas as pd
-from traitlets import Bool, Bunch, Int, List, TraitError, observe, validate
+from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
@@ -24,15 +25,16 @@ from hta_widgets.panels.base.declarations import (
     COMMON,
     FOLDER,
     Button,
+    PanelDoc,
     PanelSignature,
     buttons_of,
     check_declarations,
     controls_of,
+    parameter,
 )
-from hta_widgets.panels.base.drawn_widget import DrawnWidget
+from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
-from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import Action, Activity, Answer, FindingRow, PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
@@ -153,7 +155,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
     """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
 
     controls: ClassVar[Mapping[str, Control]]
-    """Controls on the parameters, from left to right; read from the tags of the traits."""
+    """Controls on the parameters, from left to right; read from the declarations."""
 
     buttons: ClassVar[Mapping[str, Button]]
     """Buttons after the controls; read from the methods decorated with `button`."""
@@ -168,6 +170,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
             raise TypeError(msg)
         cls.controls = MappingProxyType(controls_of(cls))
         cls.buttons = MappingProxyType(buttons_of(cls))
+        cls.__doc__ = cast("str", PanelDoc(vars(cls).get("__doc__")))
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -205,7 +208,15 @@ class Panel(DrawnWidget, Generic[ResultT]):
 
     __signature__ = PanelSignature()
 
-    ranks = List(Int()).tag(sync=True, control=RANK_PICKER)
+    if TYPE_CHECKING:  # keywords of subclasses, as `__init__` takes them
+        source: InitVar[Source] = field(kw_only=False)
+        selection: TraitType[Selection, Selection | None] = TraitType()
+        job_notices: InitVar[bool] = True
+        layout: ipywidgets.Layout | dict[str, str] = {}
+        on_demand: InitVar[bool] = False
+
+    output_dir: PathLike | None = None
+    ranks: list[int] = parameter(List(Int()), RANK_PICKER)
 
     _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import InitVar, field
+from typing import TYPE_CHECKING, Any
 
+from traitlets import TraitType
+
+from hta_widgets.panels.base.drawn_widget import Source
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.rendered_view import ResultT
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
@@ -23,6 +26,12 @@ class PanelOfTwo(Panel[ResultT]):
     """
 
     any_number_of_ranks = True
+
+    if TYPE_CHECKING:  # keywords of subclasses, as `__init__` takes them
+        source: InitVar[Source] = field(init=False)
+        ranks: list[int] = field(init=False)
+        first: InitVar[Source] = field(kw_only=False)
+        second: TraitType[Job, Source] = field(kw_only=False)
 
     def __init__(self, first: Source, second: Source, **parameters: Any) -> None:  # noqa: ANN401
         self._reject_unknown(parameters)

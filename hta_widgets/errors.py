@@ -129,9 +129,9 @@ class PackageError(HtaWidgetsError, ImportError):
 
 def unreadable_path(path: object, error: Exception) -> UnreadableError:
     """Error for a path that the system does not read."""
-    reason = getattr(error, "strerror", None) or error
+    words = getattr(error, "strerror", None) or error
     return UnreadableError(
-        f"{path} cannot be read ({reason}); check that it is there and that you may read it"
+        f"{path} cannot be read ({words}); check that it is there and that you may read it"
     )
 
 
@@ -165,6 +165,14 @@ def memory_errors_as_ours(what: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise OutOfMemoryError.while_doing(what, error) from error
+
+
+def reason(failure: Exception) -> str:
+    """What a widget says of an exception."""
+    if isinstance(failure, MemoryError) and not isinstance(failure, OutOfMemoryError):
+        failure = OutOfMemoryError.while_doing("working out what to show", failure)
+    known = isinstance(failure, HtaWidgetsError)
+    return str(failure) if known else f"{type(failure).__name__}: {failure}"
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

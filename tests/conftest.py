@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+collect_ignore = ["adding"]  # belongs to a package that has an analysis more
+
 os.environ["HTA_WIDGETS_CACHE"] = "off"
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("fewer", settings.get_profile("ci"), max_examples=5)

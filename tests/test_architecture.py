@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 
 import hta_widgets
+from hta_widgets import analyses
+from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.diagnosis import CAUSES
-from hta_widgets.panels import ComparePanel
-from hta_widgets.panels.dashboard import PANELS
+from hta_widgets.panels.every import EVERY
 from hta_widgets.trace.loaders.formats import FORMATS
+
+ANALYSES = "hta_widgets/analyses/__init__.py"
+ANALYSED_ABOVE = {"diagnosis": "hta_widgets/diagnosis/analysis.py"}
+"""What has a floor of its own above the analyses."""
 
 ROOT = Path(hta_widgets.__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="installed: no docs beside the package")
-
-ANALYSES = {**PANELS, "compare": ComparePanel}
 
 
 def paths(heading):
@@ -31,23 +34,65 @@ def paths(heading):
     return found
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_has_its_files(name):
-    for path in paths("An analysis"):
-        place = ROOT / path.replace("<name>", name)
-        if name == "diagnosis" and "hta_widgets/analyses" in path:
-            continue  # it has a floor of its own, above all analyses
-        if "<name>" in path:
-            assert place.is_file() or place.with_suffix("").is_dir(), path
-        elif path != "CHANGELOG.md" and not (name == "compare" and "every" in path):
-            mentioned = {name, ANALYSES[name].__name__}
-            assert any(each in place.read_text(encoding="utf-8") for each in mentioned), path
+def lacking(name: str, panel: str, title: str, root: Path = ROOT) -> list[str]:
+    """What an analysis with its panel lacks, and the file to write or to add it to."""
+    said = [
+        f"{name} has no {what}: write {path}"
+        for what, path in {
+            "analysis": ANALYSED_ABOVE.get(name, f"hta_widgets/analyses/{name}.py"),
+            "figure": f"hta_widgets/figures/{name}.py",
+            "panel": f"hta_widgets/panels/{name}.py",
+            "page": f"docs/analyses/{name}.md",
+            "test of its numbers": f"tests/analyses/test_{name}.py",
+        }.items()
+        if not ((root / path).is_file() or (root / path).with_suffix("").is_dir())
+    ]
+    page = root / "docs" / "analyses" / f"{name}.md"
+    if page.is_file() and not page.read_text(encoding="utf-8").startswith(f"# {title}\n"):
+        said.append(f"the page of {name} is not titled {title!r}: edit docs/analyses/{name}.md")
+    lists = {
+        **({} if name in ANALYSED_ABOVE else {f"import {name} as {name}": ANALYSES}),
+        f"{panel} as {panel}": "hta_widgets/panels/__init__.py",
+        f"(analyses/{name}.md)": "docs/README.md",
+    }
+    return said + [
+        f"{name} is not listed: add a line with {line!r} to {path}"
+        for line, path in lists.items()
+        if line not in (root / path).read_text(encoding="utf-8")
+    ]
 
 
-@pytest.mark.parametrize("name", PANELS)
-def test_a_panel_has_the_title_of_its_page(name):
-    page = (ROOT / "docs" / "analyses" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {PANELS[name].title}\n")
+@pytest.mark.parametrize("name", EVERY)
+def test_every_analysis_has_its_files_and_a_panel_with_the_title_of_its_page(name):
+    title = EVERY[name].title or "Comparison"  # a comparison is titled by its jobs
+    assert lacking(name, EVERY[name].__name__, title) == []
+
+
+@pytest.mark.parametrize(
+    "module", [*(ROOT / "docs" / "analyses").glob("*.md")], ids=lambda page: page.stem
+)
+def test_every_page_of_an_analysis_is_of_one(module):
+    names = {*EVERY, *analyses.__all__, "trace_with_counters"}
+    assert module.stem in names, (
+        f"{module.stem} has no panel: name it in hta_widgets/panels/{module.stem}.py"
+    )
+
+
+@pytest.mark.parametrize("kind", LANE_KINDS)
+def test_every_kind_of_lane_has_its_row_and_its_test(kind):
+    assert lacking_of_lane(kind) == []
+
+
+def lacking_of_lane(kind: str) -> list[str]:
+    """What a kind of lane lacks, and the file to add it to."""
+    return [
+        f"the lane {kind} has no {what}: add it to {path}"
+        for what, path, text in (
+            ("row", "docs/analyses/timeline.md", f"| `{kind}` |"),
+            ("test of its numbers", "tests/analyses/test_added_lanes.py", f'"{kind}"'),
+        )
+        if text not in (ROOT / path).read_text(encoding="utf-8")
+    ]
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=repr)

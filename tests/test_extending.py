@@ -1,100 +1,124 @@
-"""What docs/architecture.md says of adding things, done: each in as few lines as it takes."""
+"""What docs/architecture.md says of adding things, done, with the files that it takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypedDict
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
-import pandas as pd
 import pytest
-from traitlets import Float
 
+import hta_widgets
 from hta_widgets import Limits, diagnose
-from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.timeline.added import LANE_KINDS, QUEUE
 from hta_widgets.diagnosis import analysis
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.panels import Panel
-from hta_widgets.panels.base.controls import Slider
+from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model import kernels
 from hta_widgets.trace.model.kernels import KernelRules, KernelType
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import kernel, write
+from tests.kineto_text import call, kernel, write
+from tests.test_architecture import PAGE, lacking, lacking_of_lane
+
+TESTS = Path(__file__).parent
+EXAMPLE = TESTS / "adding"
+"""The files of a tiny analysis with its panel and a control, where they belong."""
+
+FILES = (
+    "hta_widgets/analyses/long_kernels.py",
+    "hta_widgets/figures/long_kernels.py",
+    "hta_widgets/panels/long_kernels.py",
+    "docs/analyses/long_kernels.md",
+    "tests/analyses/test_long_kernels.py",
+)
+LISTS = ("hta_widgets/analyses/__init__.py", "hta_widgets/panels/__init__.py", "docs/README.md")
+
+needs_pages = pytest.mark.skipif(not PAGE.is_file(), reason="installed: no docs beside the package")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LongKernels(Result):
-    """How many kernels of each rank last longer than a cutoff: ``rank``, ``long``."""
-
-    ranks: pd.DataFrame
-
-
-def long_kernels(job, ranks=None, *, cutoff=10):
-    """Count the kernels that last longer than a cutoff (µs)."""
-    chosen = job.select_ranks(ranks)
-    counts = job.reduce(count_long, chosen, round(cutoff * 1_000))
-    table = pd.DataFrame({"rank": list(counts), "long": list(counts.values())})
-    finding = f"{table['long'].sum()} kernels last longer than {cutoff:g} µs."
-    return LongKernels(ranks=table, finding=finding, notices=job.notices_for(chosen))
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package and its pages, with the files of the example and nothing else."""
+    root, package = tmp_path_factory.mktemp("extended"), Path(hta_widgets.__file__).parent
+    no_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, root / "hta_widgets", ignore=no_caches)
+    if PAGE.is_file():
+        shutil.copytree(PAGE.parent, root / "docs")
+    shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=no_caches)
+    return root
 
 
-def count_long(rank, cutoff_ns):
-    return int((rank.gpu_work.duration_ns > cutoff_ns).sum())
+def lacks(root: Path) -> list[str]:
+    return lacking("long_kernels", "LongKernelsPanel", "Long kernels", root)
 
 
-def draw_long_kernels(result):
-    bars = trace("bar", x=result.ranks["rank"].to_numpy(), y=result.ranks["long"].to_numpy())
-    return Drawing([bars], {})
+def test_an_analysis_with_its_panel_is_found_everywhere_by_five_new_files(extended: Path):
+    """Analysis, figure, panel, page and test; no file that was there is touched."""
+    package = Path(hta_widgets.__file__).parents[1]
+    new = [path for path in EXAMPLE.rglob("*.*") if path.suffix != ".pyc"]
+    assert {path.relative_to(EXAMPLE).as_posix() for path in new} == {*FILES}
+    assert not [path for path in FILES if (package / path).exists()]
+    test = extended / "tests" / "analyses" / "test_long_kernels.py"
+    paths = os.pathsep.join([str(extended), str(TESTS.parent)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        cwd=extended,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "4 passed" in done.stdout, done.stdout
 
 
-class LongKernelsParameters(TypedDict, total=False):
-    cutoff: float
+@needs_pages
+def test_the_lists_that_it_belongs_to_are_named(extended: Path):
+    """Two of types for editors, and the overview of the pages."""
+    said = lacks(extended)
+    assert len(said) == len(LISTS)
+    for path, sentence in zip(LISTS, said, strict=True):
+        assert sentence.startswith("long_kernels is not listed: add a line with ")
+        assert sentence.endswith(f" to {path}")
 
 
-class LongKernelsPanel(Panel[LongKernels]):
-    title = "Long kernels"
-    any_number_of_ranks = True
-
-    cutoff = Float(10, min=0).tag(sync=True, control=Slider("Longer than", unit="µs", max=500))
-
-    def analyse(self, ranks):
-        return long_kernels(self.job, ranks, cutoff=self.cutoff)
-
-    def draw(self, result):
-        return {"Long kernels": draw_long_kernels(result)}
-
-    def tabulate(self, result):
-        return result.ranks
+@needs_pages
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_that_is_missing_is_named(extended: Path, path: str):
+    content = (extended / path).read_bytes()
+    (extended / path).unlink()
+    said = lacks(extended)
+    (extended / path).write_bytes(content)
+    (sentence,) = {*said} - {*lacks(extended)}
+    assert sentence.startswith("long_kernels has no ")
+    assert sentence.endswith(f": write {path}")
 
 
-@pytest.fixture
-def job(tmp_path):
-    for rank in range(2):
-        events = [kernel(20 * i, 5 * (i + 1), name="my_ring_7") for i in range(3 + rank)]
-        write(tmp_path / f"rank{rank}.json", events)
-    return open_trace(tmp_path, progress=False)
+@needs_pages
+def test_a_page_with_another_title_than_the_panel_is_named(extended: Path):
+    said = lacking("long_kernels", "LongKernelsPanel", "Longest kernels", extended)
+    wrong = "the page of long_kernels is not titled 'Longest kernels'"
+    assert f"{wrong}: edit docs/analyses/long_kernels.md" in said
 
 
-def test_an_analysis_and_its_panel(job):
-    panel = LongKernelsPanel(job, ranks=[1])
-    assert panel.result.ranks.to_dict("list") == {"rank": [1], "long": [2]}
-    panel.selection.ranks = []
-    assert panel.table["long"].tolist() == [1, 2]
-    assert panel.figures["Long kernels"].data[0].y.tolist() == [1, 2]
-    assert panel.result.finding == "3 kernels last longer than 10 µs."
+def test_a_kind_of_lane_is_an_object_in_a_list(tmp_path, monkeypatch):
+    """Of its own file, and its place in `LANE_KINDS`."""
+    kind = type(QUEUE)("twice", "queue length again", QUEUE.lanes, QUEUE.why_none, QUEUE.nothing)
+    monkeypatch.setitem(LANE_KINDS, "twice", kind)
+    write(tmp_path / "rank0.json", [call(1, 2, 1), kernel(4, 5)])
+    panel = TimelinePanel(open_trace(tmp_path, progress=False), lanes=("twice",))
+    assert panel.lanes == ("twice",)
+    assert [*panel.result.lanes.kinds_without_lanes()] == [*LANE_KINDS]
 
 
-def test_a_control_is_the_tag_of_its_trait(job):
-    panel = LongKernelsPanel(job)
-    _, slider = panel._spec["controls"]
-    assert (slider["kind"], slider["name"], slider["label"]) == ("slider", "cutoff", "Longer than")
-    assert (slider["min"], slider["max"], slider["unit"]) == (0, 500, "µs")
-    panel.set_state({"cutoff": 4, "_req": 1})
-    assert panel._view["rev"] == 1
-    assert panel._view["finding"] == "7 kernels last longer than 4 µs."
-    with pytest.raises(TypeError, match="no parameter cutof; it has"):
-        LongKernelsPanel(job, cutof=3)
+@needs_pages
+def test_what_a_kind_of_lane_lacks_is_named():
+    assert lacking_of_lane("twice") == [
+        "the lane twice has no row: add it to docs/analyses/timeline.md",
+        "the lane twice has no test of its numbers: add it to tests/analyses/test_added_lanes.py",
+    ]
 
 
 @cause(seen_in="compute", when="More than 10 kernels run.", limit="least_percent_with_evidence")
@@ -112,10 +136,13 @@ def many_kernels(context):
     )
 
 
-def test_a_cause_is_a_rule_and_its_place_in_the_order(job, monkeypatch):
+def test_a_cause_is_a_rule_and_its_place_in_the_order(tmp_path, monkeypatch):
+    for rank in range(2):
+        events = [kernel(20 * i, 5 * (i + 1)) for i in range(3 + rank)]
+        write(tmp_path / f"rank{rank}.json", events)
     monkeypatch.setattr(analysis, "RULES", (many_kernels,))
     monkeypatch.setitem(analysis._CAUSE, "many_kernels", many_kernels)
-    (finding,) = diagnose(job, limits=Limits(least_ms=0))
+    (finding,) = diagnose(tmp_path, limits=Limits(least_ms=0))
     assert (finding.cause, finding.ranks) == ("many_kernels", (0, 1))
     assert finding.recoverable_ms == pytest.approx(0.04)
 

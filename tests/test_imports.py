@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pkgutil
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -26,6 +28,30 @@ MODULES = sorted(
 )
 NAMED_OTHERWISE = {"modules": "ModuleTree", "operators": "OperatorTable"}
 """Results that do not have the name of their analysis."""
+
+
+def imported(file):
+    """Modules of this package that a file imports, also for type checkers only."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    names = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return names & {*MODULES}
+
+
+def test_no_modules_of_panels_import_each_other():
+    """Not even two of them in a round, or for type checkers."""
+    folder = Path(panels.__file__).parent
+    graph = {}
+    for file in folder.rglob("*.py"):
+        *packages, name = file.relative_to(folder.parents[1]).with_suffix("").parts
+        if name != "__init__":
+            graph[".".join([*packages, name])] = imported(file)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 def test_loading_needs_no_widgets_and_no_figures():

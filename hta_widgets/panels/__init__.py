@@ -2,62 +2,46 @@
 
 from __future__ import annotations
 
-from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.collectives import CollectivesPanel
-from hta_widgets.panels.compare import ComparePanel
-from hta_widgets.panels.cupti_counters import CuptiCountersPanel
-from hta_widgets.panels.dashboard import Dashboard
-from hta_widgets.panels.diagnosis import DiagnosisPanel
-from hta_widgets.panels.duration_tails import DurationTailsPanel
-from hta_widgets.panels.flame import FlamePanel
-from hta_widgets.panels.gpu_annotations import AnnotationsPanel
-from hta_widgets.panels.idle_owners import IdleOwnersPanel
-from hta_widgets.panels.idle_time import IdleTimePanel
-from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
-from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
-from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
-from hta_widgets.panels.launch_stats import LaunchStatsPanel
-from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
-from hta_widgets.panels.memory_use import MemoryPanel
-from hta_widgets.panels.modules import ModulesPanel
-from hta_widgets.panels.operators import OperatorsPanel
-from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.queue_length import QueueLengthPanel
-from hta_widgets.panels.rank_overlap import RankOverlapPanel
-from hta_widgets.panels.roofline import RooflinePanel
-from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
-from hta_widgets.panels.timeline import TimelinePanel
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AnnotationsPanel",
-    "CollectivesPanel",
-    "ComparePanel",
-    "CuptiCountersPanel",
-    "Dashboard",
-    "DiagnosisPanel",
-    "DurationTailsPanel",
-    "FlamePanel",
-    "IdleOwnersPanel",
-    "IdleTimePanel",
-    "KernelBreakdownPanel",
-    "KernelSequencesPanel",
-    "LaunchOverlapPanel",
-    "LaunchStatsPanel",
-    "MemoryBandwidthPanel",
-    "MemoryPanel",
-    "ModulesPanel",
-    "OperatorsPanel",
-    "OverlapPanel",
-    "Panel",
-    "QueueLengthPanel",
-    "RankOverlapPanel",
-    "RooflinePanel",
-    "Selection",
-    "TemporalBreakdownPanel",
-    "TimelinePanel",
-]
+from hta_widgets.panels.base.panel import Panel as Panel
+from hta_widgets.panels.base.selection import Selection as Selection
+from hta_widgets.panels.dashboard import Dashboard as Dashboard
+from hta_widgets.panels.every import EVERY
+
+if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
+    from hta_widgets.panels.collectives import CollectivesPanel as CollectivesPanel
+    from hta_widgets.panels.compare import ComparePanel as ComparePanel
+    from hta_widgets.panels.cupti_counters import CuptiCountersPanel as CuptiCountersPanel
+    from hta_widgets.panels.diagnosis import DiagnosisPanel as DiagnosisPanel
+    from hta_widgets.panels.duration_tails import DurationTailsPanel as DurationTailsPanel
+    from hta_widgets.panels.flame import FlamePanel as FlamePanel
+    from hta_widgets.panels.gpu_annotations import AnnotationsPanel as AnnotationsPanel
+    from hta_widgets.panels.idle_owners import IdleOwnersPanel as IdleOwnersPanel
+    from hta_widgets.panels.idle_time import IdleTimePanel as IdleTimePanel
+    from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel as KernelBreakdownPanel
+    from hta_widgets.panels.kernel_sequences import KernelSequencesPanel as KernelSequencesPanel
+    from hta_widgets.panels.launch_overlap import LaunchOverlapPanel as LaunchOverlapPanel
+    from hta_widgets.panels.launch_stats import LaunchStatsPanel as LaunchStatsPanel
+    from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel as MemoryBandwidthPanel
+    from hta_widgets.panels.memory_use import MemoryPanel as MemoryPanel
+    from hta_widgets.panels.modules import ModulesPanel as ModulesPanel
+    from hta_widgets.panels.operators import OperatorsPanel as OperatorsPanel
+    from hta_widgets.panels.overlap import OverlapPanel as OverlapPanel
+    from hta_widgets.panels.queue_length import QueueLengthPanel as QueueLengthPanel
+    from hta_widgets.panels.rank_overlap import RankOverlapPanel as RankOverlapPanel
+    from hta_widgets.panels.roofline import RooflinePanel as RooflinePanel
+    from hta_widgets.panels.temporal_breakdown import (
+        TemporalBreakdownPanel as TemporalBreakdownPanel,
+    )
+    from hta_widgets.panels.timeline import TimelinePanel as TimelinePanel
+
+_NAMED = {panel.__name__: panel for panel in EVERY.values()}
+
+_ALL = sorted(["Dashboard", "Panel", "Selection", *_NAMED])
+
+globals().update(_NAMED, __all__=_ALL)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _ALL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int
@@ -11,52 +11,34 @@ from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.collectives import bandwidth_by_size, late_ranks, time_by_kind
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Listed: TypeAlias = Literal["groups", "kernels", "matched"]
 
 
-class CollectivesParameters(PanelParameters, total=False):
-    """Parameters of `CollectivesPanel`."""
-
-    num_groups: int
-    listed: Listed
-
-
 class CollectivesPanel(Panel[Collectives]):
-    """Collectives: how long, how fast, who waits and who comes late.
+    """Collectives: how long, how fast, who waits and who comes late."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    num_groups : int
-        Collectives (by kind, size and process group) with a bar of their own.
-    listed : {"groups", "kernels", "matched"}
-        Contents of the table: collectives by kind, size and group; communication kernels; or
-        collectives of several ranks with who came last.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "collectives"
+    tab = "communication"
+    place = 1
     title = "Collectives"
     wide = True
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    num_groups = Int(10, min=1).tag(sync=True, control=Slider("Top collectives", max=40))
-    listed = LabelledEnum[Listed](
-        {"groups": "Kinds", "kernels": "Kernels", "matched": "Collectives"}
-    ).tag(sync=True, control=Choice("Table"))
+    num_groups: int = parameter(Int(10, min=1), Slider("Top collectives", max=40))
+    """Collectives (by kind, size and process group) with a bar of their own."""
 
-    def __init__(self, source: Source, **parameters: Unpack[CollectivesParameters]) -> None:
-        super().__init__(source, **parameters)
+    listed: Listed = parameter(
+        LabelledEnum({"groups": "Kinds", "kernels": "Kernels", "matched": "Collectives"}),
+        Choice("Table"),
+    )
+    """Contents of the table: collectives by kind, size and group; communication kernels; or
+    collectives of several ranks with who came last."""
 
     def analyse(self, ranks: list[int]) -> Collectives:
         """List the collectives of the ranks, matched over all ranks of the job."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Int, default
@@ -17,96 +18,63 @@ from hta_widgets.figures.compare import (
     times,
 )
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
-from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import Source, WidgetParameters
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import as_job
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 SortBy: TypeAlias = Literal["total", "mean", "count"]
 Listed: TypeAlias = Literal["kernels", "only_in_one", "tails", "times"]
 
 
-class CompareParameters(WidgetParameters, total=False):
-    """Parameters of `ComparePanel`."""
-
-    num_kernels: int
-    sort_by: SortBy
-    per_step: bool
-    listed: Listed
-
-
-class ComparePanel(Panel[Compare]):
+class ComparePanel(PanelOfTwo[Compare]):
     """Comparison of two jobs, in any formats, over all ranks of each.
 
     Times are means per rank, independent of the selected ranks. A click on a kernel selects it in
     the first job.
-
-    Parameters
-    ----------
-    first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to compare; changes are those from the first to the second.
-    num_kernels : int
-        Maximum number of kernels to draw.
-    sort_by : {"total", "mean", "count"}
-        The change that is drawn, largest first.
-    per_step : bool
-        Divide by the number of ProfilerSteps; by default if the jobs have different numbers.
-    listed : {"kernels", "only_in_one", "tails", "times"}
-        Contents of the table.
-    **parameters
-        `selection`, by default that of the first job, `job_notices` and `layout`, as for every
-        `Panel`.
     """
 
+    name = "compare"
+    tab = "compare"
+    place = 2
     wide = True
-    any_number_of_ranks = True
     follows = ("kernel",)
     table_selects: ClassVar = {"name_first": "kernel"}
 
-    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
-    sort_by = LabelledEnum[SortBy](
-        {"total": "Total time", "mean": "Mean duration", "count": "Launches"}
-    ).tag(sync=True, control=Choice("Change in"))
-    per_step = Bool(False).tag(sync=True, control=Toggle("Per ProfilerStep"))
-    listed = LabelledEnum[Listed](
-        {"kernels": "Kernels", "only_in_one": "Only in one", "tails": "Tails", "times": "Times"}
-    ).tag(sync=True, control=Choice("Table"))
+    num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=100))
+    """Maximum number of kernels to draw."""
 
-    def __init__(
-        self, first: Source, second: Source, **parameters: Unpack[CompareParameters]
-    ) -> None:
-        of_all = WidgetParameters.__annotations__
-        self._reject_unknown({name: 0 for name in parameters if name not in of_all})
-        job, self.second = as_job(first), as_job(second)
-        self._compared: dict[bool, Compare] = {}
-        self._drawn: dict[bool, dict[str, Drawing]] = {}
-        super().__init__(job, **parameters)
+    sort_by: SortBy = parameter(
+        LabelledEnum({"total": "Total time", "mean": "Mean duration", "count": "Launches"}),
+        Choice("Change in"),
+    )
+    """The change that is drawn, largest first."""
+
+    per_step: bool = parameter(Bool(False), Toggle("Per ProfilerStep"))
+    """Divide by the number of ProfilerSteps; by default if the jobs have different numbers."""
+
+    listed: Listed = parameter(
+        LabelledEnum(
+            {"kernels": "Kernels", "only_in_one": "Only in one", "tails": "Tails", "times": "Times"}
+        ),
+        Choice("Table"),
+    )
+    """Contents of the table."""
 
     @default("per_step")
     def _steps_differ(self) -> bool:
         return steps_differ(self.job, self.second)
 
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters, without `ranks`: those of the jobs may differ."""
-        return tuple(name for name in super().parameters() if name != "ranks")
-
     def analyse(self, ranks: list[int]) -> Compare:  # noqa: ARG002
         """Compare all ranks of the jobs."""
-        if self.per_step not in self._compared:
-            self._compared[self.per_step] = compare(self.job, self.second, per_step=self.per_step)
-        return self._compared[self.per_step]
+        per_step = self.per_step
+        analyse = partial(compare, self.job, self.second, per_step=per_step)
+        return self._memo.get(("result", per_step), analyse)
 
     def draw(self, result: Compare) -> dict[str, Drawing]:
         """Draw the changes of kernels, the times and the longest events."""
-        if self.per_step not in self._drawn:
-            self._drawn[self.per_step] = _whole_jobs(result)
-        return self._changes(result) | self._drawn[self.per_step]
+        whole = self._memo.get(("whole jobs", self.per_step), partial(_whole_jobs, result))
+        return self._changes(result) | whole
 
     def tabulate(self, result: Compare) -> pd.DataFrame:
         """List the kernels by their change, or another table of the result."""
@@ -136,11 +104,6 @@ class ComparePanel(Panel[Compare]):
             selected=self.selection.kernel,
         )
         return {"Kernels with the largest change": figure}
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """Both jobs."""
-        return self.job, self.second
 
     def _describe(self) -> PanelSpec:
         return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}

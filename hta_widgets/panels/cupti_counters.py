@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Unicode, default
@@ -11,14 +11,11 @@ from hta_widgets.analyses.cupti_counters import CuptiCounters, cupti_counters
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.cupti_counters import counter_by_operator
 from hta_widgets.panels.base.controls import Choice
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Level: TypeAlias = Literal["top_level_op", "bottom_level_op"]
 Statistic: TypeAlias = Literal["sum", "mean"]
@@ -35,46 +32,28 @@ def first_counter(job: Job) -> str:
     return str(next(iter([*sums.index[sums > 0], *sums.index]), ""))
 
 
-class CuptiCountersParameters(PanelParameters, total=False):
-    """Parameters of `CuptiCountersPanel`."""
-
-    counter: str
-    level: Level
-    statistic: Statistic
-
-
 class CuptiCountersPanel(Panel[CuptiCounters]):
-    """CUPTI performance counters, by the operator that launched the kernel.
+    """CUPTI performance counters, by the operator that launched the kernel."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    counter : str
-        Counter to show; by default the first that is not always 0.
-    level : {"top_level_op", "bottom_level_op"}
-        The outermost or the innermost operator around each launch.
-    statistic : {"sum", "mean"}
-        Sum or mean over the kernels of an operator.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "cupti_counters"
+    tab = "counters"
+    place = 1
     title = "Performance counters"
     wide = True
     any_number_of_ranks = True
     follows = TIME_FIELDS
 
-    counter = Unicode().tag(sync=True, control=Choice("Counter", counters_of))
-    level = LabelledEnum[Level]({"top_level_op": "Outermost", "bottom_level_op": "Innermost"}).tag(
-        sync=True, control=Choice("Operator")
-    )
-    statistic = LabelledEnum[Statistic]({"sum": "Sum", "mean": "Mean"}).tag(
-        sync=True, control=Choice("Show")
-    )
+    counter: str = parameter(Unicode(), Choice("Counter", counters_of))
+    """Counter to show; by default the first that is not always 0."""
 
-    def __init__(self, source: Source, **parameters: Unpack[CuptiCountersParameters]) -> None:
-        super().__init__(source, **parameters)
+    level: Level = parameter(
+        LabelledEnum({"top_level_op": "Outermost", "bottom_level_op": "Innermost"}),
+        Choice("Operator"),
+    )
+    """The outermost or the innermost operator around each launch."""
+
+    statistic: Statistic = parameter(LabelledEnum({"sum": "Sum", "mean": "Mean"}), Choice("Show"))
+    """Sum or mean over the kernels of an operator."""
 
     @default("counter")
     def _first_counter(self) -> str:

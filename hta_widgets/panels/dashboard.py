@@ -12,7 +12,7 @@ import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
 from hta_widgets.diagnosis import Diagnosis, diagnosis
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
@@ -22,12 +22,10 @@ from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panel
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
-from hta_widgets.panels.base.actions import reason
-from hta_widgets.panels.base.drawn_widget import DrawnWidget
+from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import Source
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table_messages import answer_about_table, is_about_table
@@ -122,8 +120,6 @@ class Dashboard(DrawnWidget):
         }
         for name, panel in panels_of_two(job, compare).items():
             panels[name] = unfinished.enter_context(closing(panel))
-        if "timeline" in panels:
-            panels["timeline"]._compact = True  # noqa: SLF001
         self.job, self._compare, self.header, self.panels = job, compare, header, panels
         self.selection = Selection.of(job)
         self._shown_for: dict[str, Any] | None = None
@@ -135,7 +131,7 @@ class Dashboard(DrawnWidget):
         is_cycle = compared is not None and compared.cycles == cycles
         return BoardSpec(
             names=names,
-            tabs=tabs_of(names),
+            tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),
             timeline=1 + names.index("timeline") if "timeline" in names else None,
             cycles=descriptions(cycles) if len(cycles) > 1 else [],
             cycle=self.job.cycle,

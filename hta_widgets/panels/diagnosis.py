@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from hta_widgets.diagnosis import Diagnosis, diagnosis
@@ -14,18 +12,10 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
 from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.trace.model.formats import Recorded
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
-
-
-class DiagnosisParameters(PanelParameters, total=False):
-    """Parameters of `DiagnosisPanel`."""
 
 
 class DiagnosisPanel(Panel[Diagnosis]):
@@ -33,23 +23,16 @@ class DiagnosisPanel(Panel[Diagnosis]):
 
     A panel that is linked to others diagnoses all ranks, whatever is selected, so that the causes
     stay while *Show* selects their ranks; the budget is that of the selected ranks.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "diagnosis"
+    tab = None
+    place = 1
     title = "Diagnosis"
     wide = True
     any_number_of_ranks = True
     follows = ("steps",)
     needs = (Recorded.KERNELS,)
-
-    def __init__(self, source: Source, **parameters: Unpack[DiagnosisParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job, or some ranks."""

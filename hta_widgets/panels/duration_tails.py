@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,59 +13,39 @@ from hta_widgets.analyses.time.duration_categories import side_of
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.duration_tails import category_shares, tail_curves
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Side: TypeAlias = Literal["all", "device", "host"]
 Listed: TypeAlias = Literal["tails", "categories"]
 
 
-class DurationTailsParameters(PanelParameters, total=False):
-    """Parameters of `DurationTailsPanel`."""
-
-    percent: float
-    side: Side
-    listed: Listed
-
-
 class DurationTailsPanel(Panel[DurationTails]):
-    """How much of the time the longest few kernels, copies and API calls take.
+    """How much of the time the longest few kernels, copies and API calls take."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    percent : float
-        Share of the events (0.1 to 50 %), besides 1, 5 and 10 %.
-    side : {"all", "device", "host"}
-        Events of the device, of the host, or both.
-    listed : {"tails", "categories"}
-        Contents of the table.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "duration_tails"
+    tab = "kernels"
+    place = 2
     title = "Duration tails"
     wide = True
     needs = (Recorded.KERNELS,)
 
-    percent = Float(1.0, min=0.1, max=50).tag(
-        sync=True, control=Slider("Longest events", step=0.1, unit="%", log=True)
+    percent: float = parameter(
+        Float(1.0, min=0.1, max=50), Slider("Longest events", step=0.1, unit="%", log=True)
     )
-    side = LabelledEnum[Side]({"all": "Both", "device": "Device", "host": "Host"}).tag(
-        sync=True, control=Choice("Side")
-    )
-    listed = LabelledEnum[Listed]({"tails": "Tails", "categories": "Categories"}).tag(
-        sync=True, control=Choice("Table")
-    )
+    """Share of the events (0.1 to 50 %), besides 1, 5 and 10 %."""
 
-    def __init__(self, source: Source, **parameters: Unpack[DurationTailsParameters]) -> None:
-        super().__init__(source, **parameters)
+    side: Side = parameter(
+        LabelledEnum({"all": "Both", "device": "Device", "host": "Host"}), Choice("Side")
+    )
+    """Events of the device, of the host, or both."""
+
+    listed: Listed = parameter(
+        LabelledEnum({"tails": "Tails", "categories": "Categories"}), Choice("Table")
+    )
+    """Contents of the table."""
 
     def analyse(self, ranks: list[int]) -> DurationTails:
         """Measure the tails on the ranks."""

@@ -1,55 +1,30 @@
-"""The panel of every analysis."""
+"""The panel of every analysis: a class in a module of this package that has its name."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Final
 
+from hta_widgets.panels.bands.tabs import order
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.collectives import CollectivesPanel
-from hta_widgets.panels.cupti_counters import CuptiCountersPanel
-from hta_widgets.panels.diagnosis import DiagnosisPanel
-from hta_widgets.panels.duration_tails import DurationTailsPanel
-from hta_widgets.panels.flame import FlamePanel
-from hta_widgets.panels.gpu_annotations import AnnotationsPanel
-from hta_widgets.panels.idle_owners import IdleOwnersPanel
-from hta_widgets.panels.idle_time import IdleTimePanel
-from hta_widgets.panels.kernel_breakdown import KernelBreakdownPanel
-from hta_widgets.panels.kernel_sequences import KernelSequencesPanel
-from hta_widgets.panels.launch_overlap import LaunchOverlapPanel
-from hta_widgets.panels.launch_stats import LaunchStatsPanel
-from hta_widgets.panels.memory_bandwidth import MemoryBandwidthPanel
-from hta_widgets.panels.memory_use import MemoryPanel
-from hta_widgets.panels.modules import ModulesPanel
-from hta_widgets.panels.operators import OperatorsPanel
-from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.queue_length import QueueLengthPanel
-from hta_widgets.panels.rank_overlap import RankOverlapPanel
-from hta_widgets.panels.roofline import RooflinePanel
-from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
-from hta_widgets.panels.timeline import TimelinePanel
+from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 
-PANELS: dict[str, type[Panel[Any]]] = {
-    "diagnosis": DiagnosisPanel,
-    "timeline": TimelinePanel,
-    "temporal_breakdown": TemporalBreakdownPanel,
-    "overlap": OverlapPanel,
-    "rank_overlap": RankOverlapPanel,
-    "kernel_breakdown": KernelBreakdownPanel,
-    "idle_time": IdleTimePanel,
-    "idle_owners": IdleOwnersPanel,
-    "collectives": CollectivesPanel,
-    "operators": OperatorsPanel,
-    "modules": ModulesPanel,
-    "flame": FlamePanel,
-    "gpu_annotations": AnnotationsPanel,
-    "roofline": RooflinePanel,
-    "launch_stats": LaunchStatsPanel,
-    "duration_tails": DurationTailsPanel,
-    "launch_overlap": LaunchOverlapPanel,
-    "queue_length": QueueLengthPanel,
-    "memory_bandwidth": MemoryBandwidthPanel,
-    "memory_use": MemoryPanel,
-    "kernel_sequences": KernelSequencesPanel,
-    "cupti_counters": CuptiCountersPanel,
-}
-"""By the name of their analysis, in their order on a dashboard."""
+_PACKAGE: Final = __name__.rpartition(".")[0]
+_NO_PANELS: Final = frozenset({"bands", "base", "dashboard", "every"})
+
+
+def _found() -> Iterator[type[Panel[Any]]]:
+    for found in iter_modules(import_module(_PACKAGE).__path__):
+        if found.name not in _NO_PANELS:
+            for each in vars(import_module(f"{_PACKAGE}.{found.name}")).values():
+                if isinstance(each, type) and issubclass(each, Panel) and each.name == found.name:
+                    yield each
+
+
+EVERY: Final = {panel.name: panel for panel in sorted(_found(), key=order)}
+"""By name, in their order on a dashboard; also those that compare two jobs."""
+
+PANELS: Final = {name: panel for name, panel in EVERY.items() if not issubclass(panel, PanelOfTwo)}
+"""Those of one job."""

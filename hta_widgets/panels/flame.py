@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 from traitlets import Unicode, default
@@ -19,9 +19,8 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.flame import flame as boxes
 from hta_widgets.figures.flame_picture import flame_picture
 from hta_widgets.panels.base.controls import Choice
-from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.selection import TIME_FIELDS
@@ -31,9 +30,6 @@ from hta_widgets.panels.base.view import columns_as_text
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.remote.urls import PathLike
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 _NOTHING: Final = {
     "gpu": "No GPU work was recorded on this rank: show CPU time.",
     "cpu": "No CPU calls were recorded on this rank.",
@@ -42,55 +38,45 @@ _NOTHING: Final = {
 }
 
 
-class FlameParameters(PanelParameters, total=False):
-    """Parameters of `FlamePanel`."""
-
-    weight: Weight
-    order: Order
-    root: tuple[str, ...]
-    sandwich: str
-
-
 class FlamePanel(Panel[Flame]):
     """Time of one rank by call path, as a flame graph.
 
     It shows the first of the selected ranks. A click on a box selects its operator, module or
     kernel; a double click makes it the root.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    weight : {"gpu", "cpu", "idle", "bytes"}
-        What the boxes are as wide as: time of the GPU work that calls launch, of the CPU, idle time
-        of the GPU that belongs to them, or memory that they allocate. Of a rank without GPU work,
-        it begins with CPU time.
-    order : {"merged", "time"}
-        One box for all calls with the same calls around them, or for neighbours, in order of time.
-    root : tuple of str
-        Names from an outermost call to the one that fills the width; everything if empty. Where
-        there is no such call, the innermost that exists of those around it is the root.
-    sandwich : str
-        Name whose calls are shown as one box, with what they call below and what calls them above;
-        ignored where nothing of this name has a part.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "flame"
+    tab = "operators"
+    place = 2
     title = "Flame graph"
     wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.OPERATORS,)
 
-    weight = LabelledEnum[Weight](
-        {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "bytes": "Memory"}
-    ).tag(sync=True, control=Choice("Show"))
-    order = LabelledEnum[Order]({"merged": "Merged", "time": "In time order"}).tag(
-        sync=True, control=Choice("Order")
+    weight: Weight = parameter(
+        LabelledEnum(
+            {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "bytes": "Memory"}
+        ),
+        Choice("Show"),
     )
-    root = Texts().tag(sync=True)
-    sandwich = Unicode().tag(sync=True)
+    """What the boxes are as wide as: time of the GPU work that calls launch, of the CPU, idle time
+    of the GPU that belongs to them, or memory that they allocate. Of a rank without GPU work,
+    it begins with CPU time."""
+
+    order: Order = parameter(
+        LabelledEnum({"merged": "Merged", "time": "In time order"}), Choice("Order")
+    )
+    """One box for all calls with the same calls around them, or for neighbours, in order of
+    time."""
+
+    root: tuple[str, ...] = parameter(Texts())
+    """Names from an outermost call to the one that fills the width; everything if empty. Where
+    there is no such call, the innermost that exists of those around it is the root."""
+
+    sandwich: str = parameter(Unicode())
+    """Name whose calls are shown as one box, with what they call below and what calls them above;
+    ignored where nothing of this name has a part."""
 
     _flame = Unicode().tag(sync=True)
     """What the browser draws; see `hta_widgets.figures.flame`."""
@@ -98,9 +84,6 @@ class FlamePanel(Panel[Flame]):
     @default("weight")
     def _usual_weight(self) -> Weight:
         return "gpu" if self._shows_gpu_work(of_one=True) else "cpu"
-
-    def __init__(self, source: Source, **parameters: Unpack[FlameParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> Flame:
         """Sum up the time of the first of the ranks by call path."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 from traitlets import Int, default
 
@@ -12,52 +10,33 @@ from hta_widgets.analyses.gpu_annotations.analysis import TIMES, On
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class AnnotationsParameters(PanelParameters, total=False):
-    """Parameters of `AnnotationsPanel`."""
-
-    on: On
-    num_annotations: int
-
 
 class AnnotationsPanel(Panel[GpuAnnotations]):
-    """What runs on the GPU, and on the CPU, for each user annotation.
+    """What runs on the GPU, and on the CPU, for each user annotation."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    on : {"gpu", "cpu"}
-        Whose time the bars show, and orders the table; without GPU work, at first the CPU's.
-    num_annotations : int
-        Annotations with a bar.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "gpu_annotations"
+    tab = "operators"
+    place = 4
     title = "User annotations"
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    on = LabelledEnum[On]({"gpu": "GPU", "cpu": "CPU"}).tag(sync=True, control=Choice("Time on"))
-    num_annotations = Int(15, min=1).tag(sync=True, control=Slider("Top annotations", max=60))
+    on: On = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Time on"))
+    """Whose time the bars show, and orders the table; without GPU work, at first the CPU's."""
+
+    num_annotations: int = parameter(Int(15, min=1), Slider("Top annotations", max=60))
+    """Annotations with a bar."""
 
     @default("on")
     def _usual_on(self) -> On:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    def __init__(self, source: Source, **parameters: Unpack[AnnotationsParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Int
@@ -20,14 +20,11 @@ from hta_widgets.analyses.idle_owners import (
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 By: TypeAlias = Literal["line", "call"]
 Listed: TypeAlias = Literal["owners", "lines", "causes", "drains"]
@@ -37,53 +34,36 @@ LINES = "Lines of Python with the most idle time"
 CALLS = "Calls with the most idle time"
 
 
-class IdleOwnersParameters(PanelParameters, total=False):
-    """Parameters of `IdleOwnersPanel`."""
-
-    num_owners: int
-    by: By
-    as_percent: bool
-    listed: Listed
-
-
 class IdleOwnersPanel(Panel[IdleOwners]):
-    """Which code each GPU waits for, and what on the GPU.
+    """Which code each GPU waits for, and what on the GPU."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    num_owners : int
-        Lines or calls with a bar of their own.
-    by : {"line", "call"}
-        What has a bar: the innermost line of Python that is neither of PyTorch nor of Python
-        itself, and calls that are in none; or the innermost call.
-    as_percent : bool
-        Show shares of the idle time instead of time.
-    listed : {"owners", "lines", "causes", "drains"}
-        Contents of the table: owners by path, lines of Python, causes by step and part, or blocking
-        calls that let the GPU run dry.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "idle_owners"
+    tab = "idle"
+    place = 1
     title = "Idle owners"
     wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    num_owners = Int(10, min=1).tag(sync=True, control=Slider("Top owners", max=40))
-    by = LabelledEnum[By]({"line": "Python line", "call": "Call"}).tag(
-        sync=True, control=Choice("Owners by")
-    )
-    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
-    listed = LabelledEnum[Listed](
-        {"owners": "Owners", "lines": "Python lines", "causes": "Causes", "drains": "Drains"}
-    ).tag(sync=True, control=Choice("Table"))
+    num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
+    """Lines or calls with a bar of their own."""
 
-    def __init__(self, source: Source, **parameters: Unpack[IdleOwnersParameters]) -> None:
-        super().__init__(source, **parameters)
+    by: By = parameter(LabelledEnum({"line": "Python line", "call": "Call"}), Choice("Owners by"))
+    """What has a bar: the innermost line of Python that is neither of PyTorch nor of Python
+    itself, and calls that are in none; or the innermost call."""
+
+    as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
+    """Show shares of the idle time instead of time."""
+
+    listed: Listed = parameter(
+        LabelledEnum(
+            {"owners": "Owners", "lines": "Python lines", "causes": "Causes", "drains": "Drains"}
+        ),
+        Choice("Table"),
+    )
+    """Contents of the table: owners by path, lines of Python, causes by step and part, or blocking
+    calls that let the GPU run dry."""
 
     def analyse(self, ranks: list[int]) -> IdleOwners:
         """Find the owners of the idle time of the ranks."""

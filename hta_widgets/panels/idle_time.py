@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-from collections.abc import Collection, Iterable, Sequence
-
-from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
 Level: TypeAlias = Literal["device", "stream"]
@@ -65,52 +60,32 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
     return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
 
 
-class IdleTimeParameters(PanelParameters, total=False):
-    """Parameters of `IdleTimePanel`."""
-
-    streams: list[int]
-    level: Level
-    consecutive_kernel_delay: float
-    visualize_pctg: bool
-
-
 class IdleTimePanel(Panel[IdleTime]):
-    """Why the GPUs, or their streams, are idle.
+    """Why the GPUs, or their streams, are idle."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    streams : list of int
-        Streams to show; an empty list means all. GPUs always count all their streams.
-    level : {"device", "stream"}
-        Idle time of each GPU (no stream is busy), or of each stream.
-    consecutive_kernel_delay : float
-        Shorter intervals (µs) whose launch call began in time are between kernels, longer ones held
-        back.
-    visualize_pctg : bool
-        Show shares of the idle time instead of time, on one scale.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "idle_time"
+    tab = "idle"
+    place = 2
     title = "Idle time"
     wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    streams = List(Int()).tag(sync=True, control=STREAM_PICKER)
-    level = LabelledEnum[Level]({"device": "GPUs", "stream": "Streams"}).tag(
-        sync=True, control=Choice("Level")
-    )
-    consecutive_kernel_delay = Float(30, min=0).tag(
-        sync=True, control=Slider("Between kernels: shorter than", unit="µs", max=200)
-    )
-    visualize_pctg = Bool(False).tag(sync=True, control=SHARE_OR_TIME)
+    streams: list[int] = parameter(List(Int()), STREAM_PICKER)
+    """Streams to show; an empty list means all. GPUs always count all their streams."""
 
-    def __init__(self, source: Source, **parameters: Unpack[IdleTimeParameters]) -> None:
-        super().__init__(source, **parameters)
+    level: Level = parameter(LabelledEnum({"device": "GPUs", "stream": "Streams"}), Choice("Level"))
+    """Idle time of each GPU (no stream is busy), or of each stream."""
+
+    consecutive_kernel_delay: float = parameter(
+        Float(30, min=0), Slider("Between kernels: shorter than", unit="µs", max=200)
+    )
+    """Shorter intervals (µs) whose launch call began in time are between kernels, longer ones held
+    back."""
+
+    visualize_pctg: bool = parameter(Bool(False), SHARE_OR_TIME)
+    """Show shares of the idle time instead of time, on one scale."""
 
     def analyse(self, ranks: list[int]) -> IdleTime:
         """Break down the idle time of the ranks."""

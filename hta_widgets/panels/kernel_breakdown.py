@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float, Int
@@ -22,14 +22,11 @@ from hta_widgets.figures.kernel_breakdown import (
 )
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"]
 ChartType: TypeAlias = Literal["bars", "pies"]
@@ -37,43 +34,15 @@ ChartType: TypeAlias = Literal["bars", "pies"]
 MEMORY_LABEL: Final = "Copies and memsets"
 
 
-class KernelBreakdownParameters(PanelParameters, total=False):
-    """Parameters of `KernelBreakdownPanel`."""
-
-    num_kernels: int
-    duration_ratio: float
-    kernel_type: KernelType
-    include_memory_kernels: bool
-    view: ChartType
-    launch_facts: bool
-
-
 class KernelBreakdownPanel(Panel[KernelBreakdown]):
     """GPU time by kernel type and by kernel.
 
     A click on a kernel shows how long it takes on each rank.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    num_kernels : int
-        Number of kernels of each type, on each rank, to name.
-    duration_ratio : float
-        Name no more than the fewest that cover this share (0 to 1) of the time of their type, where
-        there are more than `num_kernels`; 1 names `num_kernels`.
-    kernel_type : {"all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"}
-        Type of kernels to show.
-    include_memory_kernels : bool
-        Include copies and memsets.
-    view : {"bars", "pies"}
-        Bars over all ranks, or a pie for each of up to four ranks.
-    launch_facts : bool
-        List how kernels are launched in the table.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "kernel_breakdown"
+    tab = "kernels"
+    place = 1
     title = "Kernel breakdown"
     wide = True
     follows = ("kernel", *TIME_FIELDS)
@@ -82,28 +51,35 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_selects: ClassVar = {"name": "kernel"}
     table_besides = (OTHERS,)
 
-    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Top kernels", max=100))
-    duration_ratio = Float(1, min=0, max=1).tag(
-        sync=True, control=Slider("Time covered", step=0.01)
-    )
-    kernel_type = LabelledEnum[KernelType](
-        {
-            "all": "All",
-            "COMPUTATION": "Computation",
-            "COMMUNICATION": "Communication",
-            "MEMORY": "Memory",
-            "CUDA_GRAPH": "CUDA graphs",
-        }
-    ).tag(sync=True, control=Choice("Type"))
-    include_memory_kernels = Bool(True).tag(sync=True, control=Toggle(MEMORY_LABEL))
-    view = LabelledEnum[ChartType]({"bars": "Bars", "pies": "Pies"}).tag(
-        sync=True, control=Choice("View")
-    )
+    num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=100))
+    """Number of kernels of each type, on each rank, to name."""
 
-    launch_facts = Bool(False).tag(sync=True, control=Toggle("Launch facts"))
+    duration_ratio: float = parameter(Float(1, min=0, max=1), Slider("Time covered", step=0.01))
+    """Name no more than the fewest that cover this share (0 to 1) of the time of their type, where
+    there are more than `num_kernels`; 1 names `num_kernels`."""
 
-    def __init__(self, source: Source, **parameters: Unpack[KernelBreakdownParameters]) -> None:
-        super().__init__(source, **parameters)
+    kernel_type: KernelType = parameter(
+        LabelledEnum(
+            {
+                "all": "All",
+                "COMPUTATION": "Computation",
+                "COMMUNICATION": "Communication",
+                "MEMORY": "Memory",
+                "CUDA_GRAPH": "CUDA graphs",
+            }
+        ),
+        Choice("Type"),
+    )
+    """Type of kernels to show."""
+
+    include_memory_kernels: bool = parameter(Bool(True), Toggle(MEMORY_LABEL))
+    """Include copies and memsets."""
+
+    view: ChartType = parameter(LabelledEnum({"bars": "Bars", "pies": "Pies"}), Choice("View"))
+    """Bars over all ranks, or a pie for each of up to four ranks."""
+
+    launch_facts: bool = parameter(Bool(False), Toggle("Launch facts"))
+    """List how kernels are launched in the table."""
 
     def analyse(self, ranks: list[int]) -> KernelBreakdown:
         """Break down the GPU time of the ranks."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Bool, Int, Unicode, default
@@ -19,17 +18,13 @@ from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequen
 from hta_widgets.figures.kernel_sequences import readable_patterns
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.panels.base.controls import Choice, Search, Slider, Toggle
-from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.remote.urls import PathLike
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 MAX_OPERATORS = 200
 LABEL_WIDTH = 72
@@ -47,54 +42,31 @@ def operator_options(job: Job) -> list[Option]:
     ]
 
 
-class KernelSequencesParameters(PanelParameters, total=False):
-    """Parameters of `KernelSequencesPanel`."""
-
-    operator_name: str
-    min_pattern_len: int
-    top_k: int
-    as_time: bool
-    whole_name: bool
-
-
 class KernelSequencesPanel(Panel[KernelSequences]):
-    """Sequences of kernels that an operator launches, and how often, on the first selected rank.
+    """Sequences of kernels that an operator launches, and how often, on the first selected rank."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    operator_name : str
-        Name of the operator; by default a repeated one that launches several kernels each time.
-    min_pattern_len : int
-        Occurrences that launch fewer GPU operations are left out.
-    top_k : int
-        Number of sequences to show and to mark, the most frequent first.
-    as_time : bool
-        Show GPU time instead of the number of occurrences.
-    whole_name : bool
-        Match the whole name; otherwise part of it, as in HTA.
-    **parameters
-        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
-    """
-
+    name = "kernel_sequences"
+    tab = "kernels"
+    place = 3
     title = "Kernel sequences"
     wide = True
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 
-    operator_name = Unicode().tag(
-        sync=True, control=Search("Operator", operator_options, free_text=True)
-    )
-    min_pattern_len = Int(3, min=1).tag(sync=True, control=Slider("Minimum kernels", max=20))
-    top_k = Int(5, min=1).tag(sync=True, control=Slider("Top sequences", max=50))
-    as_time = Bool(False).tag(
-        sync=True, control=Choice("Show", {False: "Occurrences", True: "GPU time"})
-    )
-    whole_name = Bool(True).tag(sync=True, control=Toggle("Match whole name"))
+    operator_name: str = parameter(Unicode(), Search("Operator", operator_options, free_text=True))
+    """Name of the operator; by default a repeated one that launches several kernels each time."""
 
-    def __init__(self, source: Source, **parameters: Unpack[KernelSequencesParameters]) -> None:
-        super().__init__(source, **parameters)
+    min_pattern_len: int = parameter(Int(3, min=1), Slider("Minimum kernels", max=20))
+    """Occurrences that launch fewer GPU operations are left out."""
+
+    top_k: int = parameter(Int(5, min=1), Slider("Top sequences", max=50))
+    """Number of sequences to show and to mark, the most frequent first."""
+
+    as_time: bool = parameter(Bool(False), Choice("Show", {False: "Occurrences", True: "GPU time"}))
+    """Show GPU time instead of the number of occurrences."""
+
+    whole_name: bool = parameter(Bool(True), Toggle("Match whole name"))
+    """Match the whole name; otherwise part of it, as in HTA."""
 
     @default("operator_name")
     def _suggested_operator(self) -> str:

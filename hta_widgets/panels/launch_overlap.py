@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool
@@ -15,51 +15,35 @@ from hta_widgets.figures.launch_overlap import (
     overlapping_launches,
 )
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Listed: TypeAlias = Literal["threads", "launch_apis", "apis_by_kernel"]
 
 
-class LaunchOverlapParameters(PanelParameters, total=False):
-    """Parameters of `LaunchOverlapPanel`."""
-
-    as_percent: bool
-    listed: Listed
-
-
 class LaunchOverlapPanel(Panel[LaunchOverlap]):
-    """Launches that start before an earlier kernel has ended, and the launch time that this hides.
+    """Launches that start before an earlier kernel has ended, and the time that this hides."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    as_percent : bool
-        Show shares of the launch time and of the kernel time instead of times.
-    listed : {"threads", "launch_apis", "apis_by_kernel"}
-        Contents of the table.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "launch_overlap"
+    tab = "idle"
+    place = 4
     title = "Launch overlap"
     table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
     wide = True
     needs = (Recorded.KERNELS,)
 
-    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
-    listed = LabelledEnum[Listed](
-        {"threads": "Threads", "launch_apis": "Launch APIs", "apis_by_kernel": "Kernels by API"}
-    ).tag(sync=True, control=Choice("Table"))
+    as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
+    """Show shares of the launch time and of the kernel time instead of times."""
 
-    def __init__(self, source: Source, **parameters: Unpack[LaunchOverlapParameters]) -> None:
-        super().__init__(source, **parameters)
+    listed: Listed = parameter(
+        LabelledEnum(
+            {"threads": "Threads", "launch_apis": "Launch APIs", "apis_by_kernel": "Kernels by API"}
+        ),
+        Choice("Table"),
+    )
+    """Contents of the table."""
 
     def analyse(self, ranks: list[int]) -> LaunchOverlap:
         """Find the overlapping launches of the ranks."""

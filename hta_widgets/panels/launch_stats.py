@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float
@@ -17,62 +17,42 @@ from hta_widgets.analyses.launch_stats import (
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 WorstBy: TypeAlias = Literal["launch_delay", "cpu_duration"]
 
 
-class LaunchStatsParameters(PanelParameters, total=False):
-    """Parameters of `LaunchStatsPanel`."""
-
-    runtime_cutoff: float
-    launch_delay_cutoff: float
-    include_memory_events: bool
-    worst_by: WorstBy
-
-
 class LaunchStatsPanel(Panel[LaunchStats]):
-    """Cost of launching GPU work, and the slowest launches.
+    """Cost of launching GPU work, and the slowest launches."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    runtime_cutoff : float
-        Calls longer than this (µs) are outliers.
-    launch_delay_cutoff : float
-        Delays longer than this (µs) are outliers.
-    include_memory_events : bool
-        Include copies and memsets.
-    worst_by : {"launch_delay", "cpu_duration"}
-        How the slowest launches, which the table lists, are ranked.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "launch_stats"
+    tab = "idle"
+    place = 3
     title = "Launch statistics"
     wide = True
     needs = (Recorded.KERNELS,)
 
-    runtime_cutoff = Float(50, min=0).tag(
-        sync=True, control=Slider("Calls longer than", unit="µs", max=500)
+    runtime_cutoff: float = parameter(
+        Float(50, min=0), Slider("Calls longer than", unit="µs", max=500)
     )
-    launch_delay_cutoff = Float(100, min=0).tag(
-        sync=True, control=Slider("Delays longer than", unit="µs", max=2000)
-    )
-    include_memory_events = Bool(True).tag(sync=True, control=Toggle("Copies and memsets"))
-    worst_by = LabelledEnum[WorstBy](
-        {"launch_delay": "Launch delay", "cpu_duration": "Call duration"}
-    ).tag(sync=True, control=Choice("Slowest by"))
+    """Calls longer than this (µs) are outliers."""
 
-    def __init__(self, source: Source, **parameters: Unpack[LaunchStatsParameters]) -> None:
-        super().__init__(source, **parameters)
+    launch_delay_cutoff: float = parameter(
+        Float(100, min=0), Slider("Delays longer than", unit="µs", max=2000)
+    )
+    """Delays longer than this (µs) are outliers."""
+
+    include_memory_events: bool = parameter(Bool(True), Toggle("Copies and memsets"))
+    """Include copies and memsets."""
+
+    worst_by: WorstBy = parameter(
+        LabelledEnum({"launch_delay": "Launch delay", "cpu_duration": "Call duration"}),
+        Choice("Slowest by"),
+    )
+    """How the slowest launches, which the table lists, are ranked."""
 
     def analyse(self, ranks: list[int]) -> LaunchStats:
         """Pair the operations of the ranks with their launches."""

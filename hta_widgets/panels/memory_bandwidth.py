@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Unicode
@@ -13,13 +12,10 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
 from hta_widgets.panels.base.controls import Choice
-from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.time_series import TimeSeriesPanel, TimeSeriesParameters
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.time_series import TimeSeriesPanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 ALL = "all"
 
@@ -30,35 +26,18 @@ def transfers_of(job: Job) -> dict[str, str]:
     return {ALL: "All", **{name: name for name in names}}
 
 
-class MemoryBandwidthParameters(TimeSeriesParameters, total=False):
-    """Parameters of `MemoryBandwidthPanel`."""
-
-    transfer: str
-
-
 class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
-    """Bandwidth of copies and memsets over time.
+    """Bandwidth of copies and memsets over time."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    transfer : str
-        Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default.
-    window_us : list of float
-        Start and end of the time shown, in µs since the job's origin; an empty list means all.
-    **parameters
-        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
-    """
-
+    name = "memory_bandwidth"
+    tab = "memory"
+    place = 2
     title = "Memory bandwidth"
     wide = True
     needs = (Recorded.KERNELS,)
 
-    transfer = Unicode(ALL).tag(sync=True, control=Choice("Transfers", transfers_of))
-
-    def __init__(self, source: Source, **parameters: Unpack[MemoryBandwidthParameters]) -> None:
-        super().__init__(source, **parameters)
+    transfer: str = parameter(Unicode(ALL), Choice("Transfers", transfers_of))
+    """Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default."""
 
     def analyse(self, ranks: list[int]) -> MemoryBandwidth:
         """Add up the transfers of the ranks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int, default
@@ -14,76 +14,54 @@ from hta_widgets.analyses.time.rows import records
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.memory_use import OwnerColumn, alive_at_peak, memory_curve, memory_lines
 from hta_widgets.panels.base.controls import Choice, Slider
-from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.time_series import TimeSeriesParameters, ZoomedPanel
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.time_series import ZoomedPanel
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Memory: TypeAlias = Literal["gpu", "cpu"]
 Listed: TypeAlias = Literal["alive", "devices", "steps", "survivors"]
 
 
-class MemoryParameters(TimeSeriesParameters, total=False):
-    """Parameters of `MemoryPanel`."""
-
-    memory: Memory
-    by: OwnerColumn
-    num_owners: int
-    listed: Listed
-
-
 class MemoryPanel(ZoomedPanel[MemoryUse]):
-    """Memory that is allocated and reserved over time, and what fills it at its peak.
+    """Memory that is allocated and reserved over time, and what fills it at its peak."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    memory : {"gpu", "cpu"}
-        Whose memory to show; without GPU work, at first the CPU's.
-    by : {"caller", "module"}
-        Show what is alive at the peak by the operator or by the module that allocated it.
-    num_owners : int
-        Owners with a bar of their own.
-    listed : {"alive", "devices", "steps", "survivors"}
-        Contents of the table: what is alive at the peak, the peaks, what each step leaves behind,
-        or the blocks that outlive the step after theirs.
-    window_us : list of float
-        Start and end of the time shown, in µs since the job's origin; an empty list means all.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "memory_use"
+    tab = "memory"
+    place = 1
     title = "Memory use"
     wide = True
     needs = (Recorded.MEMORY,)
 
-    memory = LabelledEnum[Memory]({"gpu": "GPU", "cpu": "CPU"}).tag(
-        sync=True, control=Choice("Memory")
+    memory: Memory = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Memory"))
+    """Whose memory to show; without GPU work, at first the CPU's."""
+
+    by: OwnerColumn = parameter(
+        LabelledEnum({"caller": "Operators", "module": "Modules"}), Choice("Owners")
     )
-    by = LabelledEnum[OwnerColumn]({"caller": "Operators", "module": "Modules"}).tag(
-        sync=True, control=Choice("Owners")
+    """Show what is alive at the peak by the operator or by the module that allocated it."""
+
+    num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
+    """Owners with a bar of their own."""
+
+    listed: Listed = parameter(
+        LabelledEnum(
+            {
+                "alive": "Alive at the peak",
+                "devices": "Peaks",
+                "steps": "Steps",
+                "survivors": "Survivors",
+            }
+        ),
+        Choice("Table"),
     )
-    num_owners = Int(10, min=1).tag(sync=True, control=Slider("Top owners", max=40))
-    listed = LabelledEnum[Listed](
-        {
-            "alive": "Alive at the peak",
-            "devices": "Peaks",
-            "steps": "Steps",
-            "survivors": "Survivors",
-        }
-    ).tag(sync=True, control=Choice("Table"))
+    """Contents of the table: what is alive at the peak, the peaks, what each step leaves behind,
+    or the blocks that outlive the step after theirs."""
 
     @default("memory")
     def _usual_memory(self) -> Memory:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    def __init__(self, source: Source, **parameters: Unpack[MemoryParameters]) -> None:
-        super().__init__(source, **parameters)
 
     @classmethod
     def concerns(cls, job: Job) -> bool:

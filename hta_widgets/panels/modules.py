@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int, default
@@ -16,14 +16,11 @@ from hta_widgets.analyses.modules.tree import WEIGHTS
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.modules import modules as figure
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "exposed"]
 
@@ -46,37 +43,15 @@ _NOUNS = {
 }
 
 
-class ModulesParameters(PanelParameters, total=False):
-    """Parameters of `ModulesPanel`."""
-
-    weight: Weight
-    merge: Merge
-    module_source: ModuleSource
-    levels: int
-
-
 class ModulesPanel(Panel[ModuleTree]):
     """What each module takes, forward and backward, with the modules inside it.
 
     A click on a module selects it, and shows what is inside.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    weight : {"gpu", "cpu", "idle", "exposed"}
-        Time that the bars show: on the GPU, on the CPU, idle time of the GPU, or communication that
-        is not hidden behind computation. Without GPU work, it begins with CPU time.
-    merge : {"class", "instance"}
-        One row for all modules of a class that are called side by side, or for each.
-    module_source : {"auto", "modules", "regions"}
-        Modules, or annotations in their place; by default where there are no modules.
-    levels : int
-        Levels of the tree that are open.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "modules"
+    tab = "operators"
+    place = 3
     title = "Modules"
     wide = True
     follows = ("modules", *TIME_FIELDS)
@@ -84,23 +59,32 @@ class ModulesPanel(Panel[ModuleTree]):
     table_selects: ClassVar = {"path": "modules"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
 
-    weight = LabelledEnum[Weight](
-        {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "exposed": "Exposed comm."}
-    ).tag(sync=True, control=Choice("Show"))
-    merge = LabelledEnum[Merge]({"class": "Classes", "instance": "Instances"}).tag(
-        sync=True, control=Choice("Rows")
+    weight: Weight = parameter(
+        LabelledEnum(
+            {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "exposed": "Exposed comm."}
+        ),
+        Choice("Show"),
     )
-    module_source = LabelledEnum[ModuleSource](
-        {"auto": "Automatic", "modules": "Modules", "regions": "Annotations"}
-    ).tag(sync=True, control=Choice("Of"))
-    levels = Int(3, min=1).tag(sync=True, control=Slider("Levels", max=10))
+    """Time that the bars show: on the GPU, on the CPU, idle time of the GPU, or communication that
+    is not hidden behind computation. Without GPU work, it begins with CPU time."""
+
+    merge: Merge = parameter(
+        LabelledEnum({"class": "Classes", "instance": "Instances"}), Choice("Rows")
+    )
+    """One row for all modules of a class that are called side by side, or for each."""
+
+    module_source: ModuleSource = parameter(
+        LabelledEnum({"auto": "Automatic", "modules": "Modules", "regions": "Annotations"}),
+        Choice("Of"),
+    )
+    """Modules, or annotations in their place; by default where there are no modules."""
+
+    levels: int = parameter(Int(3, min=1), Slider("Levels", max=10))
+    """Levels of the tree that are open."""
 
     @default("weight")
     def _usual_weight(self) -> Weight:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    def __init__(self, source: Source, **parameters: Unpack[ModulesParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> ModuleTree:
         """Sum up the modules of the ranks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int, default
@@ -14,14 +14,11 @@ from hta_widgets.figures.operators import WEIGHTS
 from hta_widgets.figures.operators import operators as figure
 from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle"]
 Phase: TypeAlias = Literal["all", "forward", "backward", "optimizer", "other"]
@@ -33,38 +30,15 @@ _TITLES = {
 }
 
 
-class OperatorsParameters(PanelParameters, total=False):
-    """Parameters of `OperatorsPanel`."""
-
-    by: RowsBy
-    phase: Phase
-    weight: Weight
-    num_operators: int
-
-
 class OperatorsPanel(Panel[OperatorTable]):
     """What each operator takes, on the CPU and on the GPU.
 
     It shows the operators of the selected modules and phase. A click on an operator selects it.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    by : {"name", "shape", "stack"}
-        What tells rows apart: the name of the operator, also the shapes and types of its inputs, or
-        also the Python frames around it.
-    phase : {"all", "forward", "backward", "optimizer", "other"}
-        Part of a step to show; if all, the selected one.
-    weight : {"gpu", "cpu", "idle"}
-        Time that the bars show, and that orders the table: on the GPU or on the CPU, without
-        operators inside, or idle time of the GPU. Without GPU work, it begins with CPU time.
-    num_operators : int
-        Operators with a bar.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
     """
 
+    name = "operators"
+    tab = "operators"
+    place = 1
     title = "Operators"
     wide = True
     follows = ("operators", "shapes", "modules", "phase", *TIME_FIELDS)
@@ -72,29 +46,38 @@ class OperatorsPanel(Panel[OperatorTable]):
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    by = LabelledEnum[RowsBy]({"name": "Name", "shape": "Shape", "stack": "Stack"}).tag(
-        sync=True, control=Choice("By")
+    by: RowsBy = parameter(
+        LabelledEnum({"name": "Name", "shape": "Shape", "stack": "Stack"}), Choice("By")
     )
-    phase = LabelledEnum[Phase](
-        {
-            "all": "All",
-            "forward": "Forward",
-            "backward": "Backward",
-            "optimizer": "Optimizer",
-            "other": "Other",
-        }
-    ).tag(sync=True, control=Choice("Phase"))
-    weight = LabelledEnum[Weight]({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}).tag(
-        sync=True, control=Choice("Show")
+    """What tells rows apart: the name of the operator, also the shapes and types of its inputs, or
+    also the Python frames around it."""
+
+    phase: Phase = parameter(
+        LabelledEnum(
+            {
+                "all": "All",
+                "forward": "Forward",
+                "backward": "Backward",
+                "optimizer": "Optimizer",
+                "other": "Other",
+            }
+        ),
+        Choice("Phase"),
     )
-    num_operators = Int(15, min=1).tag(sync=True, control=Slider("Top operators", max=60))
+    """Part of a step to show; if all, the selected one."""
+
+    weight: Weight = parameter(
+        LabelledEnum({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}), Choice("Show")
+    )
+    """Time that the bars show, and that orders the table: on the GPU or on the CPU, without
+    operators inside, or idle time of the GPU. Without GPU work, it begins with CPU time."""
+
+    num_operators: int = parameter(Int(15, min=1), Slider("Top operators", max=60))
+    """Operators with a bar."""
 
     @default("weight")
     def _usual_weight(self) -> Weight:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    def __init__(self, source: Source, **parameters: Unpack[OperatorsParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> OperatorTable:
         """Sum up the operators of the ranks."""

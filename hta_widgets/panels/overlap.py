@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 from traitlets import Bool
@@ -11,33 +11,17 @@ from hta_widgets.analyses.overlap import Overlap, overlap
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.overlap import overlap as draw_overlap
 from hta_widgets.panels.base.controls import SHARE_OR_TIME
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class OverlapParameters(PanelParameters, total=False):
-    """Parameters of `OverlapPanel`."""
-
-    as_percent: bool
 
 
 class OverlapPanel(Panel[Overlap]):
-    """How much of each GPU's communication is hidden behind computation.
+    """How much of each GPU's communication is hidden behind computation."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    as_percent : bool
-        Show shares of each GPU's communication time instead of time.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "overlap"
+    tab = "communication"
+    place = 2
     title = "Communication–computation overlap"
     follows = TIME_FIELDS
     any_number_of_ranks = True
@@ -48,10 +32,8 @@ class OverlapPanel(Panel[Overlap]):
         "overlap_percent": "hidden",
     }
 
-    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
-
-    def __init__(self, source: Source, **parameters: Unpack[OverlapParameters]) -> None:
-        super().__init__(source, **parameters)
+    as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
+    """Show shares of each GPU's communication time instead of time."""
 
     def analyse(self, ranks: list[int]) -> Overlap:
         """Measure the overlap on the ranks."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 from traitlets import Int, List
@@ -13,43 +12,23 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.queue_length import lines_of_streams, queue_lines
 from hta_widgets.panels.base.controls import STREAM_PICKER
-from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.time_series import TimeSeriesPanel, TimeSeriesParameters
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.time_series import TimeSeriesPanel
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class QueueLengthParameters(TimeSeriesParameters, total=False):
-    """Parameters of `QueueLengthPanel`."""
-
-    streams: list[int]
 
 
 class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
-    """How many operations wait on each stream: launched but not yet started.
+    """How many operations wait on each stream: launched but not yet started."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    streams : list of int
-        Streams to show; an empty list means all.
-    window_us : list of float
-        Start and end of the time shown, in µs since the job's origin; an empty list means all.
-    **parameters
-        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
-    """
-
+    name = "queue_length"
+    tab = "idle"
+    place = 5
     title = "Queue length"
     wide = True
     needs = (Recorded.KERNELS,)
 
-    streams = List(Int()).tag(sync=True, control=STREAM_PICKER)
-
-    def __init__(self, source: Source, **parameters: Unpack[QueueLengthParameters]) -> None:
-        super().__init__(source, **parameters)
+    streams: list[int] = parameter(List(Int()), STREAM_PICKER)
+    """Streams to show; an empty list means all."""
 
     def analyse(self, ranks: list[int]) -> QueueLength:
         """Count the waiting operations of the ranks."""

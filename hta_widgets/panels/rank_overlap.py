@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,49 +21,22 @@ from hta_widgets.figures.rank_overlap import (
     time_by_lane,
 )
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider, Toggle
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 By: TypeAlias = Literal["rank", "device", "stream"]
 Listed: TypeAlias = Literal["times", "outliers"]
 
 
-class RankOverlapParameters(PanelParameters, total=False):
-    """Parameters of `RankOverlapPanel`."""
-
-    by: By
-    as_percent: bool
-    slices: int
-    common_window: bool
-    listed: Listed
-
-
 class RankOverlapPanel(Panel[RankOverlap]):
-    """Computation, communication, both or neither: compared across ranks, and over time.
+    """Computation, communication, both or neither: compared across ranks, and over time."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    by : {"rank", "device", "stream"}
-        What to compare.
-    as_percent : bool
-        Show shares of each span instead of time.
-    slices : int
-        Number of time slices, up to 200.
-    common_window : bool
-        Count the time before a late start and after an early end as empty.
-    listed : {"times", "outliers"}
-        Contents of the table: the times of all, or the outliers by each rule.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "rank_overlap"
+    tab = "ranks"
+    place = 2
+    folded = True
     title = "Overlap by rank"
     wide = True
     follows = ("window_ns",)
@@ -75,18 +48,24 @@ class RankOverlapPanel(Panel[RankOverlap]):
         for unit in ("ns", "percent")
     }
 
-    by = LabelledEnum[By]({"rank": "Ranks", "device": "GPUs", "stream": "Streams"}).tag(
-        sync=True, control=Choice("Compare")
+    by: By = parameter(
+        LabelledEnum({"rank": "Ranks", "device": "GPUs", "stream": "Streams"}), Choice("Compare")
     )
-    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
-    slices = Int(30, min=1, max=200).tag(sync=True, control=Slider("Time slices"))
-    common_window = Bool(False).tag(sync=True, control=Toggle("Common window"))
-    listed = LabelledEnum[Listed]({"times": "Times", "outliers": "Outliers"}).tag(
-        sync=True, control=Choice("Table")
-    )
+    """What to compare."""
 
-    def __init__(self, source: Source, **parameters: Unpack[RankOverlapParameters]) -> None:
-        super().__init__(source, **parameters)
+    as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
+    """Show shares of each span instead of time."""
+
+    slices: int = parameter(Int(30, min=1, max=200), Slider("Time slices"))
+    """Number of time slices, up to 200."""
+
+    common_window: bool = parameter(Bool(False), Toggle("Common window"))
+    """Count the time before a late start and after an early end as empty."""
+
+    listed: Listed = parameter(
+        LabelledEnum({"times": "Times", "outliers": "Outliers"}), Choice("Table")
+    )
+    """Contents of the table: the times of all, or the outliers by each rule."""
 
     @classmethod
     def concerns(cls, job: Job) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Int
@@ -13,40 +13,20 @@ from hta_widgets.figures import roofline as figures
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Listed: TypeAlias = Literal["operators", "uncounted", "devices"]
 
 
-class RooflineParameters(PanelParameters, total=False):
-    """Parameters of `RooflinePanel`."""
-
-    num_operators: int
-    listed: Listed
-
-
 class RooflinePanel(Panel[Roofline]):
-    """How close operators come to what their GPU can do.
+    """How close operators come to what their GPU can do."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    num_operators : int
-        Operators by shape with a bar of their own.
-    listed : {"operators", "uncounted", "devices"}
-        Contents of the table: operators by shape, kernels that are not counted, or the GPUs with
-        their MFU.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "roofline"
+    tab = "operators"
+    place = 5
     title = "Roofline"
     wide = True
     follows = ("operators", "shapes")
@@ -54,13 +34,15 @@ class RooflinePanel(Panel[Roofline]):
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
     any_number_of_ranks = True
 
-    num_operators = Int(15, min=1).tag(sync=True, control=Slider("Top operators", max=60))
-    listed = LabelledEnum[Listed](
-        {"operators": "Operators", "uncounted": "Not counted", "devices": "GPUs"}
-    ).tag(sync=True, control=Choice("Table"))
+    num_operators: int = parameter(Int(15, min=1), Slider("Top operators", max=60))
+    """Operators by shape with a bar of their own."""
 
-    def __init__(self, source: Source, **parameters: Unpack[RooflineParameters]) -> None:
-        super().__init__(source, **parameters)
+    listed: Listed = parameter(
+        LabelledEnum({"operators": "Operators", "uncounted": "Not counted", "devices": "GPUs"}),
+        Choice("Table"),
+    )
+    """Contents of the table: operators by shape, kernels that are not counted, or the GPUs with
+    their MFU."""
 
     def analyse(self, ranks: list[int]) -> Roofline:
         """Compare the operators of the ranks with their GPUs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 from traitlets import Bool
@@ -11,33 +11,18 @@ from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.temporal_breakdown import temporal_breakdown as draw_gpu_time
 from hta_widgets.panels.base.controls import SHARE_OR_TIME
+from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class TemporalBreakdownParameters(PanelParameters, total=False):
-    """Parameters of `TemporalBreakdownPanel`."""
-
-    as_percent: bool
 
 
 class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
-    """How each GPU spends its time: computing, in CUDA graphs, busy otherwise, or idle.
+    """How each GPU spends its time: computing, in CUDA graphs, busy otherwise, or idle."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    as_percent : bool
-        Show shares of each GPU's kernel time instead of time.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "temporal_breakdown"
+    tab = "ranks"
+    place = 3
+    folded = True
     title = "Temporal breakdown"
     follows = TIME_FIELDS
     any_number_of_ranks = True
@@ -47,10 +32,8 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
         "communication_time_ns": "communication not hidden",
     }
 
-    as_percent = Bool(True).tag(sync=True, control=SHARE_OR_TIME)
-
-    def __init__(self, source: Source, **parameters: Unpack[TemporalBreakdownParameters]) -> None:
-        super().__init__(source, **parameters)
+    as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
+    """Show shares of each GPU's kernel time instead of time."""
 
     def analyse(self, ranks: list[int]) -> TemporalBreakdown:
         """Break down the time of the ranks."""

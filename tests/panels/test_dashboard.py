@@ -11,18 +11,19 @@ from traitlets import TraitError
 
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
-from hta_widgets.diagnosis import budget_table as budget
+from hta_widgets.diagnosis import budget
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.head import verdict
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
 from hta_widgets.panels.bands.of_diagnosis import OWN_TIME
-from hta_widgets.panels.bands.tabs import NOT_IN_TABS, TABS, tabs_of
+from hta_widgets.panels.bands.tabs import order, tabs_of
 from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.dashboard import OF_DIAGNOSIS, PANELS
+from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
+from tests.panels.fakes import FakePanel
 
 
 def test_all_panels_share_the_selection_of_the_job(loaded: Job):
@@ -115,30 +116,63 @@ def test_nothing_is_computed_for_a_page_that_does_not_show_it(loaded: Job):
     assert board._bands["budget"]["whose"].startswith("mean of 4 ranks,")
 
 
+ALL_KINDS = {**PANELS, **OF_DIAGNOSIS}
+
+
+def kinds(*names):
+    return {name: ALL_KINDS[name] for name in names}
+
+
 class TestTabs:
     def test_each_panel_but_the_bands_is_in_a_tab(self, loaded: Job):
         spec = Dashboard(loaded)._spec
         shown = {place for tab in spec["tabs"] for place in (*tab["panels"], *tab["folded"])}
         names = {spec["names"][place - 1] for place in shown}
-        assert names == {*spec["names"]} - {*NOT_IN_TABS}
+        assert names == {*spec["names"]} - {"diagnosis", "timeline"}
 
-    def test_a_panel_that_no_tab_names_is_in_the_last_one(self):
-        tab = tabs_of(["diagnosis", "of_a_user"])[-1]
+    def test_each_has_its_panels_in_this_order(self):
+        names = [*ALL_KINDS, *OF_TWO_JOBS]
+        tabs = tabs_of({**ALL_KINDS, **OF_TWO_JOBS})
+        shown = {
+            tab["label"]: [[names[place - 1] for place in tab[key]] for key in ("panels", "folded")]
+            for tab in tabs
+        }
+        assert list(shown.items()) == [
+            ("Ranks", [["ranks"], ["rank_overlap", "temporal_breakdown"]]),
+            ("Steps", [["steps"], []]),
+            ("Kernels", [["kernel_breakdown", "duration_tails", "kernel_sequences"], []]),
+            ("Operators", [["operators", "flame", "modules", "gpu_annotations", "roofline"], []]),
+            ("Communication", [["collectives", "overlap"], []]),
+            (
+                "Idle & launch",
+                [
+                    ["idle_owners", "idle_time", "launch_stats", "launch_overlap", "queue_length"],
+                    [],
+                ],
+            ),
+            ("Memory", [["memory_use", "memory_bandwidth"], []]),
+            ("Compare", [["compared_findings", "compare"], []]),
+            ("CUPTI counters", [["cupti_counters"], []]),
+        ]
+
+    def test_a_panel_that_names_no_tab_is_in_the_last_one(self):
+        tab = tabs_of({"diagnosis": PANELS["diagnosis"], "of_a_user": FakePanel})[-1]
         assert (tab["label"], tab["panels"]) == ("More", [2])
 
+    def test_a_panel_names_a_tab_that_there_is(self):
+        wrong = type("Wrong", (FakePanel,), {"tab": "idel"})
+        with pytest.raises(TypeError, match=r"^Wrong.tab is 'idel'; a dashboard has .*'idle'"):
+            order(wrong)
+
     def test_a_tab_without_panels_is_left_out(self):
-        names = [tab["name"] for tab in tabs_of(["memory_use", "ranks"])]
+        names = [tab["name"] for tab in tabs_of(kinds("memory_use", "ranks"))]
         assert names == ["ranks", "memory", "compare"]  # the last says how to fill it
 
     def test_nothing_is_folded_where_that_would_be_all(self):
-        ranks, _ = tabs_of(["temporal_breakdown", "rank_overlap"])
+        ranks, _ = tabs_of(kinds("temporal_breakdown", "rank_overlap"))
         assert (ranks["panels"], ranks["folded"]) == ([2, 1], [])
-        ranks, _ = tabs_of(["temporal_breakdown", "ranks"])
+        ranks, _ = tabs_of(kinds("temporal_breakdown", "ranks"))
         assert (ranks["panels"], ranks["folded"]) == ([2], [1])
-
-    def test_every_panel_of_an_analysis_has_its_place(self):
-        named = {name for tab in TABS for name in (*tab.panels, *tab.folded)}
-        assert PANELS.keys() | OF_DIAGNOSIS.keys() <= named | {*NOT_IN_TABS}
 
     def test_one_is_opened_from_python_and_from_a_page(self, loaded: Job):
         board = Dashboard(loaded)

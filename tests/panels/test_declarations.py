@@ -57,7 +57,7 @@ def declare(**declarations):
         ({"n": Bool().tag(control=Toggle("N"))}, r".* is public and has the tag sync=True"),
         ({"_n": Bool().tag(sync=True, control=Toggle("N"))}, r".* is public"),
         ({"n": Int().tag(sync=True, control=Toggle("N"))}, r"Toggle\('N'\) sets a trait of"),
-        ({"n": Toggle("N")}, r"a control is declared on a trait"),
+        ({"n": Toggle("N")}, r"a control is declared with its trait"),
         ({"add_class": Int().tag(sync=True)}, r"every widget has a method of this name"),
         ({"kernels": List().tag(sync=True, control=RANK_PICKER)}, r"ranks or streams"),
         ({"_write": button("W")(lambda self: self)}, r"a button is declared on a public"),

@@ -6,20 +6,17 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 import pytest
-import typing_extensions
 from traitlets import Bool, Enum, Float, Int, List, TraitType, Unicode
 
 from hta_widgets import TraceAnalysis, panels
-from hta_widgets.panels import ComparePanel
+from hta_widgets.panels import ComparePanel, IdleTimePanel
+from hta_widgets.panels.base.declarations import COMMON, docs_of
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, WidgetParameters
 from hta_widgets.panels.base.traits import Texts
-from hta_widgets.panels.dashboard import PANELS
-
-EVERY = {**PANELS, "compare": ComparePanel}
+from hta_widgets.panels.every import EVERY
 
 OTHER_DEFAULTS = {
     "idle_time": {"visualize_pctg": (False, True)},  # GPUs on one scale, as the sentence says it
@@ -45,16 +42,6 @@ def test_every_panel_of_an_analysis_is_looked_at():
     assert of_analyses == set(EVERY.values())
 
 
-def declared(panel: type[Panel]) -> Any:
-    """The `TypedDict` that the constructor unpacks."""
-    hints = get_type_hints(
-        panel.__init__,
-        {**inspect.getmodule(panel).__dict__, "Unpack": typing_extensions.Unpack},
-    )
-    (typed_dict,) = get_args(hints["parameters"])
-    return typed_dict
-
-
 def type_of(trait: TraitType) -> Any:
     if isinstance(trait, Enum):
         return Literal[tuple(trait.values)]
@@ -66,35 +53,55 @@ def type_of(trait: TraitType) -> Any:
     return next(kind for known, kind in kinds.items() if isinstance(trait, known))
 
 
+def annotated(panel: type[Panel], parameter: str) -> Any:
+    """The type that its declaration has, which is that of the keyword for type checkers."""
+    (declared, *_) = [each for each in panel.__mro__ if parameter in inspect.get_annotations(each)]
+    return inspect.get_annotations(declared, eval_str=True)[parameter]
+
+
 @each_panel
 def test_editors_know_its_parameters_and_their_types(panel):
     traits = panel.class_traits()
-    expected = {parameter: type_of(traits[parameter]) for parameter in panel.parameters()}
-    hints = get_type_hints(declared(panel))
-    assert {key: hints[key] for key in hints.keys() - WidgetParameters.__annotations__} == expected
-    assert not declared(panel).__required_keys__
+    for parameter in panel.parameters():
+        assert annotated(panel, parameter) == type_of(traits[parameter]), parameter
 
 
 @each_panel
 def test_a_kernel_that_completes_code_knows_them(panel):
     signature = inspect.signature(panel).parameters
     given = ["first", "second"] if panel is ComparePanel else ["source"]
-    common = WidgetParameters.__annotations__
-    assert signature.keys() == {*given, *panel.parameters(), *common}
+    assert signature.keys() == {*given, *panel.parameters(), *COMMON}
     defaults = {key: trait.default() for key, trait in panel.class_traits().items()}
     assert all(signature[key].default == defaults[key] for key in panel.parameters())
 
 
 @each_panel
-def test_its_docstring_lists_them(panel):
+def test_each_is_described_below_its_trait_and_in_the_docstring(panel):
+    below = docs_of(panel)
     section = inspect.getdoc(panel).split("Parameters\n----------\n")[1]
-    listed = re.findall(r"^(\w+)(?:, (\w+))? : ", section, re.MULTILINE)
-    names = [each for names in listed for each in names if each]
-    inherited = get_type_hints(PanelParameters)
-    assert sorted(names) == sorted(
-        {*panel.parameters(), *(["first", "second"] if panel is ComparePanel else ["source"])}
-        - inherited.keys()
-    )
+    listed = dict(re.findall(r"^(\w+) : .+\n((?:    .+\n)+)", section, re.MULTILINE))
+    own = [each for each in panel.parameters() if each != "ranks"]
+    for parameter in own:
+        assert below.get(parameter), f"{panel.__name__}.{parameter} has no docstring below it"
+        assert inspect.cleandoc(listed[parameter]) == below[parameter]
+    assert listed.keys() - own == ({"first", "second"} if panel is ComparePanel else {"source"})
+
+
+def test_a_docstring_lists_them_in_the_order_of_the_declarations():
+    section = inspect.getdoc(IdleTimePanel).partition("Parameters\n")[2]
+    assert re.findall(r"^(\w+) : (.+)$", section, re.MULTILINE)[1:] == [
+        ("streams", "list"),
+        ("level", '{"device", "stream"}'),
+        ("consecutive_kernel_delay", "float"),
+        ("visualize_pctg", "bool"),
+    ]
+
+
+def test_a_class_without_source_has_the_docstring_that_it_was_given():
+    typed = type("Typed", (IdleTimePanel,), {"__doc__": "Typed into a notebook."})
+    assert docs_of(typed) == docs_of(IdleTimePanel)
+    assert inspect.getdoc(typed).startswith("Typed into a notebook.\n\nParameters\n")
+    assert inspect.getdoc(type("Silent", (IdleTimePanel,), {})) == inspect.getdoc(IdleTimePanel)
 
 
 def functions(name: str) -> list[Callable[..., Any]]:
@@ -103,7 +110,8 @@ def functions(name: str) -> list[Callable[..., Any]]:
     drawn = [each for _, each in inspect.getmembers(module, inspect.isfunction)]
     drawn = [each for each in drawn if each.__module__.startswith(module.__name__)]
     method = [METHODS[name]] if name in METHODS else []
-    return [getattr(import_module(f"hta_widgets.analyses.{name}"), name), *drawn, *method]
+    above = "diagnosis" if name == "diagnosis" else f"analyses.{name}"
+    return [getattr(import_module(f"hta_widgets.{above}"), name), *drawn, *method]
 
 
 def plain(value: object) -> object:

@@ -121,11 +121,100 @@ def names() -> dict[Any, str]:
     }
 
 
+FILES = {
+    protocol.__name__: ("hta_widgets/panels/base/protocol.py", "js/src/types.ts"),
+    dashboard_messages.__name__: (
+        "hta_widgets/panels/bands/messages.py",
+        "js/src/dashboard/types.ts",
+    ),
+}
+"""Where a message is typed in Python, and where in TypeScript."""
+
+
+def differences(
+    ours: Mapping[str, Mapping[str, str]],
+    theirs: Mapping[str, Mapping[str, str]],
+    modules: Mapping[str, str],
+) -> list[str]:
+    """What two lists of messages disagree on, and the file to edit."""
+    ours_are_in = " or ".join(python for python, _ in FILES.values())
+    said = [
+        f"{name} is not in Python: write it in {ours_are_in}"
+        for name in theirs.keys() - ours.keys()
+    ]
+    for name, fields in ours.items():
+        python, typescript = FILES[modules[name]]
+        if name not in theirs:
+            said.append(f"{name} of {python} is not in TypeScript: write it in {typescript}")
+            continue
+        for field in {**fields, **theirs[name]}:
+            of_ours, of_theirs = fields.get(field), theirs[name].get(field)
+            if of_ours != of_theirs:
+                said.append(
+                    f"{name}.{field} is {of_ours or 'missing'} in {python} and "
+                    f"{of_theirs or 'missing'} in {typescript}: edit one of them"
+                )
+    return said
+
+
 @needs_sources
 def test_interfaces_have_the_same_fields_of_the_same_types(typescript, names):
-    ours = {name: interface(value, names) for value, name in names.items() if is_typeddict(value)}
+    typed = {name: value for value, name in names.items() if is_typeddict(value)}
+    ours = {name: interface(value, names) for name, value in typed.items()}
     theirs = {k: v for k, v in typescript.interfaces.items() if k not in STATES}
-    assert ours == theirs
+    modules = {name: value.__module__ for name, value in typed.items()}
+    assert differences(ours, theirs, modules) == []
+
+
+def test_what_messages_disagree_on_is_said_with_the_file_to_edit():
+    modules = dict.fromkeys(("DialSpec", "ToggleSpec"), protocol.__name__)
+    (python, typescript), (of_dashboard, _) = FILES.values()
+    ours = {"DialSpec": {"kind": '"dial"'}, "ToggleSpec": {"label": "string", "name": "string"}}
+    theirs = {"ToggleSpec": {"label": "number", "name": "string"}, "KnobSpec": {}}
+    assert differences(ours, theirs, modules) == [
+        f"KnobSpec is not in Python: write it in {python} or {of_dashboard}",
+        f"DialSpec of {python} is not in TypeScript: write it in {typescript}",
+        f"ToggleSpec.label is string in {python} and number in {typescript}: edit one of them",
+    ]
+
+
+PLACES_OF_A_KIND = {
+    "hta_widgets/panels/base/protocol.py": 'Literal["{kind}"]',
+    "hta_widgets/panels/base/controls.py": 'kind="{kind}"',
+    "js/src/types.ts": 'kind: "{kind}";',
+    "js/src/controls.ts": 'case "{kind}":',
+}
+"""The files of a kind of control, and what each has of it."""
+
+
+def lacking_of_kind(kind: str) -> list[str]:
+    """What a kind of control lacks, and the file to add it to."""
+    package, sources = Path(protocol.__file__).parents[3], TYPESCRIPT.parents[1]
+    return [
+        f"the control {kind} has no {text.format(kind=kind)}: add it to {path}"
+        for path, text in PLACES_OF_A_KIND.items()
+        if text.format(kind=kind)
+        not in ((sources if path.endswith(".ts") else package) / path).read_text(encoding="utf-8")
+    ]
+
+
+KINDS = [get_args(get_type_hints(each)["kind"])[0] for each in get_args(protocol.ControlSpec)]
+
+
+@needs_sources
+@pytest.mark.parametrize("kind", [each for each in KINDS if each != "button"])
+def test_every_kind_of_control_has_its_four_places(kind):
+    assert lacking_of_kind(kind) == []
+
+
+@needs_sources
+def test_what_a_kind_of_control_lacks_is_said_with_the_file():
+    said = lacking_of_kind("dial")
+    assert len(said) == 4
+    assert said[0] == (
+        'the control dial has no Literal["dial"]: add it to hta_widgets/panels/base/protocol.py'
+    )
+    assert said[-1] == 'the control dial has no case "dial":: add it to js/src/controls.ts'
 
 
 @needs_sources

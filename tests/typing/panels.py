@@ -87,4 +87,11 @@ def keywords(analysis: TraceAnalysis, selection: Selection) -> None:
     KernelBreakdownPanel(analysis, num_kernals=5)  # type: ignore[call-arg]
     KernelBreakdownPanel(analysis, num_kernels="5")  # type: ignore[arg-type]
     KernelBreakdownPanel(analysis, kernel_type="COPY")  # type: ignore[arg-type]
+    KernelBreakdownPanel(analysis, 5)  # type: ignore[call-arg, arg-type]
+    KernelBreakdownPanel()  # type: ignore[call-arg]
+    QueueLengthPanel(analysis, window_us=[0, 2.5], selection=None, on_demand=True)
+    QueueLengthPanel(analysis, window_us="all")  # type: ignore[arg-type]
+    ComparePanel(analysis, second=analysis.job, per_step=True)
+    ComparePanel(analysis)  # type: ignore[call-arg]
     ComparePanel(analysis, analysis, ranks=[0])  # type: ignore[call-arg]
+    ComparePanel(source=analysis, second=analysis)  # type: ignore[call-arg]

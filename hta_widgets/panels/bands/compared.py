@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
@@ -15,56 +15,28 @@ from hta_widgets.diagnosis.compared_findings import (
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import job_budgets
 from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
+from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import FindingRow
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.opening.open import as_job
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _PRICES = {"gone": "gone", "untold": "?"}
 
 
-class ComparedFindingsPanel(Panel[ComparedFindings]):
+class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
     """Which findings are gone in a second job, still there or new, and the budgets of both.
 
     All ranks of both jobs count, whatever is selected. *Show* selects where a finding is seen in
     the first job.
-
-    Parameters
-    ----------
-    first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to compare; changes are those from the first to the second.
-    **parameters
-        `selection`, by default that of the first job, `job_notices` and `layout`, as for every
-        `Panel`.
     """
 
+    name = "compared_findings"
+    tab = "compare"
+    place = 1
     title = "What became of the findings"
     wide = True
-    any_number_of_ranks = True
     table_open = True
     needs = (Recorded.KERNELS,)
     table_labels: ClassVar = {"first_ns": "First", "second_ns": "Second", "delta_ns": "Change"}
-
-    def __init__(
-        self, first: Source, second: Source, **parameters: Unpack[PanelParameters]
-    ) -> None:
-        self.second = as_job(second)
-        super().__init__(first, **parameters)
-
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters, without `ranks`: those of the jobs may differ."""
-        return tuple(name for name in super().parameters() if name != "ranks")
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """Both jobs."""
-        return self.job, self.second
 
     def analyse(self, ranks: list[int]) -> ComparedFindings:  # noqa: ARG002
         """Compare the diagnoses of all ranks."""

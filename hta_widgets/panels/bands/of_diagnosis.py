@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -17,12 +16,8 @@ from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import own_time_cells
 from hta_widgets.panels.bands.budget import budgets_in_window
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.trace.model.formats import Recorded
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
 _NS_PER_MS = 1e6
@@ -35,9 +30,6 @@ class _OfDiagnosis(Panel[Diagnosis]):
     any_number_of_ranks = True
     follows = TIME_FIELDS
     needs = (Recorded.KERNELS,)
-
-    def __init__(self, source: Source, **parameters: Unpack[PanelParameters]) -> None:
-        super().__init__(source, **parameters)
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job: what ranks wait for is seen on all of them."""
@@ -56,16 +48,11 @@ class _OfDiagnosis(Panel[Diagnosis]):
 
 
 class RanksPanel(_OfDiagnosis):
-    """What the mean step of each rank is spent on.
+    """What the mean step of each rank is spent on."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "ranks"
+    tab = "ranks"
+    place = 1
     title = "Where the time of each rank goes"
     table_open = True
 
@@ -98,16 +85,11 @@ class RanksPanel(_OfDiagnosis):
 
 
 class StepsPanel(_OfDiagnosis):
-    """What each step is spent on, and which rank needs longer than the others in it.
+    """What each step is spent on, and which rank needs longer than the others in it."""
 
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to analyse.
-    **parameters
-        `ranks`, `selection`, `job_notices` and `layout`, as for every `Panel`.
-    """
-
+    name = "steps"
+    tab = "steps"
+    place = 1
     title = "Where each step goes"
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:

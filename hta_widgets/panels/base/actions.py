@@ -1,58 +1,11 @@
-"""Button actions and their status messages."""
+"""What a panel says of the files that a button wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from hta_widgets.errors import HtaWidgetsError, OutOfMemoryError
-from hta_widgets.panels.base.declarations import FOLDER
-from hta_widgets.panels.base.protocol import Action, Answer
-
-if TYPE_CHECKING:
-    from hta_widgets.panels.base.panel import Panel
 
 _MAX_NAMES = 3
-
-
-def answer(panel: Panel[Any], action: Action, beside: Collection[Path] = ()) -> Answer:
-    """Run a button's method and return its status message.
-
-    Parameters
-    ----------
-    panel : Panel
-    action : Action
-    beside : collection of Path
-        Folders of the traces.
-    """
-    try:
-        folder = {FOLDER: action["folder"]} if action.get("folder") else {}
-        method = _method(panel, action.get("name"), *folder)
-        text, failed = describe(method(**folder), beside), False
-    except Exception as failure:  # noqa: BLE001  # it is shown in the panel
-        text, failed = reason(failure), True
-    return {"number": action["number"], "text": text, "failed": failed}
-
-
-def _method(panel: Panel[Any], name: str | None, *given: str) -> Callable[..., Any]:
-    button = None if name is None else panel.buttons.get(name)
-    if name is None or button is None:
-        msg = f"{type(panel).__name__} has no button {name!r}"
-        raise HtaWidgetsError(msg)
-    if given and not button.takes_folder:
-        msg = f"{button.label!r} of {type(panel).__name__} writes into no folder"
-        raise HtaWidgetsError(msg)
-    method: Callable[..., Any] = getattr(panel, name)
-    return method
-
-
-def reason(failure: Exception) -> str:
-    """Message for an exception."""
-    if isinstance(failure, MemoryError) and not isinstance(failure, OutOfMemoryError):
-        failure = OutOfMemoryError.while_doing("working out what to show", failure)
-    known = isinstance(failure, HtaWidgetsError)
-    return str(failure) if known else f"{type(failure).__name__}: {failure}"
 
 
 def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Path] = ()) -> str:

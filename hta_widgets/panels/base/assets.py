@@ -20,7 +20,7 @@ class SharedModel(Widget):
     """State in the browser that panels refer to, without a view."""
 
     _esm = "export default {}"
-    _view_name = Unicode(None, allow_none=True).tag(sync=True)  # type: ignore[assignment]
+    _view_name = Unicode(None, allow_none=True).tag(sync=True)
 
 
 class Assets(SharedModel):

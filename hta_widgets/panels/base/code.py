@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from hta_widgets.panels.base.selection import Selection
+from traitlets import HasTraits
+
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
-
-if TYPE_CHECKING:
-    from hta_widgets.panels.base.panel import Panel
 
 PLACE: Final = "path/to/traces"
 """Stands for the path of a job: code that is passed on names no folder of whoever wrote it."""
@@ -18,29 +17,55 @@ _PACKAGE: Final = "hta_widgets.panels"
 _WIDTH: Final = 88
 
 
-def panel_code(panel: Panel[Any]) -> str:
+def changed(holder: HasTraits, names: Iterable[str]) -> dict[str, str]:
+    """Those of the traits that differ from their defaults, as code."""
+    values = {name: getattr(holder, name) for name in names}
+    return {
+        name: repr(value) for name, value in values.items() if value != holder.trait_defaults(name)
+    }
+
+
+def panel_code(
+    kind: type,
+    jobs: Sequence[Job],
+    parameters: Mapping[str, str],
+    picked: Mapping[str, str],
+    followed: Mapping[str, str],
+    *,
+    linked: bool,
+) -> str:
     """Write the import, the job and the panel with what differs from its defaults.
 
-    Of the selection, it has the fields that the panel depends on.
+    Parameters
+    ----------
+    kind : type
+        Class of the panel.
+    jobs : sequence of Job
+        What it was made with: one or two.
+    parameters : mapping of str to str
+        Those that differ from their defaults, as code.
+    picked : mapping of str to str
+        The same, of those that are fields of the selection as well.
+    followed : mapping of str to str
+        The same, of other fields of the selection that the panel depends on.
+    linked : bool
+        Whether it follows a selection that others follow too.
     """
-    kind, jobs = type(panel), panel.jobs
     names = ["job"] if len(jobs) == 1 else ["first", "second"]
-    parameters = _parameters(panel)
-    selected = {name: parameters.pop(name) for name in _linked(panel) if name in parameters}
-    selected |= _changed(panel.selection, panel.follows)
-    if panel.linked and selected:
-        parameters["selection"] = f"Selection({_arguments(selected)})"
-    elif not panel.linked:
-        parameters |= {name: selected.pop(name) for name in _linked(panel) if name in selected}
+    keywords = dict(parameters)
+    if not linked:
+        keywords |= picked
+    elif picked or followed:
+        keywords["selection"] = f"Selection({', '.join(_keywords({**picked, **followed}))})"
     lines = [
         "from hta_widgets import open_trace",
-        *_imports(kind, with_selection="selection" in parameters),
+        *_imports(kind, with_selection="selection" in keywords),
         "",
         *map(_opened, names, jobs, _places(names)),
-        _call(f"panel = {kind.__name__}", [*names, *_keywords(parameters)]),
+        _call(f"panel = {kind.__name__}", [*names, *_keywords(keywords)]),
     ]
-    if not panel.linked:
-        lines += [f"panel.selection.{name} = {value}" for name, value in selected.items()]
+    if not linked:
+        lines += [f"panel.selection.{name} = {value}" for name, value in followed.items()]
     return "\n".join([*lines, "panel"])
 
 
@@ -66,27 +91,7 @@ def _opened(name: str, job: Job, place: str) -> str:
     return f"{name} = open_trace({', '.join(options)}){note}"
 
 
-def _parameters(panel: Panel[Any]) -> dict[str, str]:
-    """Parameters that differ from their defaults, as code."""
-    return _changed(panel, panel.parameters())
-
-
-def _linked(panel: Panel[Any]) -> tuple[str, ...]:
-    return tuple(name for name in ("ranks", "streams") if name in panel.parameters())
-
-
-def _changed(holder: Panel[Any] | Selection, names: tuple[str, ...]) -> dict[str, str]:
-    values = {name: getattr(holder, name) for name in names}
-    return {
-        name: repr(value) for name, value in values.items() if value != holder.trait_defaults(name)
-    }
-
-
-def _arguments(parameters: dict[str, str]) -> str:
-    return ", ".join(_keywords(parameters))
-
-
-def _keywords(parameters: dict[str, str]) -> list[str]:
+def _keywords(parameters: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 

@@ -1,8 +1,8 @@
-"""The controls that a trait can be tagged with; the front end draws them.
+"""The controls that a parameter can be declared with; the front end draws them.
 
 ::
 
-    num_kernels = Int(10, min=1).tag(sync=True, control=Slider("Kernels", max=100))
+    num_kernels: int = parameter(Int(10, min=1), Slider("Kernels", max=100))
 """
 
 from __future__ import annotations

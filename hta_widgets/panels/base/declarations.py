@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import getattr_static, signature
-from typing import Any, TypeVar
+from inspect import Parameter, Signature, cleandoc, getattr_static, getsource, signature
+from itertools import pairwise
+from textwrap import dedent, indent
+from typing import Any, Final, TypeVar, cast
 
 from anywidget import AnyWidget
 from traitlets import TraitType
@@ -13,13 +17,23 @@ from traitlets import TraitType
 from hta_widgets.panels.base.controls import Control, Picker
 from hta_widgets.panels.base.protocol import ButtonSpec
 from hta_widgets.panels.base.selection import LINKED_FIELDS
+from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 _BUTTON = "_button"
 
+COMMON: Final = {
+    "selection": None,
+    "job_notices": True,
+    "layout": None,
+    "output_dir": None,
+    "on_demand": False,
+}
+"""Keywords that every panel takes besides its parameters, and their defaults."""
 
 FOLDER = "output_dir"
 """Parameter of the methods that write into a folder."""
@@ -42,6 +56,28 @@ class Button:
         return ButtonSpec(
             kind="button", name=name, label=self.label, takes_folder=self.takes_folder
         )
+
+
+def parameter(trait: TraitType[Value, Any], control: Control | None = None) -> Value:
+    """Declare a parameter of a panel, and the control that sets it if it has one.
+
+    It is a keyword of the constructor, of the type that it is annotated with. What it means is said
+    below it.
+
+    Parameters
+    ----------
+    trait : TraitType
+        What the panel and its page share.
+    control : Control, optional
+        Takes bounds and choices from the trait.
+
+    Examples
+    --------
+    >>> class BarsPanel(Panel[Result]):  # doctest: +SKIP
+    ...     num_bars: int = parameter(Int(10, min=1), Slider("Bars", max=100))
+    ...     \"\"\"Maximum number of bars.\"\"\"
+    """
+    return cast("Value", trait.tag(sync=True, **({} if control is None else {"control": control})))
 
 
 def button(label: str) -> Callable[[Method], Method]:
@@ -105,7 +141,7 @@ def _check(name: str, value: object) -> None:
     if isinstance(value, TraitType):
         _check_trait(name, value)
     elif isinstance(value, Control):
-        msg = f"a control is declared on a trait: {name} = Int(…).tag(sync=True, control=…)"
+        msg = f"a control is declared with its trait: {name}: int = parameter(Int(…), {value!r})"
         raise TypeError(msg)
     elif hasattr(value, _BUTTON) and (name.startswith("_") or not callable(value)):
         msg = "a button is declared on a public method"
@@ -125,7 +161,7 @@ def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
     if control is None:
         return
     if name.startswith("_") or not trait.metadata.get("sync"):
-        msg = "a trait with a control is public and has the tag sync=True"
+        msg = "a trait with a control is public and has the tag sync=True, as parameter() gives it"
         raise TypeError(msg)
     if isinstance(control, Picker) and name not in LINKED_FIELDS:
         msg = f"a picker sets a field of the selection: {' or '.join(LINKED_FIELDS)}"
@@ -133,6 +169,100 @@ def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
     control.check(trait)
 
 
+def docs_of(panel: type) -> dict[str, str]:
+    """Texts below the attributes of a class and of its bases, by name.
+
+    A class that was typed into a notebook may have no source: then it has none.
+    """
+    texts: dict[str, str] = {}
+    for each in reversed(panel.__mro__):
+        if any(isinstance(value, TraitType) for value in vars(each).values()):
+            texts |= _own_docs(each)
+    return texts
+
+
+def _own_docs(panel: type) -> dict[str, str]:
+    try:
+        (declared,) = ast.parse(dedent(getsource(panel))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    return {
+        first.target.id: cleandoc(second.value.value)
+        for first, second in pairwise(cast("ast.ClassDef", declared).body)
+        if isinstance(first, ast.AnnAssign)
+        and isinstance(first.target, ast.Name)
+        and isinstance(second, ast.Expr)
+        and isinstance(second.value, ast.Constant)
+        and isinstance(second.value.value, str)
+    }
+
+
 def _declared(panel: type) -> Iterator[tuple[str, object]]:
     names = dict.fromkeys(name for each in reversed(panel.__mro__) for name in vars(each))
     return ((name, getattr_static(panel, name)) for name in names)
+
+
+class PanelSignature:
+    """The constructor's signature with named parameters instead of ``**parameters``.
+
+    Type checkers make one from the annotations; code completion in a kernel inspects the class.
+    """
+
+    def __get__(self, panel: object, owner: Any) -> Signature:  # noqa: ANN401
+        """Make the signature of a class from its traits."""
+        _, *accepted = signature(owner.__init__).parameters.values()
+        traits = owner.class_traits()
+        defaults = {name: traits[name].default() for name in owner.parameters()} | COMMON
+        return Signature(
+            [each for each in accepted if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+            + [
+                Parameter(name, Parameter.KEYWORD_ONLY, default=value)
+                for name, value in defaults.items()
+            ]
+        )
+
+
+_GIVEN: Final = {
+    "source": "What to analyse.",
+    "first": "What to compare; changes are those from the first to the second.",
+    "second": "What to compare it with.",
+}
+_OPENED: Final = "Job, TraceAnalysis, path, list of paths or mapping of rank to path"
+
+
+class PanelDoc:
+    """The docstring of a panel class, with the parameters that are described below their traits.
+
+    Editors show what stands below a trait; a kernel shows the docstring of the class.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, panel: object, owner: Any) -> str | None:  # noqa: ANN401
+        """Put the docstring of a class together, when somebody asks for it."""
+        if self._text is None:
+            return None
+        below, traits, own = docs_of(owner), owner.class_traits(), owner.parameters()
+        listed = [
+            (f"{name} : {_OPENED}", text)
+            for name, text in _GIVEN.items()
+            if name in owner.__signature__.parameters
+        ]
+        listed += [
+            (f"{name} : {_values(traits[name])}", below.get(name, ""))
+            for name, _ in _declared(owner)
+            if name in own and name != "ranks"
+        ]
+        others = [f"`{name}`" for name in (*(("ranks",) if "ranks" in own else ()), *COMMON)]
+        last = ("**parameters", f"{', '.join(others[:-1])} and {others[-1]}, as for every `Panel`.")
+        rows = [f"{head}\n{indent(text, '    ')}" for head, text in (*listed, last)]
+        return "\n".join([cleandoc(self._text), "", "Parameters", "----------", *rows])
+
+
+def _values(trait: TraitType[Any, Any]) -> str:
+    """What a trait takes, as numpydoc says it."""
+    if isinstance(trait, LabelledEnum):
+        return f"{{{', '.join(map(json.dumps, trait.labels))}}}"
+    kind = trait.info().removeprefix("a ").removeprefix("an ")
+    return {"boolean": "bool", "unicode string": "str"}.get(kind, kind)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
 import anywidget
@@ -16,11 +17,12 @@ from hta_widgets.panels.base.report.graph import completed, saved_models
 from hta_widgets.panels.base.report.page import page
 from hta_widgets.panels.base.report.write import report_target, write_report
 from hta_widgets.panels.base.widget import Widget
-from hta_widgets.trace.remote.urls import PathLike
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import HasJob
+from hta_widgets.trace.remote.urls import PathLike, TraceSource
 
-if TYPE_CHECKING:
-    from hta_widgets.trace.job import Job
-
+Source: TypeAlias = Job | HasJob | TraceSource
+"""What a widget can open: a job, a `TraceAnalysis`, paths or URLs."""
 
 _PART_BYTES: Final = 20_000
 """Of the summary of each panel in the report of a dashboard."""
@@ -38,7 +40,8 @@ class _Loader(anywidget.AnyWidget):
 class DrawnWidget(Widget):
     """A widget of a job that finds the front end in the kernel's assets."""
 
-    job: Job
+    if TYPE_CHECKING:
+        job: Job = field(init=False)
 
     _esm = Unicode().tag(sync=True)
     _assets = anywidget.WidgetTrait().tag(sync=True)

@@ -2,37 +2,79 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import anywidget
+import ipywidgets
 import pandas as pd
-from traitlets import Bunch, Int, List, observe, validate
+from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
-from hta_widgets.panels.base.acting_panel import ActingPanel
-from hta_widgets.panels.base.code import panel_code
-from hta_widgets.panels.base.controls import RANK_PICKER
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.panels.base.actions import describe
+from hta_widgets.panels.base.code import changed, panel_code
+from hta_widgets.panels.base.controls import RANK_PICKER, Control
+from hta_widgets.panels.base.declarations import (
+    COMMON,
+    FOLDER,
+    Button,
+    PanelDoc,
+    PanelSignature,
+    buttons_of,
+    check_declarations,
+    controls_of,
+    parameter,
+)
+from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
-from hta_widgets.panels.base.parameters import Source
-from hta_widgets.panels.base.protocol import PanelSpec, View
+from hta_widgets.panels.base.memoize import MemoizeLast
+from hta_widgets.panels.base.protocol import Action, Activity, Answer, FindingRow, PanelSpec, View
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
-from hta_widgets.panels.base.signature import PanelSignature
+from hta_widgets.panels.base.shown_paths import without_folders
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
-from hta_widgets.panels.base.table_view import TableLook
-from hta_widgets.panels.base.traits import typed_dict
+from hta_widgets.panels.base.table_messages import answer_about_table, is_about_table
+from hta_widgets.panels.base.table_view import SELECTS, TableLook
+from hta_widgets.panels.base.traits import literal, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.panels.base.view import as_text
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
 from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+NOTHING_YET: View = {
+    "rev": 0,
+    "time": "",
+    "finding": "",
+    "findings": [],
+    "notices": [],
+    "empty": None,
+    "error": None,
+    "figures": [],
+    "table": None,
+}
 
-class Panel(ActingPanel[ResultT]):
+
+@dataclass(frozen=True)
+class Computed(Generic[ResultT]):
+    """What was computed, and of what: one never goes without the other."""
+
+    inputs: tuple[object, ...]
+    outcome: RenderedView[ResultT] | Exception
+
+
+class Panel(DrawnWidget, Generic[ResultT]):
     """One analysis in a notebook cell; subclasses define the analysis, figures and parameters.
 
     Parameters
@@ -65,9 +107,116 @@ class Panel(ActingPanel[ResultT]):
         If a parameter, or a rank of the selection, is not one that the job has.
     """
 
+    # What subclasses declare; a wrong declaration fails with the class.
+
+    name: ClassVar[str] = ""
+    """Name of its analysis, of the module of the panel, and of its page; on a dashboard, that of
+    the panel."""
+
+    title: ClassVar[str] = ""
+    """Heading of the panel."""
+
+    tab: ClassVar[str | None] = "others"
+    """Name of the tab of a dashboard that shows it, one of `TABS`; None if it is a band."""
+
+    place: ClassVar[int] = 100
+    """Where it stands among the panels of its tab: ascending, for equal ones by name."""
+
+    folded: ClassVar[bool] = False
+    """Whether its tab shows it only when asked to, below those that it shows at once."""
+
+    wide: ClassVar[bool] = False
+    """Whether the panel takes a whole row of the dashboard."""
+
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Fields of the selection that the panel depends on, apart from those in `LINKED_FIELDS`."""
+
+    table_selects: ClassVar[Mapping[str, str]] = SELECTS
+    """Columns of the table, and the fields of the selection that a click on a row sets to their
+    values."""
+
+    table_open: ClassVar[bool] = False
+    """Whether the table is open from the start, on a wide page beside the chart."""
+
+    table_besides: ClassVar[tuple[str, ...]] = ()
+    """Texts of these columns that stand for nothing that could be selected, such as ``others``."""
+
+    table_labels: ClassVar[Mapping[str, str]] = {}
+    """Headings of the table that are not the columns' names in words, without units."""
+
+    table_of_all: ClassVar[bool] = False
+    """Whether a page lists the ranks that are not selected as well, as charts that mark the
+    selected ones do."""
+
+    needs: ClassVar[tuple[Recorded, ...]] = ()
+    """What a format must record for the panel to show anything."""
+
+    any_number_of_ranks: ClassVar[bool] = False
+    """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
+
+    controls: ClassVar[Mapping[str, Control]]
+    """Controls on the parameters, from left to right; read from the declarations."""
+
+    buttons: ClassVar[Mapping[str, Button]]
+    """Buttons after the controls; read from the methods decorated with `button`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401
+        super().__init_subclass__(**options)
+        check_declarations(cls)
+        unknown = {*cls.follows, *cls.table_selects.values()} - set(Selection.fields())
+        if unknown:
+            fields = Selection.fields()
+            msg = f"{cls.__name__} follows or selects {sorted(unknown)}; a selection has {fields}"
+            raise TypeError(msg)
+        cls.controls = MappingProxyType(controls_of(cls))
+        cls.buttons = MappingProxyType(buttons_of(cls))
+        cls.__doc__ = cast("str", PanelDoc(vars(cls).get("__doc__")))
+
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Names of the parameters that the constructor takes."""
+        names = cls.class_trait_names(sync=True)
+        inherited = anywidget.AnyWidget.class_trait_names()
+        return tuple(name for name in names if name[0] != "_" and name not in inherited)
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether the panel applies to a job; dashboards leave out panels that do not."""
+        return job.holds(*cls.needs)
+
+    def analyse(self, ranks: list[int]) -> ResultT:
+        """Run the analysis on some ranks, or on all for an empty list."""
+        raise NotImplementedError
+
+    def draw(self, result: ResultT) -> dict[str, Drawing]:
+        """Return the figures of a result by name, in display order."""
+        raise NotImplementedError
+
+    def tabulate(self, result: ResultT) -> pd.DataFrame:
+        """Return the data table of a result."""
+        raise NotImplementedError
+
+    def nothing_to_show(self, result: ResultT) -> str | None:  # noqa: ARG002
+        """Explain why a result has nothing to draw; None if it has something."""
+        return None
+
+    def list_findings(self, result: ResultT) -> list[FindingRow]:  # noqa: ARG002
+        """Return rows that stand below the sentence; none for most panels."""
+        return []
+
+    # Construction
+
     __signature__ = PanelSignature()
 
-    ranks = List(Int()).tag(sync=True, control=RANK_PICKER)
+    if TYPE_CHECKING:  # keywords of subclasses, as `__init__` takes them
+        source: InitVar[Source] = field(kw_only=False)
+        selection: TraitType[Selection, Selection | None] = TraitType()
+        job_notices: InitVar[bool] = True
+        layout: ipywidgets.Layout | dict[str, str] = {}
+        on_demand: InitVar[bool] = False
+
+    output_dir: PathLike | None = None
+    ranks: list[int] = parameter(List(Int()), RANK_PICKER)
 
     _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
@@ -90,7 +239,10 @@ class Panel(ActingPanel[ResultT]):
         self._job_notices = job_notices
         self._on_demand = on_demand
         self._parameters = list(self.parameters())
-        self._linked = self._linked_fields()
+        self._linked: list[str] = [each for each in LINKED_FIELDS if each in self._parameters]
+        self._memo = MemoizeLast()
+        self._computed: Computed[ResultT] | None = None
+        self._refused: str | None = None
         with ExitStack() as unfinished:
             if selection is None and self.linked:
                 selection = Selection.of(self.job)
@@ -109,6 +261,48 @@ class Panel(ActingPanel[ResultT]):
             )
             self._follow()
             unfinished.pop_all()
+
+    @classmethod
+    def _reject_unknown(cls, parameters: dict[str, Any]) -> None:
+        unknown = sorted(set(parameters) - {*cls.parameters(), *COMMON})
+        if unknown:
+            known = ", ".join(cls.parameters())
+            msg = f"{cls.__name__} has no parameter {', '.join(unknown)}; it has {known}"
+            raise TypeError(msg)
+
+    def _describe(self) -> PanelSpec:
+        parameters, traits = self.parameters(), self.traits()
+        controls = [
+            control.spec(name, traits[name], self.job)
+            for name, control in self.controls.items()
+            if name in parameters
+        ]
+        buttons = [
+            button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)
+        ]
+        return {
+            "title": self.title,
+            "wide": self.wide,
+            "open": self.table_open,
+            "controls": [*controls, *buttons],
+        }
+
+    def open(self) -> None:
+        """Compute before the first message, so that it includes the charts."""
+        self._update()
+        super().open()
+
+    def close(self) -> None:
+        """Close the panel and stop following the selection."""
+        self.selection.leave(self)
+        super().close()
+
+    # What Python reads
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """What the panel was made with: one job, of some panels two."""
+        return (self.job,)
 
     @property
     def result(self) -> ResultT:
@@ -151,7 +345,21 @@ class Panel(ActingPanel[ResultT]):
         panel = KernelBreakdownPanel(job, num_kernels=5, selection=Selection(ranks=[3]))
         panel
         """
-        return panel_code(self)
+        parameters = changed(self, self._parameters)
+        picked = {name: parameters.pop(name) for name in self._linked if name in parameters}
+        followed = changed(self.selection, self.follows)
+        return panel_code(type(self), self.jobs, parameters, picked, followed, linked=self.linked)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Set several parameters with one recomputation, when the block ends.
+
+        Examples
+        --------
+        >>> with panel.hold():  # doctest: +SKIP
+        ...     panel.num_kernels = 5
+        ...     panel.duration_ratio = 0.5
+        """
+        return UPDATES.together()
 
     def of_all_ranks(self, result: ResultT) -> ResultT:
         """Return the result of all ranks, for figures that highlight the selected ones.
@@ -159,6 +367,10 @@ class Panel(ActingPanel[ResultT]):
         For a panel that is not linked to others, or that shows all ranks, this is the given result.
         """
         return self.analyse([]) if self.linked and self.ranks else result
+
+    def compute_all(self) -> None:
+        """Compute the view if it is outdated; a failure is a part of it."""
+        self._show()
 
     def summary(self, limit: int = SUMMARY_BYTES) -> str:
         """Return title, finding, charts and first rows as HTML.
@@ -173,56 +385,160 @@ class Panel(ActingPanel[ResultT]):
         drawings = outcome.drawings if isinstance(outcome, RenderedView) else {}
         return html_summary(self._spec["title"], self._view, drawings, limit)
 
-    def close(self) -> None:
-        """Close the panel and stop following the selection."""
-        self.selection.leave(self)
-        super().close()
-
-    @validate(*LINKED_FIELDS)
-    def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
-        return self.selection.picked(proposal["trait"].name, proposal["value"])
-
     def __repr__(self) -> str:
         """Job and parameters."""
         values = [f"{name}={getattr(self, name)!r}" for name in self.parameters()]
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
 
-    def _shows_gpu_work(self, *, of_one: bool = False) -> bool:
-        """Whether the shown ranks have any, or the first of them: else a panel shows CPU time.
-
-        Of ranks that are too many to be held, the first one stands for all.
-        """
-        known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
-        first_only = of_one or self.job.too_many_to_hold(known)
-        return self.job.has_gpu_work(known[:1] if first_only else known)
-
-    def _describe(self) -> PanelSpec:
-        parameters, traits = self.parameters(), self.traits()
-        controls = [
-            control.spec(name, traits[name], self.job)
-            for name, control in self.controls.items()
-            if name in parameters
-        ]
-        buttons = [
-            button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)
-        ]
-        return {
-            "title": self.title,
-            "wide": self.wide,
-            "open": self.table_open,
-            "controls": [*controls, *buttons],
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
+        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        html = self.summary()
+        texts = {
+            "text/plain": f"{self!r}\n{self._view['error'] or self._view['finding']}",
+            "text/html": html,
         }
+        return {**data, **texts}, metadata
+
+    # What a page says
+    #
+    # It sends values with the number of the request, `_req`, and waits for the view of that number.
+
+    from_browser = frozenset({"_req", "_visible", "_action"})
+
+    _req = Int(0, min=0).tag(sync=True, echo_update=False)
+    _visible = Bool(None, allow_none=True).tag(sync=True, echo_update=False)
+    _action = typed_dict(Action()).tag(sync=True, echo_update=False)
+    _answer = typed_dict(Answer()).tag(sync=True)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Apply a message from the browser, which gets one new view, and press its button."""
+        with self.hold():
+            self._refused = None
+            before = self._action
+            super().set_state(sync_data)
+            UPDATES.ask(self)
+            action = self._action
+            is_new = bool(action) and action is not before
+            if is_new and action["number"] != self._answer.get("number"):
+                self._act(action)
+
+    def _refuse(self, message: dict[str, Any], problem: str) -> None:
+        self._refused = problem
+        UPDATES.ask(self)
+        number = message.get("_req")
+        if isinstance(number, int) and number >= 0:  # the browser waits for it
+            self._req = number
+        self.send_state([name for name in message if name in self.keys and name[0] != "_"])
+
+    @validate("_action")
+    def _complete(self, proposal: dict[str, Any]) -> Action:
+        action: Action = proposal["value"]
+        kinds = {key: type(value) for key, value in action.items()}
+        needed = {"name": str, "number": int}
+        if kinds not in (needed, {**needed, "folder": str}, {}):
+            msg = "an action has the name of a button, a number, and perhaps a folder"
+            raise TraitError(msg)
+        return action
+
+    def _act(self, action: Action) -> None:
+        """Run the method of a button, and answer with what it returns or why it failed.
+
+        A folder that the user gave is forgotten, as notebooks are saved with the state.
+        """
+        name, number, folder = action["name"], action["number"], action.get("folder")
+        given = {FOLDER: folder} if folder else {}
+        try:
+            returned = self._method(name, *given)(**given)
+            text, failed = describe(returned, self._trace_folders), False
+        except Exception as failure:  # noqa: BLE001  # it is shown in the panel
+            text, failed = reason(failure), True
+        text = self._shortening(folder)(text)
+        self._answer = {"number": number, "text": text, "failed": failed}
+        self._action = {"name": name, "number": number}
+
+    def _method(self, name: str, *given: str) -> Callable[..., Any]:
+        """The method behind a button; a browser can call no other."""
+        button = self.buttons.get(name)
+        if button is None:
+            msg = f"{type(self).__name__} has no button {name!r}"
+            raise HtaWidgetsError(msg)
+        if given and not button.takes_folder:
+            msg = f"{button.label!r} of {type(self).__name__} writes into no folder"
+            raise HtaWidgetsError(msg)
+        method: Callable[..., Any] = getattr(self, name)
+        return method
+
+    def _shortening(self, folder: PathLike | None = None) -> Callable[[str], str]:
+        """Function that shortens paths in the texts that a notebook is saved with."""
+        others = [Path(each).expanduser() for each in (self.output_dir, folder) if each]
+        return without_folders(self._trace_folders.union(others))
+
+    @cached_property
+    def _trace_folders(self) -> frozenset[Path]:
+        return frozenset(source.path.parent for job in self.jobs for source in job.sources.values())
+
+    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:  # noqa: ANN401
+        """Answer a question about the table that is shown; others are for those who listen."""
+        if is_about_table(content):
+            self._answer_about_table(content)
+        else:
+            super()._handle_custom_msg(content, buffers)
+
+    @locked
+    def _answer_about_table(self, content: dict[str, Any]) -> None:
+        outcome = self._computed.outcome if self._computed else None
+        if isinstance(outcome, RenderedView):
+            listed, names = outcome.listed, outcome.names
+            self.send(*answer_about_table(content, lambda: listed, names, self._memo))
+
+    # The selection
+
+    def _follow(self) -> None:
+        self.observe(self._ask_update, ["_req", "_visible", *self._parameters])
+        for name in self._linked:
+            self.observe(self._select, name)
+        self.selection.join(self)
+
+    @validate(*LINKED_FIELDS)
+    def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
+        return self.selection.picked(proposal["trait"].name, proposal["value"])
+
+    def _select(self, change: Bunch) -> None:
+        setattr(self.selection, change.name, change.new)
+
+    def _selected(self, name: str) -> None:
+        """Take over a field of the selection."""
+        if name in self._linked:
+            setattr(self, name, getattr(self.selection, name))
+        elif name in self.follows:
+            UPDATES.ask(self)
+
+    # When it is computed
+    #
+    # One that is not visible is computed when it becomes visible, or when the browser or Python
+    # asks for its view. Where the view is not that of the current values, because that is being
+    # computed or was interrupted, `_activity` says so.
+
+    _view = typed_dict(NOTHING_YET).tag(sync=True, to_json=as_text)
+    _activity = literal(Activity).tag(sync=True)
+
+    def notify_change(self, change: Any) -> None:  # noqa: ANN401
+        """Tell everything that follows a trait before anything computes."""
+        with UPDATES.together():
+            super().notify_change(change)
+
+    def _ask_update(self, _: object) -> None:
+        UPDATES.ask(self)
 
     def _inputs(self) -> tuple[object, ...]:
+        """Everything that the view depends on, apart from what never changes."""
         values = [getattr(self, name) for name in self._parameters]
         values += [getattr(self.selection, name) for name in self.follows]
         return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
-    def _follow(self) -> None:
-        self.observe(self._ask_update, self._parameters)
-        for name in self._linked:
-            self.observe(self._select, name)
-        self.selection.join(self)
+    @property
+    def _outdated(self) -> bool:
+        return self._computed is None or self._computed.inputs != self._inputs()
 
     @property
     def _in_sight(self) -> bool:
@@ -239,21 +555,71 @@ class Panel(ActingPanel[ResultT]):
     def _is_on_page(self, _: object) -> None:
         self.selection.is_on_page = True
 
-    def _select(self, change: Bunch) -> None:
-        setattr(self.selection, change.name, change.new)
+    @property
+    def _requested(self) -> bool:
+        return self._req != self._view["rev"]
 
-    def _selected(self, name: str) -> None:
-        """Take over a field of the selection."""
-        if name in self._linked:
-            setattr(self, name, getattr(self.selection, name))
-        elif name in self.follows:
-            UPDATES.ask(self)
+    @locked
+    def _update(self) -> None:
+        computed = self._computed
+        if computed is None or self._outdated:
+            if self._in_sight or self._requested:
+                self._compute()
+        elif self._requested or self._refused or self._activity != "idle":
+            self._publish(self._shown(computed.outcome))
+
+    def _show(self) -> None:
+        """Compute an outdated view that is about to be displayed; a failure is a part of it."""
+        if self._outdated:
+            self._compute()
 
     @locked
     def _current(self) -> RenderedView[ResultT]:
         for name in self._linked:
             self._selected(name)
-        return super()._current()
+        computed = self._computed
+        known = computed is not None and not self._outdated
+        outcome = computed.outcome if computed and known else self._compute()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _compute(self) -> RenderedView[ResultT] | Exception:
+        try:
+            self._announce()
+            inputs, outcome = self._inputs(), self._outcome()
+            self._publish(self._shown(outcome))
+        except BaseException:
+            self._tell_interrupted()
+            raise
+        self._computed = Computed(inputs, outcome)
+        return outcome
+
+    def _announce(self) -> None:
+        """Tell the browser that a newer view is on its way, unless it asked for one."""
+        if self._outdated and self._in_sight and not self._requested:
+            self._activity = "computing"
+
+    def _publish(self, view: View) -> None:
+        self._refused = None
+        with self.hold_sync():
+            self._view = view
+            self._activity = "idle"
+
+    def _tell_interrupted(self) -> None:
+        """Tell the browser that the view is not that of the current values."""
+        if self._outdated:
+            with self.hold_sync():
+                self._view = {**self._view, "rev": self._req}
+                self._activity = "interrupted"
+
+    # What is computed, and what is shown of it
+
+    def _outcome(self) -> RenderedView[ResultT] | Exception:
+        try:
+            return self._render()
+        except Exception as failure:  # noqa: BLE001  # it is shown in the panel
+            return failure
 
     def _render(self) -> RenderedView[ResultT]:
         self._refuse_too_many_ranks()
@@ -266,17 +632,6 @@ class Panel(ActingPanel[ResultT]):
         return RenderedView(
             result, self._notices(result), empty, drawings, table, findings, listed, look
         )
-
-    def _shown(self, outcome: RenderedView[ResultT] | Exception) -> View:
-        view = super()._shown(outcome)
-        shorten = self._shortening()
-        error = None if view["error"] is None else shorten(view["error"])
-        notices = [*map(shorten, view["notices"])]
-        return {**view, "time": self._time(), "error": error, "notices": notices}
-
-    def _time(self) -> str:
-        """The time that the panel counts, in words; empty if it is all."""
-        return self.selection.time_in_words(self.follows)
 
     def _refuse_too_many_ranks(self) -> None:
         if self.any_number_of_ranks or not self.job.too_many_to_hold(self.ranks):
@@ -295,11 +650,26 @@ class Panel(ActingPanel[ResultT]):
         said = {notice for some in (ranks, *zip(ranks)) for notice in self.job.notices_for(some)}
         return [notice for notice in result.notices if notice not in said]
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
-        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
-        html = self.summary()
-        texts = {
-            "text/plain": f"{self!r}\n{self._view['error'] or self._view['finding']}",
-            "text/html": html,
-        }
-        return {**data, **texts}, metadata
+    def _shows_gpu_work(self, *, of_one: bool = False) -> bool:
+        """Whether the shown ranks have any, or the first of them: else a panel shows CPU time.
+
+        Of ranks that are too many to be held, the first one stands for all.
+        """
+        known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
+        first_only = of_one or self.job.too_many_to_hold(known)
+        return self.job.has_gpu_work(known[:1] if first_only else known)
+
+    def _shown(self, outcome: RenderedView[ResultT] | Exception) -> View:
+        view = self._view
+        if isinstance(outcome, Exception):
+            view = {**view, "rev": self._req, "error": self._refused or reason(outcome)}
+        else:
+            view = outcome.view(self._memo, rev=self._req, error=self._refused)
+        shorten = self._shortening()
+        error = None if view["error"] is None else shorten(view["error"])
+        notices = [*map(shorten, view["notices"])]
+        return {**view, "time": self._time(), "error": error, "notices": notices}
+
+    def _time(self) -> str:
+        """The time that the panel counts, in words; empty if it is all."""
+        return self.selection.time_in_words(self.follows)

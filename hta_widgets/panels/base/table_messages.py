@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.errors import ParameterError
-from hta_widgets.panels.base.actions import reason
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.table_rows import LONGEST_FILTER, Order, as_delimited, positions
 from hta_widgets.panels.base.table_view import names_in, rows_of

@@ -9,20 +9,13 @@ from traitlets import Float, List, TraitError, validate
 
 from hta_widgets.analyses.clocks.aligned import alignment_notices, common_offsets_ns
 from hta_widgets.export.trace_with_counters import DEFAULT_SUFFIX, write_traces_with_counters
-from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters
 from hta_widgets.panels.base.rendered_view import ResultT
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.remote.urls import PathLike
 
 _START_AND_END = 2
-
-
-class TimeSeriesParameters(PanelParameters, total=False):
-    """Parameters that every panel of a quantity over time takes."""
-
-    window_us: list[float]
 
 
 class ZoomedPanel(Panel[ResultT]):
@@ -32,7 +25,8 @@ class ZoomedPanel(Panel[ResultT]):
     ranks have one axis: µs since the first event of all ranks, on their aligned clocks.
     """
 
-    window_us = List(Float()).tag(sync=True)
+    window_us: list[float] = parameter(List(Float()))
+    """Start and end of the time shown, in µs since the job's origin; an empty list means all."""
 
     @property
     def shift_ns(self) -> dict[int, int]:

@@ -10,6 +10,8 @@ import anywidget
 import ipywidgets
 from traitlets import Instance, TraitError
 
+from hta_widgets.panels.base.any_widget import AnyWidget
+
 _SHOWN, _LONGEST = 80, 300
 """Characters of a value that is refused, and of the words about it."""
 
@@ -19,7 +21,7 @@ _METHODS = ("update", "request_state", "custom")
 _log = logging.getLogger(__name__)
 
 
-class Widget(anywidget.AnyWidget):
+class Widget(AnyWidget):
     """A widget of which ipywidgets keeps nothing once it is closed.
 
     A message from a browser that makes no sense is refused as a whole, and said in words.

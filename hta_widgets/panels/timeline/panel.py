@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 from traitlets import Bunch, Bytes, TraitError, validate
@@ -15,10 +15,9 @@ from hta_widgets.export.excerpt import write_excerpt
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.timeline import class_looks
 from hta_widgets.figures.timeline_picture import timeline_picture
-from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.panels.base.parameters import PanelParameters, Source
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
@@ -30,9 +29,6 @@ from hta_widgets.panels.timeline.recorded import recorded
 from hta_widgets.panels.timeline.requests import Answer, answer, known_kinds, packed
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.remote.urls import PathLike
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 NOTHING: Final[TimelineLayout] = {
     "classes": [],
@@ -48,41 +44,30 @@ NOTHING: Final[TimelineLayout] = {
 _STEP: Final = ("step", "start_ns", "end_ns")
 
 
-class TimelineParameters(PanelParameters, total=False):
-    """Parameters of `TimelinePanel`."""
-
-    lanes: tuple[str, ...]
-
-
 class TimelinePanel(Panel[Timeline]):
     """What every rank does at each instant: budget of the steps, streams, CPU calls.
 
     It shows all ranks and follows the selection, which it also sets: a drag selects a window of
     time, a click on a step, a rank or a kernel selects it.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to draw.
-    lanes : tuple of str
-        Lanes to add below each rank: ``modules`` (which one the GPU works for), ``queue`` (queue
-        length), ``bandwidth`` (of copies), ``memory`` (allocated and reserved).
-    **parameters
-        `ranks`, `selection`, `job_notices`, `layout` and `output_dir`, as for every `Panel`.
     """
 
+    name = "timeline"
+    tab = None
+    place = 2
     title = "Timeline"
     wide = True
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    lanes = Texts().tag(sync=True)
+    lanes: tuple[str, ...] = parameter(Texts())
+    """Lanes to add below each rank: ``modules`` (which one the GPU works for), ``queue`` (queue
+    length), ``bandwidth`` (of copies), ``memory`` (allocated and reserved)."""
 
     _timeline = typed_dict(NOTHING).tag(sync=True)
     _overview = Bytes(b"").tag(sync=True, to_json=in_runs)
 
-    def __init__(self, source: Source, **parameters: Unpack[TimelineParameters]) -> None:
-        super().__init__(source, **parameters)
+    def _follow(self) -> None:
+        super()._follow()
         self.on_msg(self._answer_browser)
 
     @validate("lanes")
@@ -149,12 +134,11 @@ class TimelinePanel(Panel[Timeline]):
 
     def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:
         if isinstance(outcome, RenderedView):
-            self._lay_out(outcome.result)
+            result = outcome.result
+            self._memo.get("layout", lambda: self._lay_out(result), result)
         return super()._shown(outcome)
 
     def _lay_out(self, result: Timeline) -> None:
-        if self._laid_out is result:
-            return
         steps = {
             rank: [*zip(*(rows[name].tolist() for name in _STEP), strict=True)]
             for rank in result.overviews
@@ -176,9 +160,6 @@ class TimelinePanel(Panel[Timeline]):
                 "band_bins": band_bins,
                 "band_pixels": most_band_pixels(len(result.overviews)) if spread and held else 0,
             }
-        self._laid_out = result
-
-    _laid_out: Timeline | None = None
 
     def report_state(self) -> dict[str, Any]:
         """Answers that a page without a kernel cannot ask for."""

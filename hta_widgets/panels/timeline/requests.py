@@ -13,9 +13,8 @@ from hta_widgets.analyses.timeline.event import EventFacts
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked
 from hta_widgets.analyses.timeline.search import Search
 from hta_widgets.analyses.timeline.window import MOST_EVENTS, pixel_edges
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.names.shorten import distinct_names
-from hta_widgets.panels.base.actions import reason
 from hta_widgets.panels.timeline.bands import band_window
 from hta_widgets.panels.timeline.encoding import curve_bytes, window_bytes
 

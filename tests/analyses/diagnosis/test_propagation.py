@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hta_widgets.diagnosis.analysis import _facts_of_all, _collective_waits
+from hta_widgets.diagnosis.analysis import _collective_waits, _facts_of_all
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.trace.opening.open import open_trace

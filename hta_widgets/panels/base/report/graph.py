@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, TypedDict
 
-import anywidget
 import ipywidgets
 
 from hta_widgets.panels.base.widget import Widget
@@ -37,7 +36,7 @@ class SavedModel(TypedDict):
     buffers: list[SavedBuffer]
 
 
-def completed(root: Widget, *, progress: bool = False) -> list[anywidget.AnyWidget]:
+def completed(root: Widget, *, progress: bool = False) -> list[ipywidgets.Widget]:
     """Compute a widget and all that it refers to, also what no page shows, and return them.
 
     Parameters
@@ -58,7 +57,7 @@ def completed(root: Widget, *, progress: bool = False) -> list[anywidget.AnyWidg
     return reachable(root)
 
 
-def reachable(root: anywidget.AnyWidget) -> list[anywidget.AnyWidget]:
+def reachable(root: ipywidgets.Widget) -> list[ipywidgets.Widget]:
     """A widget and those that its synced traits hold, theirs, and so on, each once."""
     found = {root.model_id: root}
     waiting = [root]
@@ -70,14 +69,14 @@ def reachable(root: anywidget.AnyWidget) -> list[anywidget.AnyWidget]:
     return list(found.values())
 
 
-def _held_by(widget: anywidget.AnyWidget) -> Iterator[anywidget.AnyWidget]:
+def _held_by(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
     for name in sorted(widget.keys):
         if name not in _OF_THE_HOST:
             yield from _widgets_in(getattr(widget, name))
 
 
-def _widgets_in(value: object) -> Iterator[anywidget.AnyWidget]:
-    if isinstance(value, anywidget.AnyWidget):
+def _widgets_in(value: object) -> Iterator[ipywidgets.Widget]:
+    if isinstance(value, ipywidgets.Widget):
         yield value
     elif isinstance(value, list | tuple):
         for each in value:
@@ -86,7 +85,7 @@ def _widgets_in(value: object) -> Iterator[anywidget.AnyWidget]:
         yield from _widgets_in(list(value.values()))
 
 
-def saved_models(widgets: list[anywidget.AnyWidget]) -> str:
+def saved_models(widgets: list[ipywidgets.Widget]) -> str:
     """States of widgets as JSON; they refer to each other by their place in the list.
 
     The same states give the same text, whatever the kernel has named the widgets.
@@ -99,7 +98,7 @@ def saved_models(widgets: list[anywidget.AnyWidget]) -> str:
     return text
 
 
-def _only_here(widget: anywidget.AnyWidget) -> dict[str, Any]:
+def _only_here(widget: ipywidgets.Widget) -> dict[str, Any]:
     return widget.report_state() if isinstance(widget, Widget) else {}
 
 

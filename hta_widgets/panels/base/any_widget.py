@@ -1,0 +1,34 @@
+"""anywidget's widget, as type checkers see it."""
+# ruff: noqa: ANN401, D102
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from traitlets import HasTraits
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+    class AnyWidget(HasTraits):
+        """What is called of it here.
+
+        Type checkers and editors make the constructor of a subclass that has none of its own from
+        its annotated attributes: `Panel` has those of all panels. They would let a class with an
+        untyped base take any keyword, and ipywidgets has no types.
+        """
+
+        def __init__(self, **traits: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def __del__(self) -> None: ...
+        def _handle_custom_msg(self, content: Any, buffers: Any) -> None: ...
+        def _handle_msg(self, msg: dict[str, Any]) -> None: ...
+        def _repr_mimebundle_(self, **kwargs: Any) -> Any: ...
+        def close(self) -> None: ...
+        def open(self) -> None: ...
+        def set_state(self, sync_data: dict[str, Any]) -> None: ...
+
+else:
+    from anywidget import AnyWidget  # noqa: F401

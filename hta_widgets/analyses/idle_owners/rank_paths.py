@@ -42,7 +42,7 @@ def _derived_paths(rank: Rank) -> Columns:
 def _paths(rank: Rank) -> Columns:
     calls, owned = calls_of(rank), rank.remember(owned_time)
     owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
-    owners[owned.pieces.owner] = True
+    owners[owned.segments.owner] = True
     owners[owned.drain] = True
     paths, node = paths_of(calls, owners[:-1])
     return {**paths._asdict(), "node": node}

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.hierarchy import hierarchy_nodes
 from hta_widgets.analyses.modules.nodes import (

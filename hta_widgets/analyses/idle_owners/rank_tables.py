@@ -1,8 +1,9 @@
-"""The idle time of one rank as tables."""
+"""The idle time of one rank as tables, and its owners on all ranks in one."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,17 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
+from hta_widgets.analyses.idle_owners.lines import all_lines
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.idle_owners.owner_table import OwnerRows
-from hta_widgets.analyses.idle_owners.paths import Nodes, PathTable
-from hta_widgets.analyses.idle_owners.rank_paths import all_lines, all_paths, node_of_place
+from hta_widgets.analyses.idle_owners.paths import (
+    KINDS,
+    NO_PATH,
+    MergedPaths,
+    Nodes,
+    PathTable,
+    all_paths,
+    node_of_place,
+)
 from hta_widgets.analyses.idle_owners.sums import (
     BY_CAUSE,
     BY_OWNER,
@@ -31,6 +39,40 @@ from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank
 
 Rows = NDArray[np.int64]
+
+
+class OwnerRows(NamedTuple):
+    """Rows of `IdleOwners.owners` of one rank, longest first.
+
+    Attributes
+    ----------
+    rank : int
+    device, step : ndarray of int
+        In few bytes, as those that follow.
+    cause, part, kind : ndarray of int
+        Positions in `CAUSE_NAMES`, `PARTS` and the names of kinds; -1 for no kind.
+    thread : ndarray of int
+        Position in `pid` and `tid`.
+    path : ndarray of int32
+        Number that the rank gives to the path, -1 for none.
+    idle_ns : ndarray of int64
+    pieces : ndarray of int32
+    pid, tid : ndarray
+        Of each thread; the last of none.
+    """
+
+    rank: int
+    device: NDArray[np.integer[Any]]
+    step: NDArray[np.integer[Any]]
+    cause: NDArray[np.integer[Any]]
+    part: NDArray[np.integer[Any]]
+    kind: NDArray[np.int8]
+    thread: NDArray[np.integer[Any]]
+    path: NDArray[np.int32]
+    idle_ns: NDArray[np.int64]
+    pieces: NDArray[np.int32]
+    pid: NDArray[Any]
+    tid: NDArray[Any]
 
 
 class RankTables(NamedTuple):
@@ -149,3 +191,41 @@ def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Rows, Rows]:
     drain = owned.drain[segments.gap]
     after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
     return drain[after].astype(np.int64), segments.length_ns()[after]
+
+
+def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:
+    """Rows of all ranks with the paths of all, longest first.
+
+    Parameters
+    ----------
+    ranks : sequence of OwnerRows
+        At least one.
+    merged : MergedPaths
+        Of the same ranks, in this order.
+    """
+    path = _concatenated(
+        [of_rank[rows.path] for rows, of_rank in zip(ranks, merged.of_rank, strict=True)]
+    )
+    idle_ns = _concatenated([rows.idle_ns for rows in ranks])
+    columns = {
+        "rank": np.repeat([rows.rank for rows in ranks], [rows.path.size for rows in ranks]),
+        "device": _concatenated([rows.device for rows in ranks]).astype(np.int64),
+        "cause": texts_at(CAUSE_NAMES, _concatenated([rows.cause for rows in ranks])),
+        "part": texts_at(PARTS, _concatenated([rows.part for rows in ranks])),
+        "step": _concatenated([rows.step for rows in ranks]).astype(np.int64),
+        "pid": _concatenated([rows.pid[rows.thread] for rows in ranks]),
+        "tid": _concatenated([rows.tid[rows.thread] for rows in ranks]),
+        "owner": texts_at([*merged.names, ""], np.append(merged.name, NO_PATH)[path]),
+        "kind": texts_at(KINDS, _concatenated([rows.kind for rows in ranks])),
+        "path": path,
+        "idle_ns": idle_ns,
+        "pieces": _concatenated([rows.pieces for rows in ranks]).astype(np.int64),
+    }
+    table = pd.DataFrame(columns, copy=False)  # all are new
+    if len(ranks) == 1:
+        return table
+    return table.take(np.argsort(-idle_ns, kind="stable")).reset_index(drop=True)
+
+
+def _concatenated(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.idle_owners.rank_paths import node_of_place
+from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember

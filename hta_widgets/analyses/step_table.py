@@ -178,13 +178,13 @@ def _communication(
 def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> NDArray[np.int64]:
     """Idle time inside the edges, a row for each step and a column for each cause."""
     gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
-    of_device = np.flatnonzero(gaps.device[owned.pieces.gap] == device)
+    of_device = np.flatnonzero(gaps.device[owned.segments.gap] == device)
     of_device = of_device[np.isin(owned.step[of_device], window.steps)]
-    pieces = owned.pieces.take(of_device)
+    segments = owned.segments.take(of_device)
     order = np.argsort(window.steps)
     step = order[np.searchsorted(window.steps[order], owned.step[of_device])]
     sums = np.zeros((window.steps.size, len(CAUSE_NAMES)), dtype=np.int64)
-    inside_ns = np.minimum(pieces.end_ns, edges[-1]) - np.maximum(pieces.start_ns, edges[0])
+    inside_ns = np.minimum(segments.end_ns, edges[-1]) - np.maximum(segments.start_ns, edges[0])
     np.add.at(sums, (step, owned.cause[of_device]), np.maximum(inside_ns, 0))
     return sums
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.idle_owners import idle_blocks, idle_owners
-from hta_widgets.analyses.idle_owners.counted_time import counted_time
+from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time import patterns
@@ -503,11 +502,23 @@ def test_windows_add_up(tmp_path_factory, events, start, length):
     assert parts == whole
 
 
+def selected_one_by_one(rank, excerpt):
+    """Position, interval and length of each segment of the idle time that is selected."""
+    owned, window_ns = owned_time(rank), excerpt.window_of(rank) if excerpt else None
+    segments = zip(*(column.tolist() for column in owned.segments[:3]), strict=True)
+    for at, (gap, start, end) in enumerate(segments):
+        edges = window_ns or (start, end)
+        length = min(end, edges[1]) - max(start, edges[0])
+        in_step = excerpt is None or not excerpt.steps or owned.step[at] in excerpt.steps
+        if in_step and length > 0:
+            yield at, gap, length
+
+
 def intervals_of_causes(rank, excerpt):
     """Number of idle intervals with some time of each row of `causes`, counted one by one."""
-    counted, owned, gaps = counted_time(rank, excerpt), owned_time(rank), gaps_of(rank)
+    owned, gaps = owned_time(rank), gaps_of(rank)
     rows = set()
-    for at, gap in zip(np.arange(owned.step.size)[counted.at], counted.gap, strict=True):
+    for at, gap, _ in selected_one_by_one(rank, excerpt):
         part, cause = PARTS[gaps.part[gap]], CAUSE_NAMES[owned.cause[at]]
         rows.add((gaps.device[gap], owned.step[at], part, cause, gap))
     return Counter(row[:-1] for row in rows)
@@ -517,32 +528,41 @@ def intervals_of_causes(rank, excerpt):
 @given(
     calls_and_work(),
     st.booleans(),
-    st.tuples(st.integers(0, 100), st.integers(1, 100), st.integers(0, 4)),
+    st.none() | st.tuples(st.integers(0, 100), st.integers(1, 100)),
     st.sets(st.integers(0, 2), max_size=2),
 )
 def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window, steps):
     if marked:
         events = [*events, *(step(number, 20 * number, 20) for number in range(4))]
     job = open_job(tmp_path_factory.mktemp("job"), [events])
-    rank, (start, length, size) = job.rank(0), window
-    asked = {"window_ns": (start * 1000, (start + length) * 1000)}
-    if marked and steps:
-        asked = {**(asked if start % 2 else {}), "steps": steps}
+    rank, asked = job.rank(0), {}
+    if window is not None:
+        asked["window_ns"] = (window[0] * 1000, sum(window) * 1000)
+    if marked:
+        asked["steps"] = steps
     excerpt = Excerpt.of(job, [0], **asked)
-    with pytest.MonkeyPatch.context() as patch:
-        if size:
-            patch.setattr(idle_blocks, "MOST_PIECES", size)
-            patch.setattr(idle_blocks, "FEWEST_PIECES", 1)
-        found = idle_owners(job, **asked)
+    found = idle_owners(job, **asked)
     columns = ["device", "step", "part", "cause"]
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
-    counted, owned = counted_time(rank, excerpt), owned_time(rank)
-    waits = owned.cause[counted.at] == CODE["synchronising"]
-    behind = waits & (owned.drain[counted.gap] >= 0)
-    assert found.drains["idle_behind_ns"].sum() == counted.length_ns[behind].sum()
-    assert found.devices["gaps"].sum() == np.unique(counted.gap).size
-    assert found.owners["idle_ns"].sum() == counted.length_ns.sum()
-    assert found.owners["pieces"].sum() == counted.length_ns.size
+    owned, selected = owned_time(rank), [*selected_one_by_one(rank, excerpt)]
+    after_drains = [
+        length
+        for at, gap, length in selected
+        if owned.cause[at] == CODE["synchronising"] and owned.drain[gap] >= 0
+    ]
+    assert found.drains["idle_behind_ns"].sum() == sum(after_drains)
+    assert found.devices["gaps"].sum() == len({gap for _, gap, _ in selected})
+    assert found.owners["idle_ns"].sum() == sum(length for *_, length in selected)
+    assert found.owners["pieces"].sum() == len(selected)
+    assert found.owners["idle_ns"].is_monotonic_decreasing
+
+
+@pytest.mark.parametrize(("window_ns", "gaps"), [((50, 60), 0), ((50, 80), 1), ((49, 61), 2)])
+def test_a_window_has_no_part_of_what_it_only_touches(tmp_path, window_ns, gaps):
+    job = open_job(tmp_path, [[kernel(0, 10), kernel(50, 10), kernel(80, 10)]])
+    found = idle_owners(job, window_ns=[1000 * edge for edge in window_ns])
+    assert found.devices["gaps"].tolist() == [gaps]
+    assert found.owners["pieces"].sum() == found.causes["gaps"].sum() == gaps
 
 
 def test_windows_count_on_the_clock_of_the_job(tmp_path):

@@ -1,4 +1,4 @@
-"""The idle time of a device in pieces, by what the host did from one launch to the next.
+"""The idle time of a device in segments, by what the host did from one launch to the next.
 
 The causes are those of `idle_owners`. Time that a diagnosis divides further::
 
@@ -24,7 +24,7 @@ from hta_widgets.analyses.budget.host_calls import (
     telling_calls,
 )
 from hta_widgets.analyses.idle_owners.gaps import TAIL, Gaps, gaps_of, recorded_work, work_after
-from hta_widgets.analyses.idle_owners.innermost import Pieces
+from hta_widgets.analyses.idle_owners.innermost import IdleSegments
 from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
@@ -80,7 +80,7 @@ class HostGaps(NamedTuple):
 
     Attributes
     ----------
-    pieces : Pieces
+    segments : IdleSegments
         In order of time; ``gap`` is the position of the idle interval in `gaps_of`.
     kind : ndarray of int8
         Position in `GAPS` of each.
@@ -89,46 +89,46 @@ class HostGaps(NamedTuple):
     loads_ns : ndarray of int64
         Time in each in which CUDA loads code at its first use, before or in the call that launches.
         It is written among the overhead of the profiler, and would be there without.
-    untold : ndarray of bool
+    unattributed : ndarray of bool
         Where the host is late, and neither operators nor frames tell what it does; the kind is
         ``gap_depend``, as it may wait for what the trace does not show.
     """
 
-    pieces: Pieces
+    segments: IdleSegments
     kind: NDArray[np.int8]
     starts_short: Mask
     loads_ns: Times
-    untold: Mask
+    unattributed: Mask
 
     def in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
         sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
-        step = np.searchsorted(edges, self.pieces.start_ns, side="right") - 1
-        np.add.at(sums, (self.kind, step), self.pieces.length_ns())
+        step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
+        np.add.at(sums, (self.kind, step), self.segments.length_ns())
         return sums
 
     def starting_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) that starting short kernels takes between consecutive edges."""
-        return self._some_in_bins(self.starts_short * self.pieces.length_ns(), edges)
+        return self._some_in_bins(self.starts_short * self.segments.length_ns(), edges)
 
     def loading_code_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) in which code is loaded at its first use between consecutive edges."""
         return self._some_in_bins(self.loads_ns, edges)
 
-    def untold_in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def unattributed_in_bins(self, edges: Times) -> NDArray[np.int64]:
         """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
-        return self._some_in_bins(self.untold * self.pieces.length_ns(), edges)
+        return self._some_in_bins(self.unattributed * self.segments.length_ns(), edges)
 
     def _some_in_bins(self, parts_ns: Times, edges: Times) -> NDArray[np.int64]:
         chosen = np.flatnonzero(parts_ns)
         sums = np.zeros(edges.size - 1, dtype=np.int64)
-        step = np.searchsorted(edges, self.pieces.start_ns[chosen], side="right") - 1
+        step = np.searchsorted(edges, self.segments.start_ns[chosen], side="right") - 1
         np.add.at(sums, step, parts_ns[chosen])
         return sums
 
-    def of_kind(self, name: str) -> Pieces:
-        """The pieces of one kind."""
-        return self.pieces.take(np.flatnonzero(self.kind == GAP[name]))
+    def of_kind(self, name: str) -> IdleSegments:
+        """The segments of one kind."""
+        return self.segments.take(np.flatnonzero(self.kind == GAP[name]))
 
 
 def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
@@ -150,15 +150,15 @@ class _Division:
         self.decided &= gaps.end_ns - gaps.start_ns > SHORTEST_GAP_NS
         self.is_late = self.decided & (self.launch_ns > gaps.start_ns)
         self.stretch_ns = self._stretch_start()
-        chosen = np.flatnonzero(inside[owned.pieces.gap])
-        pieces, cause = owned.pieces.take(chosen), owned.cause[chosen]
+        chosen = np.flatnonzero(inside[owned.segments.gap])
+        segments, cause = owned.segments.take(chosen), owned.cause[chosen]
         for times in (self.stretch_ns, self.launch_ns, self.launch_ns + LAUNCH_NS):
-            pieces, source = _cut_at(pieces, times[pieces.gap])
+            segments, source = _cut_at(segments, times[segments.gap])
             cause = cause[source]
-        self.pieces, self.cause = pieces, cause
+        self.segments, self.cause = segments, cause
 
     def divided(self) -> HostGaps:
-        """Decide the kind of each piece."""
+        """Decide the kind of each segment."""
         kinds = np.array([GAP.get(cause.gap, GAP["gap_op"]) for cause in IDLE_CAUSES])
         kind = kinds[self.cause]
         is_open = np.isin(self.cause, [CODE[name] for name in _LEFT_OPEN])
@@ -166,46 +166,46 @@ class _Division:
         kind[prepares] = GAP["gap_loader"]
         is_open &= ~prepares
         self._divide_stretches(kind, is_open)
-        kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.pieces.gap]] = GAP["gap_depend"]
-        prompt = self.is_prompt[self.pieces.gap]
+        kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.segments.gap]] = GAP["gap_depend"]
+        prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
-        decides = self.is_late[self.pieces.gap]
-        decides &= self.pieces.end_ns <= (self.launch_ns + LAUNCH_NS)[self.pieces.gap]
-        untold = np.zeros(kind.size, dtype=np.bool_)
+        decides = self.is_late[self.segments.gap]
+        decides &= self.segments.end_ns <= (self.launch_ns + LAUNCH_NS)[self.segments.gap]
+        unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:
-            untold = (decides | prompt) & self._may_wait_unseen(kind)
-            kind[untold] = GAP["gap_depend"]
+            unattributed = (decides | prompt) & self._may_wait_unseen(kind)
+            kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
         until_ns = code_loading(self.rank).covered_until
-        loads_ns = until_ns(self.pieces.end_ns) - until_ns(self.pieces.start_ns)
+        loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
         starts_short = self._starts_short()
-        return HostGaps(self.pieces, kind.astype(np.int8), starts_short, loads_ns, untold)
+        return HostGaps(self.segments, kind.astype(np.int8), starts_short, loads_ns, unattributed)
 
     def _divide_stretches(self, kind: NDArray[np.int64], is_open: Mask) -> None:
         """Divide the time in which the host launches nothing, if it is long."""
-        gap, length_ns = self.pieces.gap, self.pieces.length_ns()
-        inside = is_open & (self.pieces.start_ns >= self.stretch_ns[gap])
-        inside &= self.pieces.end_ns <= self.launch_ns[gap]
+        gap, length_ns = self.segments.gap, self.segments.length_ns()
+        inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
+        inside &= self.segments.end_ns <= self.launch_ns[gap]
         blocked = inside & self._is_inside(blocking_calls(self.rank))
-        in_call = _sums_of(length_ns, blocked, self.pieces.owner + 1, self.calls.kind.size + 1)
-        waits = blocked & (in_call[self.pieces.owner + 1] > STRETCH_NS)
+        in_call = _sums_of(length_ns, blocked, self.segments.owner + 1, self.calls.kind.size + 1)
+        waits = blocked & (in_call[self.segments.owner + 1] > STRETCH_NS)
         kind[waits] = GAP["gap_depend"]
         inside &= ~waits
         count = self.gaps.device.size
         whole_ns = _sums_of(length_ns, inside, gap, count)
-        told_ns = _sums_of(
+        attributed_ns = _sums_of(
             length_ns, inside & self._is_inside(telling_calls(self.rank)), gap, count
         )
         of_gap = np.full(count, GAP["gap_pause"])
         of_gap[self._captures] = GAP["gap_init"]
-        of_gap[self._next_is_batch & (2 * told_ns > whole_ns)] = GAP["gap_loader"]
+        of_gap[self._next_is_batch & (2 * attributed_ns > whole_ns)] = GAP["gap_loader"]
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
 
     def _may_wait_unseen(self, kind: NDArray[np.int64]) -> Mask:
         """Without operators, the host is known to be slow before short kernels only."""
-        rows = np.append(self.next_row, NO_CALL)[self.pieces.gap]
+        rows = np.append(self.next_row, NO_CALL)[self.segments.gap]
         events = self.rank.trace.events
         short = (events.kind[rows] == Kind.KERNEL) & (events.duration_ns[rows] < SHORT_KERNEL_NS)
         return np.asarray(((kind == GAP["gap_op"]) & ~short) | (kind == GAP["gap_pause"]))
@@ -216,13 +216,15 @@ class _Division:
         short &= (events.duration_ns[rows] < SHORT_KERNEL_NS) & ~self.is_late & ~self.is_prompt
         short &= ~self.gaps.inside_graph & (self.gaps.launch != NO_CALL)
         short &= self.gaps.end_ns - self.gaps.start_ns <= START_NS
-        return np.asarray(short[self.pieces.gap])
+        return np.asarray(short[self.segments.gap])
 
     def _is_inside(self, calls: Mask) -> Mask:
-        """Which pieces belong to one of some calls, or to a call inside them."""
+        """Which segments belong to one of some calls, or to a call inside them."""
         if not calls.any():
-            return np.zeros(self.pieces.gap.size, dtype=np.bool_)
-        return np.asarray(np.append(self.calls.forest.at_or_below(calls), False)[self.pieces.owner])
+            return np.zeros(self.segments.gap.size, dtype=np.bool_)
+        return np.asarray(
+            np.append(self.calls.forest.at_or_below(calls), False)[self.segments.owner]
+        )
 
     def _stretch_start(self) -> Times:
         """End of the last call that launches work before each interval's own, but not outside."""
@@ -263,8 +265,8 @@ class _Division:
     def has_operators(self) -> bool:
         """Whether operators or frames tell what the host does."""
         kinds = self.rank.trace.events.kind
-        told = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
-        return bool(told >= OPERATORS_PER_LAUNCH * np.unique(self.rank.gpu_work.launch).size)
+        recorded = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
+        return bool(recorded >= OPERATORS_PER_LAUNCH * np.unique(self.rank.gpu_work.launch).size)
 
     @cached_property
     def _captures(self) -> Mask:
@@ -292,10 +294,10 @@ class _Division:
         return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
 
 
-def _cut_at(pieces: Pieces, times: Times) -> tuple[Pieces, NDArray[np.int64]]:
-    """Cut each piece at a time of its own, and tell which piece each part is of."""
-    source = np.repeat(np.arange(pieces.gap.size), 2)
-    twice = pieces.take(source)
+def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, NDArray[np.int64]]:
+    """Cut each segment at a time of its own, and tell which segment each part is of."""
+    source = np.repeat(np.arange(segments.gap.size), 2)
+    twice = segments.take(source)
     start, end, at = twice.start_ns.copy(), twice.end_ns.copy(), times[source]
     end[::2] = np.minimum(end, at)[::2]
     start[1::2] = np.maximum(start, at)[1::2]
@@ -306,6 +308,6 @@ def _cut_at(pieces: Pieces, times: Times) -> tuple[Pieces, NDArray[np.int64]]:
 def _sums_of(
     length_ns: Times, chosen: Mask, number: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Time of the chosen pieces, by number; exact below 100 days."""
+    """Time of the chosen segments, by number; exact below 100 days."""
     sums = np.bincount(number[chosen], length_ns[chosen], minlength=count)
     return sums.astype(np.float64)

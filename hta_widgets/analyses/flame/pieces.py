@@ -132,7 +132,7 @@ def _cpu(rank: Rank) -> tuple[Rows, Pieces]:
 
 
 def _idle(rank: Rank) -> tuple[Rows, Pieces]:
-    pieces, gaps = rank.remember(owned_time).pieces, rank.remember(gaps_of)
+    pieces, gaps = rank.remember(owned_time).segments, rank.remember(gaps_of)
     clock = np.searchsorted(np.array(rank.gpu_work.devices), gaps.device)[pieces.gap]
     return pieces.owner, Pieces(pieces.start_ns, pieces.end_ns, clock.astype(np.int32))
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from hta_widgets.analyses.flame.call_tree import Rows, Weights
-from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.calls import calls_of

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import SubForest, cpu_times, launched_work, sums_at

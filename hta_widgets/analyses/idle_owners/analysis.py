@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_advice
-from hta_widgets.analyses.idle_owners.owner_table import owner_table
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
-from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables
+from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables, owner_table
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
 from hta_widgets.analyses.time.window import NO_STEP

@@ -43,7 +43,7 @@ def idle_owner_finding(
 ) -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
-    ``whole`` names the time that is counted. A line of Python counts for what is inside it, but in
+    ``whole`` names the time that is selected. A line of Python counts for what is inside it, but in
     no other line.
     """
     if devices.empty:

@@ -57,7 +57,7 @@ class HostCauses:
     def decide(
         self, owner: NDArray[np.int64], *, overhead: Mask, drained: Mask
     ) -> NDArray[np.int8]:
-        """Cause of each piece of time.
+        """Cause of each segment of time.
 
         Parameters
         ----------

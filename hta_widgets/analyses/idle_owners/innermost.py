@@ -18,7 +18,7 @@ _AFTER_ALL = np.iinfo(np.int64).max
 _NO_TIMES: Times = np.zeros(0, dtype=np.int64)
 
 
-class Pieces(NamedTuple):
+class IdleSegments(NamedTuple):
     """Stretches of idle time.
 
     Attributes
@@ -36,30 +36,39 @@ class Pieces(NamedTuple):
     owner: NDArray[np.int64]
 
     @classmethod
-    def of(cls, start_ns: Times, end_ns: Times, owner: NDArray[np.int64] | None = None) -> Pieces:
-        """One piece for each interval that has a length."""
+    def of(
+        cls, start_ns: Times, end_ns: Times, owner: NDArray[np.int64] | None = None
+    ) -> IdleSegments:
+        """One segment for each interval that has a length."""
         gap = np.flatnonzero(end_ns > start_ns)
         nobody = np.full(gap.size, NOBODY)
         return cls(gap, start_ns[gap], end_ns[gap], nobody if owner is None else owner[gap])
 
-    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
-        """Some of the pieces."""
-        if chosen.dtype == np.bool_ and chosen.all():  # usual
-            return self
-        return Pieces(*(column[chosen] for column in self))
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> IdleSegments:
+        """Some of the segments."""
+        if chosen.dtype == np.bool_:
+            if chosen.all():  # usual
+                return self
+            chosen = np.flatnonzero(chosen)  # faster for several columns
+        return IdleSegments(*(column[chosen] for column in self))
+
+    def clip(self, start_ns: int, end_ns: int) -> IdleSegments:
+        """The part of each that is inside a window; all reach into it."""
+        starts, ends = np.maximum(self.start_ns, start_ns), np.minimum(self.end_ns, end_ns)
+        return self._replace(start_ns=starts, end_ns=ends)
 
     def length_ns(self) -> Times:
         """Length of each."""
         return self.end_ns - self.start_ns
 
 
-def joined(parts: list[Pieces]) -> Pieces:
-    """All pieces together."""
-    nothing = Pieces.of(_NO_TIMES, _NO_TIMES)
+def joined(parts: list[IdleSegments]) -> IdleSegments:
+    """All segments together."""
+    nothing = IdleSegments.of(_NO_TIMES, _NO_TIMES)
     parts = [each for each in parts if each.gap.size]
     if len(parts) == 1:
         return parts[0]
-    return Pieces(*map(np.concatenate, zip(nothing, *parts, strict=True)))
+    return IdleSegments(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 class Timeline(NamedTuple):
@@ -119,25 +128,25 @@ class Timeline(NamedTuple):
         np.take(holds, order, out=held[1:-1], mode="clip")
         return cls(edges, held[:-1])
 
-    def cut(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int64]]:
-        """Cut pieces where something else begins to hold, and let that own each part.
+    def cut(self, segments: IdleSegments) -> tuple[IdleSegments, NDArray[np.int64]]:
+        """Cut segments where something else begins to hold, and let that own each part.
 
         Returns
         -------
-        Pieces
+        IdleSegments
         ndarray of int64
-            Position of the piece that each of them was cut from.
+            Position of the segment that each of them was cut from.
         """
         if self.holds.size == 1:  # nothing ever changes
-            owner = np.broadcast_to(self.holds, pieces.gap.shape)
-            return pieces._replace(owner=owner), np.arange(pieces.gap.size)
-        first = np.searchsorted(self.edges, pieces.start_ns, side="right") - 1
-        parts = np.searchsorted(self.edges, pieces.end_ns, side="left") - first
+            owner = np.broadcast_to(self.holds, segments.gap.shape)
+            return segments._replace(owner=owner), np.arange(segments.gap.size)
+        first = np.searchsorted(self.edges, segments.start_ns, side="right") - 1
+        parts = np.searchsorted(self.edges, segments.end_ns, side="left") - first
         ends = np.cumsum(parts)
         source = np.repeat(np.arange(parts.size), parts)
-        segment = np.arange(source.size) + (first - (ends - parts))[source]
-        start = np.maximum(pieces.start_ns[source], self.edges[segment])
-        end = np.minimum(pieces.end_ns[source], self.edges[segment + 1])
-        cut = Pieces(pieces.gap[source], start, end, self.holds[segment])
+        at = np.arange(source.size) + (first - (ends - parts))[source]
+        start = np.maximum(segments.start_ns[source], self.edges[at])
+        end = np.minimum(segments.end_ns[source], self.edges[at + 1])
+        cut = IdleSegments(segments.gap[source], start, end, self.holds[at])
         lasting = end > start
         return cut.take(lasting), source[lasting]

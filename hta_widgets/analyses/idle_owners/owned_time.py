@@ -1,4 +1,4 @@
-"""The idle time of one rank in pieces, each with its cause and the call that it belongs to."""
+"""The idle time of one rank in segments, each with its cause and the call that it belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hta_widgets.analyses.idle_owners.gaps import (
     launch_split,
 )
 from hta_widgets.analyses.idle_owners.host_causes import HostCauses
-from hta_widgets.analyses.idle_owners.innermost import NOBODY, Pieces, Timeline, joined
+from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments, Timeline, joined
 from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
@@ -34,24 +34,24 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class OwnedTime:
-    """The idle time of a rank; the pieces of an interval add up to it.
+    """The idle time of a rank; the segments of an interval add up to it.
 
     Attributes
     ----------
-    pieces : Pieces
+    segments : IdleSegments
         In order of interval and time; each is of one step.
     step : ndarray of int64
-        Number of the ProfilerStep of each piece, `NO_STEP` before the first, after the last, and
+        Number of the ProfilerStep of each segment, `NO_STEP` before the first, after the last, and
         without steps.
     cause : ndarray of int8
-        Position in `IDLE_CAUSES` of each piece.
+        Position in `IDLE_CAUSES` of each segment.
     thread : ndarray of int32
         Position in ``Calls.threads`` of the thread whose time each is, -1 for none.
     drain : ndarray of int32
         Place of the blocking call that let the GPU run dry before each interval, -1 for none.
     """
 
-    pieces: Pieces
+    segments: IdleSegments
     step: Rows
     cause: NDArray[np.int8]
     thread: NDArray[np.int32]
@@ -59,22 +59,22 @@ class OwnedTime:
 
 
 def owned_time(rank: Rank) -> OwnedTime:
-    """The idle time of a rank in pieces, which the cache keeps for large ranks."""
+    """The idle time of a rank in segments, which the cache keeps for large ranks."""
     columns = dict(rank.derive(_owned_time))
     others = {name: columns.pop(name) for name in ("step", "cause", "thread", "drain")}
-    return OwnedTime(Pieces(**columns), **others)
+    return OwnedTime(IdleSegments(**columns), **others)
 
 
 def _owned_time(rank: Rank) -> Columns:
     split = _Split(rank)
     host, host_cause = split.host_causes(joined([split.owned_by_host(), split.of_launch_calls()]))
     gpu, gpu_cause = split.of_gpu()
-    pieces, step, source = split.by_step(joined([host, gpu]))
-    order = np.lexsort((pieces.start_ns, pieces.gap))
-    of_owner = split.calls.thread_of(pieces.owner)
-    thread = np.where(pieces.owner == NOBODY, split.thread[pieces.gap], of_owner)
+    segments, step, source = split.by_step(joined([host, gpu]))
+    order = np.lexsort((segments.start_ns, segments.gap))
+    of_owner = split.calls.thread_of(segments.owner)
+    thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
     return {
-        **pieces.take(order)._asdict(),
+        **segments.take(order)._asdict(),
         "step": step[order],
         "cause": np.concatenate((host_cause, gpu_cause))[source[order]],
         "thread": thread[order].astype(np.int32),
@@ -122,16 +122,16 @@ class _Split:
         threads = self.calls.thread_of(launched[launched != NO_CALL])
         return int(np.bincount(threads).argmax()) if threads.size else NOBODY
 
-    def owned_by_host(self) -> Pieces:
+    def owned_by_host(self) -> IdleSegments:
         """The host's part of each interval, by innermost call."""
-        host = Pieces.of(self.gaps.start_ns, self.times.host_until_ns)
+        host = IdleSegments.of(self.gaps.start_ns, self.times.host_until_ns)
         device = self.gaps.device[host.gap]
         owned = [
             self._asked(host.take(device == each), main) for each, main in self.main_threads.items()
         ]
         return joined(owned)
 
-    def _asked(self, host: Pieces, main: int) -> Pieces:
+    def _asked(self, host: IdleSegments, main: int) -> IdleSegments:
         """Ask the launching threads, then the main one, then those that run the backward pass."""
         thread = self.thread[host.gap]
         known, unknown = [], [host.take(thread == main)]
@@ -144,8 +144,8 @@ class _Split:
         known.append(of_main.take(~waits))
         return joined([*known, *self._in_the_backward_pass(of_main.take(waits), main)])
 
-    def _in_the_backward_pass(self, waiting: Pieces, main: int) -> list[Pieces]:
-        """Pieces by the calls of the autograd threads; those without a call belong to the wait."""
+    def _in_the_backward_pass(self, waiting: IdleSegments, main: int) -> list[IdleSegments]:
+        """Split by the calls of the autograd threads; time without a call belongs to the wait."""
         known = []
         for each in self._autograd_threads:
             if each != main and waiting.gap.size:
@@ -175,23 +175,23 @@ class _Split:
         places = np.flatnonzero(self.calls.named(AUTOGRAD_THREAD.search))
         return sorted(set(self.calls.thread_of(places).tolist()))
 
-    def of_launch_calls(self) -> Pieces:
+    def of_launch_calls(self) -> IdleSegments:
         """The part of each interval in which its launch call runs."""
-        return Pieces.of(self.times.host_until_ns, self.times.call_until_ns, self.call)
+        return IdleSegments.of(self.times.host_until_ns, self.times.call_until_ns, self.call)
 
-    def host_causes(self, pieces: Pieces) -> tuple[Pieces, NDArray[np.int8]]:
-        """Cut the host's and the launch calls' pieces by profiler overhead; add their causes."""
-        cut, source = Timeline.covering(_overhead(self.rank)).cut(pieces)
+    def host_causes(self, segments: IdleSegments) -> tuple[IdleSegments, NDArray[np.int8]]:
+        """Cut the host's and the launch calls' segments by profiler overhead; add their causes."""
+        cut, source = Timeline.covering(_overhead(self.rank)).cut(segments)
         overhead = cut.owner != NOBODY
-        cut = cut._replace(owner=pieces.owner[source])
+        cut = cut._replace(owner=segments.owner[source])
         drained = self.drain[cut.gap] != NO_CALL
         causes = HostCauses.of(self.calls)
         return cut, causes.decide(cut.owner, overhead=overhead, drained=drained)
 
-    def of_gpu(self) -> tuple[Pieces, NDArray[np.int8]]:
+    def of_gpu(self) -> tuple[IdleSegments, NDArray[np.int8]]:
         """The rest of each interval, with its cause; it belongs to the call of the waiting work."""
         gaps = self.gaps
-        rest = Pieces.of(self.times.call_until_ns, gaps.end_ns, self.call)
+        rest = IdleSegments.of(self.times.call_until_ns, gaps.end_ns, self.call)
         length_ns = gaps.end_ns - gaps.start_ns
         short = ~self.times.late & (length_ns < BETWEEN_KERNELS_NS)
         cause = np.where(short, CODE["between_kernels"], CODE["dependency"])
@@ -199,26 +199,26 @@ class _Split:
         cause = np.where(gaps.is_unrecorded, CODE["launch_not_recorded"], cause)
         return rest, cause[rest.gap].astype(np.int8)
 
-    def by_step(self, pieces: Pieces) -> tuple[Pieces, Rows, Rows]:
-        """Cut pieces where a step begins or ends; the step of each, and what it was cut from.
+    def by_step(self, segments: IdleSegments) -> tuple[IdleSegments, Rows, Rows]:
+        """Cut segments where a step begins or ends; the step of each, and what it was cut from.
 
         Only a kernel of no duration ends while the device is idle.
         """
         window = window_of(self.rank)
         numbers = np.concatenate(([NO_STEP], window.steps, [NO_STEP]))
         first, last = self._steps_of_gaps(window)
-        crossed = (last > first)[pieces.gap]
+        crossed = (last > first)[segments.gap]
         whole = np.flatnonzero(~crossed)
-        step = numbers[first[pieces.gap[whole]]]
+        step = numbers[first[segments.gap[whole]]]
         if whole.size == crossed.size:
-            return pieces, step, whole
-        parts, steps, sources = [pieces.take(whole)], [step], [whole]
-        device = self.gaps.device[pieces.gap]
+            return segments, step, whole
+        parts, steps, sources = [segments.take(whole)], [step], [whole]
+        device = self.gaps.device[segments.gap]
         for each in self.rank.gpu_work.devices:
             chosen = np.flatnonzero(crossed & (device == each))
             edges = window.step_edges(self.rank, each)
-            cut, of_chosen = Timeline.of_steps(edges).cut(pieces.take(chosen))
-            parts.append(cut._replace(owner=pieces.owner[chosen[of_chosen]]))
+            cut, of_chosen = Timeline.of_steps(edges).cut(segments.take(chosen))
+            parts.append(cut._replace(owner=segments.owner[chosen[of_chosen]]))
             steps.append(numbers[cut.owner])
             sources.append(chosen[of_chosen])
         return joined(parts), np.concatenate(steps), np.concatenate(sources)

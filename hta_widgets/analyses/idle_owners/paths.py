@@ -10,13 +10,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.calls import Calls, at_or_around
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
+from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
 
 NO_PATH = -1
 
-_KINDS: Final = tuple(each.name.lower() for each in Kind)
+KINDS: Final = (*(each.name.lower() for each in Kind), "")
+"""Names of the kinds of calls; the last is that of no call."""
 
 Nodes = NDArray[np.int64]
 
@@ -44,6 +48,33 @@ class Paths(NamedTuple):
     def with_ancestors(self, nodes: Nodes) -> NDArray[np.bool_]:
         """Mask of some nodes and all nodes above them."""
         return at_or_around(self.parent, nodes)
+
+
+def all_paths(rank: Rank) -> Paths:
+    """The paths of all calls of a rank that idle time may belong to."""
+    return Paths(**{name: column for name, column in _path_columns(rank).items() if name != "node"})
+
+
+def node_of_place(rank: Rank) -> Nodes:
+    """Which path each call has, -1 for calls that no idle time belongs to."""
+    return _path_columns(rank)["node"]
+
+
+def _path_columns(rank: Rank) -> Columns:
+    return rank.remember(_derived_paths)
+
+
+def _derived_paths(rank: Rank) -> Columns:
+    return rank.derive(_paths)
+
+
+def _paths(rank: Rank) -> Columns:
+    calls, owned = calls_of(rank), rank.remember(owned_time)
+    owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
+    owners[owned.segments.owner] = True
+    owners[owned.drain] = True
+    paths, node = paths_of(calls, owners[:-1])
+    return {**paths._asdict(), "node": node}
 
 
 def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
@@ -216,7 +247,7 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
             "path": np.arange(first.size),
             "parent": above,
             "name": texts_at([*names, ""], name[first]),
-            "kind": texts_at(_KINDS, kind[first]),
+            "kind": texts_at(KINDS, kind[first]),
             "depth": depth[first],
         }
     )

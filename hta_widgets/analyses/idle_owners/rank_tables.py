@@ -1,29 +1,77 @@
-"""The idle time of one rank as tables."""
+"""The idle time of one rank as tables, and its owners on all ranks in one."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time
-from hta_widgets.analyses.idle_owners.idle_blocks import CountedBlocks, counted_blocks, idle_blocks
+from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
+from hta_widgets.analyses.idle_owners.lines import all_lines
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.idle_owners.owner_table import OwnerRows
-from hta_widgets.analyses.idle_owners.paths import Nodes, PathTable
-from hta_widgets.analyses.idle_owners.rank_paths import all_lines, all_paths, node_of_place
-from hta_widgets.analyses.idle_owners.row_sums import OF_CAUSES, OF_OWNERS, Sums, idle_sums
+from hta_widgets.analyses.idle_owners.paths import (
+    KINDS,
+    NO_PATH,
+    MergedPaths,
+    Nodes,
+    PathTable,
+    all_paths,
+    node_of_place,
+)
+from hta_widgets.analyses.idle_owners.sums import (
+    BY_CAUSE,
+    BY_OWNER,
+    SelectedTime,
+    Sums,
+    idle_sums,
+    selected_time,
+)
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.rows import texts_at
-from hta_widgets.grouping import counted_up, distinct, grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank
 
 Rows = NDArray[np.int64]
+
+
+class OwnerRows(NamedTuple):
+    """Rows of `IdleOwners.owners` of one rank, longest first.
+
+    Attributes
+    ----------
+    rank : int
+    device, step : ndarray of int
+        In few bytes, as those that follow.
+    cause, part, kind : ndarray of int
+        Positions in `CAUSE_NAMES`, `PARTS` and the names of kinds; -1 for no kind.
+    thread : ndarray of int
+        Position in `pid` and `tid`.
+    path : ndarray of int32
+        Number that the rank gives to the path, -1 for none.
+    idle_ns : ndarray of int64
+    pieces : ndarray of int32
+    pid, tid : ndarray
+        Of each thread; the last of none.
+    """
+
+    rank: int
+    device: NDArray[np.integer[Any]]
+    step: NDArray[np.integer[Any]]
+    cause: NDArray[np.integer[Any]]
+    part: NDArray[np.integer[Any]]
+    kind: NDArray[np.int8]
+    thread: NDArray[np.integer[Any]]
+    path: NDArray[np.int32]
+    idle_ns: NDArray[np.int64]
+    pieces: NDArray[np.int32]
+    pid: NDArray[Any]
+    tid: NDArray[Any]
 
 
 class RankTables(NamedTuple):
@@ -42,9 +90,9 @@ class RankTables(NamedTuple):
 
 def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     """Idle time of a rank by cause and owner, in some of its time."""
-    counted = counted_blocks(rank, excerpt)
-    owners = idle_sums(rank, counted, OF_OWNERS, "pieces")
-    drains = _drains(rank, counted)
+    selected = selected_time(rank, excerpt)
+    owners = idle_sums(rank, selected, BY_OWNER)
+    drains = _drains(rank, selected)
     nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
     names = rank.trace.events.name.values
     paths, number = PathTable.of(
@@ -52,8 +100,8 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     )
     drains["owner_path"] = number[drain_nodes]
     return RankTables(
-        devices=_devices(rank, excerpt, counted),
-        causes=_causes(rank, counted),
+        devices=_devices(rank, excerpt, selected),
+        causes=_causes(rank, selected),
         owners=_owner_rows(rank, owners, number[nodes]),
         drains=drains,
         paths=paths,
@@ -61,13 +109,14 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     )
 
 
-def _devices(rank: Rank, excerpt: Excerpt, counted: CountedBlocks) -> pd.DataFrame:
+def _devices(rank: Rank, excerpt: Excerpt, selected: SelectedTime) -> pd.DataFrame:
     rows = []
+    gap_device = rank.remember(gaps_of).device[distinct(selected.segments.gap)]
     for device in rank.gpu_work.devices:
         time, busy = excerpt.time(rank, device), busy_time(rank, device)
         before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
         busy_ns = int((before_ns[1] - before_ns[0]).sum())
-        gaps = counted.gaps_of(rank, device)
+        gaps = np.count_nonzero(gap_device == device)
         rows.append((device, time.length, busy_ns, time.length - busy_ns, gaps))
     numbers = np.array(rows, dtype=np.int64).reshape(-1, 5)
     names = ("device", "window_ns", "busy_ns", "idle_ns", "gaps")
@@ -75,8 +124,8 @@ def _devices(rank: Rank, excerpt: Excerpt, counted: CountedBlocks) -> pd.DataFra
     return pd.DataFrame({"rank": np.full(len(rows), rank.trace.rank), **columns})
 
 
-def _causes(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
-    keys, idle_ns, intervals = idle_sums(rank, counted, OF_CAUSES, "intervals")
+def _causes(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
+    keys, idle_ns, intervals = idle_sums(rank, selected, BY_CAUSE)
     return pd.DataFrame(
         {
             "rank": np.full(idle_ns.size, rank.trace.rank),
@@ -97,8 +146,8 @@ def _owner_rows(rank: Rank, sums: Sums, path: Nodes) -> OwnerRows:
     pid, tid = map(calls.events.ids_in_source, np.array(ids, dtype=np.int64).T)
     return OwnerRows(
         rank=rank.trace.rank,
-        device=keys["device"],
-        step=keys["step"],
+        device=keys["device"].astype(np.int32),
+        step=keys["step"].astype(np.int32),
         cause=keys["cause"],
         part=keys["part"],
         kind=np.append(all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
@@ -111,14 +160,14 @@ def _owner_rows(rank: Rank, sums: Sums, path: Nodes) -> OwnerRows:
     )
 
 
-def _drains(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
+def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
     """Blocking calls by path with the time that passes after them."""
     calls = calls_of(rank)
-    place, length_ns = _behind_drains(rank, counted)
+    place, length_ns = _after_drains(rank, selected)
     by_call = grouped(place)
-    each, behind_ns = place[by_call.first], by_call.reduce(np.add, length_ns)
+    each, after_ns = place[by_call.first], by_call.reduce(np.add, length_ns)
     groups = grouped(node_of_place(rank)[each])
-    idle_behind_ns = groups.reduce(np.add, behind_ns)
+    idle_behind_ns = groups.reduce(np.add, after_ns)
     by_time = np.argsort(-idle_behind_ns, kind="stable")
     nodes = node_of_place(rank)[each[groups.first]][by_time].astype(np.int64)
     call_ns = groups.reduce(np.add, calls.events.duration_ns[calls.forest.rows[each]])
@@ -135,21 +184,47 @@ def _drains(rank: Rank, counted: CountedBlocks) -> pd.DataFrame:
     )
 
 
-def _behind_drains(rank: Rank, counted: CountedBlocks) -> tuple[Rows, Rows]:
+def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Rows, Rows]:
     """Time that passes after blocking calls because of them: place of each call, and length."""
-    owned, behind = rank.remember(owned_time), rank.remember(_all_behind_drains)
-    others, whole = counted.others.among(behind), behind[:0]
-    if counted.whole.size:
-        edges = np.searchsorted(behind, rank.remember(idle_blocks).edges)
-        whole = behind[counted_up(edges[counted.whole], edges[counted.whole + 1])]
-    gap = np.concatenate((counted.others.gap[others], owned.pieces.gap[whole]))
-    of_whole = owned.pieces.end_ns[whole] - owned.pieces.start_ns[whole]
-    length_ns = np.concatenate((counted.others.length_ns[others], of_whole))
-    return owned.drain[gap].astype(np.int64), length_ns
+    owned, segments = rank.remember(owned_time), selected.segments
+    drain = owned.drain[segments.gap]
+    after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
+    return drain[after].astype(np.int64), segments.length_ns()[after]
 
 
-def _all_behind_drains(rank: Rank) -> Rows:
-    """All pieces of idle time that pass after a blocking call, because of it."""
-    owned = rank.remember(owned_time)
-    drained = owned.drain[owned.pieces.gap] != NO_CALL
-    return np.flatnonzero(drained & (owned.cause == CODE["synchronising"]))
+def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:
+    """Rows of all ranks with the paths of all, longest first.
+
+    Parameters
+    ----------
+    ranks : sequence of OwnerRows
+        At least one.
+    merged : MergedPaths
+        Of the same ranks, in this order.
+    """
+    path = _concatenated(
+        [of_rank[rows.path] for rows, of_rank in zip(ranks, merged.of_rank, strict=True)]
+    )
+    idle_ns = _concatenated([rows.idle_ns for rows in ranks])
+    columns = {
+        "rank": np.repeat([rows.rank for rows in ranks], [rows.path.size for rows in ranks]),
+        "device": _concatenated([rows.device for rows in ranks]).astype(np.int64),
+        "cause": texts_at(CAUSE_NAMES, _concatenated([rows.cause for rows in ranks])),
+        "part": texts_at(PARTS, _concatenated([rows.part for rows in ranks])),
+        "step": _concatenated([rows.step for rows in ranks]).astype(np.int64),
+        "pid": _concatenated([rows.pid[rows.thread] for rows in ranks]),
+        "tid": _concatenated([rows.tid[rows.thread] for rows in ranks]),
+        "owner": texts_at([*merged.names, ""], np.append(merged.name, NO_PATH)[path]),
+        "kind": texts_at(KINDS, _concatenated([rows.kind for rows in ranks])),
+        "path": path,
+        "idle_ns": idle_ns,
+        "pieces": _concatenated([rows.pieces for rows in ranks]).astype(np.int64),
+    }
+    table = pd.DataFrame(columns, copy=False)  # all are new
+    if len(ranks) == 1:
+        return table
+    return table.take(np.argsort(-idle_ns, kind="stable")).reset_index(drop=True)
+
+
+def _concatenated(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

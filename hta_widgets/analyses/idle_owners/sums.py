@@ -1,18 +1,169 @@
-"""Idle time summed by device, name or path, whatever the step, the part and the thread."""
+"""Idle time summed: of a rank by row of its tables and by call, of a result by device or owner."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.counted import sums_at
+from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.ranks.rank import Rank
 
 SEPARATOR: Final = " › "
 NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
 
 _KEYS = ["rank", "device", "cause", "owner", "kind", "path"]
+
+
+Rows = NDArray[np.int64]
+
+
+class SelectedTime(NamedTuple):
+    """The idle time of a rank that lies in some of its time.
+
+    Attributes
+    ----------
+    segments : IdleSegments
+        Cut at the edges of the selected time.
+    at : ndarray of int64
+        Position of each among all segments of the rank, ascending.
+    """
+
+    segments: IdleSegments
+    at: Rows
+
+
+class IdleByCall(NamedTuple):
+    """Segments of the idle time of all devices.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Of the call that each belongs to, -1 for none.
+    ns : ndarray of int64
+    """
+
+    place: Rows
+    ns: Times
+
+
+class By(NamedTuple):
+    """How segments are put into the rows of a table.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``,
+        ``thread``, ``node``.
+    longest_first : bool
+        Else the rows are sorted by the keys, in their order.
+    counts : {"segments", "intervals"}
+        What is counted of each row: its segments, or the idle intervals that they are part of.
+    """
+
+    keys: tuple[str, ...]
+    longest_first: bool
+    counts: Literal["segments", "intervals"]
+
+
+BY_CAUSE: Final = By(("device", "step", "part", "cause"), False, "intervals")
+BY_OWNER: Final = By(("device", "cause", "part", "step", "thread", "node"), True, "segments")
+
+
+class Sums(NamedTuple):
+    """Idle time by row.
+
+    Attributes
+    ----------
+    keys : dict of str to ndarray of int
+        What the segments of each row have in common.
+    idle_ns : ndarray of int64
+    counts : ndarray of int64
+        Number of segments or of idle intervals, as `By.counts` says.
+    """
+
+    keys: dict[str, NDArray[Any]]
+    idle_ns: Times
+    counts: Rows
+
+
+class _RowNumbers(NamedTuple):
+    """The row of each segment of a rank, and the keys of each row."""
+
+    keys: dict[str, NDArray[Any]]
+    row: NDArray[np.unsignedinteger[Any]]
+
+
+def selected_time(rank: Rank, excerpt: Excerpt) -> SelectedTime:
+    """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
+    owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
+    selected = np.ones(owned.step.size, dtype=np.bool_)
+    if excerpt.steps:
+        selected = np.isin(owned.step, excerpt.steps)
+    if window_ns is not None:
+        start_ns, end_ns = window_ns
+        selected &= (owned.segments.end_ns > start_ns) & (owned.segments.start_ns < end_ns)
+    segments = owned.segments.take(selected)
+    if window_ns is not None:
+        segments = segments.clip(*window_ns)
+    return SelectedTime(segments, np.flatnonzero(selected))
+
+
+def idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
+    """Idle time of a rank in some of its time, with the calls that it belongs to."""
+    return remember(rank, _idle_by_call, excerpt)
+
+
+def _idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
+    segments = selected_time(rank, excerpt or EVERYTHING).segments
+    return IdleByCall(segments.owner, segments.length_ns())
+
+
+def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
+    """Sum the idle time that is selected by row; rows without any are left out."""
+    keys, row_of_segment = rank.remember(_row_numbers, by)
+    row, count = row_of_segment[selected.at], keys["cause"].size
+    idle_ns = sums_at(row, selected.segments.length_ns(), count)
+    if by.counts == "intervals":
+        row = row[grouped(selected.segments.gap, row).first]
+    counts, rows = np.bincount(row, minlength=count), np.flatnonzero(idle_ns)
+    if by.longest_first:
+        rows = rows[np.argsort(-idle_ns[rows], kind="stable")]
+    return Sums({name: key[rows] for name, key in keys.items()}, idle_ns[rows], counts[rows])
+
+
+def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
+    """Number the rows in the order that they have in a table of all the time."""
+    owned, gaps = rank.remember(owned_time), rank.remember(gaps_of)
+    columns: dict[str, NDArray[Any]] = {
+        "device": gaps.device[owned.segments.gap],
+        "cause": owned.cause,
+        "part": gaps.part[owned.segments.gap],
+        "step": owned.step,
+        "thread": owned.thread,
+    }
+    if "node" in by.keys:
+        columns["node"] = np.append(node_of_place(rank), NOBODY)[owned.segments.owner]
+    groups = grouped(*(columns[name] for name in by.keys))
+    order = np.arange(groups.sizes.size)
+    if by.longest_first:
+        idle_ns = groups.reduce(np.add, owned.segments.length_ns())
+        order = np.argsort(-idle_ns, kind="stable")
+    number = np.empty(order.size, dtype=np.min_scalar_type(order.size))
+    number[order] = np.arange(order.size)
+    first = groups.first[order]
+    return _RowNumbers({name: columns[name][first] for name in by.keys}, number[groups.of_rows])
 
 
 def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.recorded import exposed_times
-from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.nodes import (
     Merge,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.idle_by_call import idle_by_call
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.counted import SubForest, cpu_times, host_time, launched_work
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember

@@ -47,15 +47,15 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
         parts.append(Segments.covering(lane, code, cover - before))
         before = cover
     codes = np.array([CODE[CLASS_OF_COLUMN[f"{name}_ns"]] for name in GAPS], dtype=np.int8)
-    pieces = steps.gaps.pieces
+    idle = steps.gaps.segments
     rows = np.append(calls_of(rank).forest.rows, NO_ROW)
     parts.append(
         Segments(
-            np.full(pieces.gap.size, lane),
+            np.full(idle.gap.size, lane),
             codes[steps.gaps.kind],
-            pieces.start_ns,
-            pieces.end_ns,
-            rows[pieces.owner],
+            idle.start_ns,
+            idle.end_ns,
+            rows[idle.owner],
         )
     )
     parts.append(Segments.covering(lane, CODE[HIDDEN], _hidden(steps)))

@@ -42,7 +42,7 @@ def before_collectives(rank: Rank, split: RankSplit, steps: DeviceSteps) -> Befo
     at = np.searchsorted(steps.edges, start_ns, side="right") - 1
     gaps_ns = np.zeros((start_ns.size, len(HOST_GAPS)), dtype=np.int64)
     for name in HOST_GAPS:
-        pieces = steps.gaps.of_kind(name)
-        covered = Intervals.union(pieces.start_ns, pieces.end_ns)
+        segments = steps.gaps.of_kind(name)
+        covered = Intervals.union(segments.start_ns, segments.end_ns)
         gaps_ns[:, GAP[name]] = np.diff(covered.covered_until(start_ns), prepend=0)
     return BeforeCollectives(numbers[np.clip(at, 0, numbers.size - 1)], exposed_ns, gaps_ns)

@@ -1,4 +1,4 @@
-"""Whom the idle time of a rank belongs to, and where it is longest."""
+"""Which calls the idle time of a rank belongs to, and where it is longest."""
 
 from __future__ import annotations
 
@@ -85,22 +85,22 @@ class GapOwners(NamedTuple):
 
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
-    """Find out whom the idle time of a rank belongs to."""
+    """Find out which calls the idle time of a rank belongs to."""
     around = Around(rank)
     owners, longest, within = {}, {}, {}
     for name in HOST_GAPS:
         chosen = np.flatnonzero(gaps.kind == GAP[name])
         if not chosen.size:
             continue
-        pieces = gaps.pieces.take(chosen)
-        owner, stretch = pieces.owner, pieces.gap
+        segments = gaps.segments.take(chosen)
+        owner, stretch = segments.owner, segments.gap
         if name == "gap_sync":
-            drain = rank.remember(owned_time).drain[pieces.gap].astype(np.int64)
+            drain = rank.remember(owned_time).drain[segments.gap].astype(np.int64)
             stretch = np.where(drain == NO_CALL, owner, drain)
             owner = around.operator_of(stretch)
-        owners[name] = around.owners(owner, stretch, pieces.length_ns())
-        longest[name] = around.longest(pieces.gap, pieces.length_ns())
-        within[name] = inside(rank, pieces.owner, pieces.length_ns())
+        owners[name] = around.owners(owner, stretch, segments.length_ns())
+        longest[name] = around.longest(segments.gap, segments.length_ns())
+        within[name] = inside(rank, segments.owner, segments.length_ns())
     return GapOwners(owners, longest, within)
 
 

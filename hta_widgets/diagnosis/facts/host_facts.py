@@ -94,11 +94,11 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
 
 def _region(rank: Rank, work: GpuWork, kernels: NDArray[np.int64], gaps: HostGaps) -> Region | None:
     chosen = np.isin(gaps.kind, (GAP["gap_op"], GAP["gap_sync"]))
-    pieces = gaps.pieces.take(np.flatnonzero(chosen))
-    idle_ns, calls = pieces.length_ns(), calls_of(rank)
+    segments = gaps.segments.take(np.flatnonzero(chosen))
+    idle_ns, calls = segments.length_ns(), calls_of(rank)
     if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):
         return None
-    waited = calls.places_of(rank.remember(gaps_of).launch[pieces.gap])
+    waited = calls.places_of(rank.remember(gaps_of).launch[segments.gap])
     launched = calls.places_of(work.launch[kernels])
     owners = np.zeros(calls.kind.size, dtype=np.bool_)
     owners[waited[waited >= 0]] = owners[launched[launched >= 0]] = True

@@ -79,7 +79,7 @@ def _beside_trials(
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
         "starting": steps.gaps.starting_in_bins(edges),
-        "untold": steps.gaps.untold_in_bins(edges),
+        "unattributed": steps.gaps.unattributed_in_bins(edges),
         "loading_code": steps.gaps.loading_code_in_bins(edges),
         "host": np.diff(edges),
     }

@@ -36,7 +36,7 @@ STEP_COLUMNS: Final = (
     *HOST_COLUMNS[1:],
     *NAME_COLUMNS,
     "starting",
-    "untold",
+    "unattributed",
     "loading_code",
     "host_copies",
 )
@@ -179,7 +179,7 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
         **host_time(rank, window, edges),
         "kernels": _kernels(rank, steps),
         "starting": steps.gaps.starting_in_bins(edges),
-        "untold": steps.gaps.untold_in_bins(edges),
+        "unattributed": steps.gaps.unattributed_in_bins(edges),
         "loading_code": steps.gaps.loading_code_in_bins(edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),

@@ -55,7 +55,7 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
     whole = "the mean step" if steps.are_recorded else "the GPU span"
     said = {
         "the GPU waits for work that the trace does not show": _unseen(context),
-        "the host launches late; what it does meanwhile is not recorded": steps["untold"],
+        "the host launches late; what it does meanwhile is not recorded": steps["unattributed"],
     }
     return tuple(
         f"in {100 * time.mean() / steps.period_ns:.0f} % of {whole}, {words}"
@@ -66,7 +66,7 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
 
 def _unseen(context: Context) -> Matrix:
     """Idle time for which the trace shows no host that is late."""
-    return context.steps["gap_depend"] - context.steps["untold"]
+    return context.steps["gap_depend"] - context.steps["unattributed"]
 
 
 def _communicating(context: Context) -> Matrix:

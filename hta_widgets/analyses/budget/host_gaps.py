@@ -68,6 +68,10 @@ PROMPT: Final = 1.25
 BATCH_COPY_NS: Final = 20_000
 """From then on, a copy to the device may be one of a batch."""
 
+BATCH_IN_CALLS: Final = 0.5
+"""More of the time before the copy of a batch than this must be in operators or frames that tell
+that the host prepares it."""
+
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames, nothing can be told from what is not recorded."""
 
@@ -199,7 +203,9 @@ class _Division:
         )
         of_gap = np.full(count, GAP["gap_pause"])
         of_gap[self._captures] = GAP["gap_init"]
-        of_gap[self._next_is_batch & (2 * attributed_ns > whole_ns)] = GAP["gap_loader"]
+        of_gap[self._next_is_batch & (attributed_ns > BATCH_IN_CALLS * whole_ns)] = GAP[
+            "gap_loader"
+        ]
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.kineto_text import host, step
 
 
@@ -67,3 +68,57 @@ def test_the_call_inside_which_memory_is_freed_is_named(tmp_path):
             hosts[1].events[-1]["cat"] = "python_function"
     sentence = found(diagnosed(tmp_path, *hosts), "allocator_retries").sentence
     assert ", all of this time inside model.py(12): resize: 5" in sentence
+
+
+def one_small(folder, percent):
+    """Calls take half of a step once, and this part of the mean step in another one."""
+    mean_us = 1066 + (1000 + 11 * percent) / 5
+    lengths = {1: 1000, 3: mean_us * percent / 100}
+    return price(
+        diagnosed(folder, *job(lambda number: calls_of(lengths.get(number, 0)))),
+        "allocator_retries",
+    )
+
+
+def calls_of(us):
+    return [("cudaFree", us)] if us else []
+
+
+def longest(folder, part):
+    """Without steps, an interval takes a part of all time in such calls."""
+    lengths = {2: 2000 * part, 3: 1000 * (1 - part), 4: 1000 * (1 - part)}
+    hosts = job(lambda number: calls_of(lengths.get(number, 0)), marks=False)
+    return price(diagnosed(folder, *hosts), "allocator_retries") is not None
+
+
+def first_at(folder, place):
+    """Calls at a part of the recording, 1 / place, and near its end."""
+    one = Host()
+    first_us = 20_000 / place
+    for number, length in enumerate((first_us, 16_500 - first_us, 2500)):
+        if number:
+            one.calls("cudaFree", 500)
+        one.launch(length)
+        one.synchronise()
+    return price(diagnosed(folder, one), "allocator_retries") is not None
+
+
+test_what_retries_must_cost = least_price(
+    "allocator_retries",
+    "least_percent_with_evidence",
+    lambda folder: diagnosed(folder, *job(lambda _: RETRY, steps=4)),
+)
+
+test_thresholds = cases(
+    Case("Limits.allocating_percent", one_small, {0.98: None, 1.02: 0.2025}),
+    Case(
+        "allocator_retries.FEWEST",
+        lambda folder, count: price(
+            diagnosed(folder, *job(lambda number: RETRY if number in range(1, 1 + count) else [])),
+            "allocator_retries",
+        ),
+        {1: None, 2: 0.2},
+    ),
+    Case("allocator_retries.LARGEST", longest, {0.49: True, 0.51: False}),
+    Case("host_facts.QUARTERS", first_at, {3.9: True, 4.1: False}, moved=5),
+)

@@ -6,6 +6,7 @@ import pytest
 
 from hta_widgets.diagnosis import Limits
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 
 
 def job(tried, *, waits=True, kernels=6, steps=7):
@@ -170,3 +171,72 @@ def test_what_is_no_trial_in_a_recording_without_steps(tmp_path, options):
 def test_the_limits_of_trials_can_be_set(tmp_path):
     for limits in (Limits(trial_kernels=7), Limits(trial_runs=4), Limits(trial_steps_percent=10)):
         assert found(diagnosed(tmp_path, job({2}), limits=limits), "autotuning") is None
+
+
+def trying(folder, tried=(2,), kernels=6, runs=3, steps=4):
+    """Trials of 150 µs each in some steps."""
+    one = Host()
+    for number in range(steps + 1):
+        with one.step(number):
+            for each in range(kernels if number in tried else 0):
+                for _ in range(runs):
+                    one.launch(150, name=f"triton_mm_{each}")
+                one.calls("cudaEventSynchronize", max(1, one.free - one.now))
+            for _ in range(4):
+                one.launch(200)
+            one.synchronise()
+    return price(diagnosed(folder, one), "autotuning")
+
+
+def often(folder, percent):
+    """Kernels that are tried in this part of the steps."""
+    steps, tried = {75.0: (8, 6), 77.8: (9, 7)}[percent]
+    return trying(folder, range(1, 1 + tried), steps=steps) is not None
+
+
+def part_of_recording(folder, percent):
+    """Trials of 2.7 ms in a row, without steps, are this part of what is recorded."""
+    one = recording(used=1, kernels=6)
+    one.launch(2700 / percent * 100 - 2700 - 450)
+    one.synchronise()
+    return price(diagnosed(folder, one), "autotuning") is not None
+
+
+test_what_trials_must_cost = least_price(
+    "autotuning", "least_percent", lambda folder: diagnosed(folder, job({2}, steps=5))
+)
+test_what_trials_without_steps_must_cost = least_price(
+    "autotuning", "least_percent", lambda folder: diagnosed(folder, recording())
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.trial_kernels",
+        lambda folder, count: trying(folder, kernels=count),
+        {3: None, 4: 4 * 0.456 / 4},
+    ),
+    Case(
+        "Limits.trial_runs",
+        lambda folder, count: trying(folder, runs=count),
+        {1: None, 2: 6 * 0.306 / 4},
+    ),
+    Case("Limits.trial_steps_percent", often, {75.0: True, 77.8: False}),
+    Case(
+        "Limits.trial_kernels",
+        lambda folder, count: price(diagnosed(folder, recording(kernels=count)), "autotuning"),
+        {3: None, 4: 4 * 0.4545},
+    ),
+    Case(
+        "Limits.trial_runs",
+        lambda folder, count: price(diagnosed(folder, recording(runs=count)), "autotuning"),
+        {1: None, 2: 6 * 0.305},
+    ),
+    Case("Limits.trial_steps_percent", part_of_recording, {74.0: True, 76.0: False}),
+    Case(
+        "trials.FEWEST_IN_A_ROW",
+        lambda folder, count: price(
+            diagnosed(folder, waiting_for_the_device({2}, count, repeats=count)), "autotuning"
+        ),
+        {4: None, 5: 30 * 0.18 / 6},
+    ),
+)

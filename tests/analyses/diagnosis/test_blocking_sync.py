@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS
+from hta_widgets.diagnosis.job.steps import Steps
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 
 
 def job(syncs, *, behind=300, steps=5, length=100, works=0):
@@ -48,3 +52,22 @@ def test_a_slow_host_is_no_price_of_a_single_wait(tmp_path):
 
 def test_silent_without_calls(tmp_path):
     assert not diagnosed(tmp_path, job(0))
+
+
+def launch_bound_us(folder, part):
+    """Late launches of 100 µs, of which a part is after blocking calls, of a host that is fast."""
+    del folder
+    nothing = np.zeros((1, 1))
+    columns = {"gap_sync": 100 * part, "gap_op": 100 * (1 - part), "compute": 900.0, "host": 500.0}
+    every = dict.fromkeys(STEP_COLUMNS, nothing)
+    steps = Steps((0,), (1,), every | {name: nothing + us for name, us in columns.items()})
+    return float(steps.launch_bound[0, 0])
+
+
+test_what_waiting_for_the_gpu_must_cost = least_price(
+    "blocking_sync", "least_percent_with_evidence", lambda folder: diagnosed(folder, job(4))
+)
+
+test_thresholds = cases(
+    Case("steps.LEAST_WAITING", launch_bound_us, {0.019: 100.0, 0.021: 0.0}),
+)

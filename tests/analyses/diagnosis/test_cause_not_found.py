@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis import Limits
+from tests.analyses.diagnosis.thresholds import Case, cases, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,
@@ -86,3 +87,33 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
 
 def test_a_host_that_is_hardly_late_is_not(tmp_path):
     assert not diagnosed(launched_late_without_operators(tmp_path, 20))
+
+
+def held_back(folder, part):
+    """The GPU waits this part of the time for work that was launched before."""
+    idle_us = 1000 * part
+    events = [call(0, 5, 1), call(10, 5, 2), kernel(20, 500 - idle_us / 2, correlation=1)]
+    last = kernel(1020 - (500 - idle_us / 2), 500 - idle_us / 2, correlation=2)
+    return diagnosed(write(folder / "rank-0.json", [*events, last])).status
+
+
+def lost(folder, percent):
+    """One rank of two communicates this part of each step."""
+
+    def program(rank, step):
+        del rank, step
+        transfer = Meet((0, 1), round(50 * US * percent))
+        return [
+            *layers(3, 1000 * US),
+            transfer,
+            *layers(1, round(2000 * US - transfer.transfer_ns)),
+        ]
+
+    made = diagnosed(write_training(folder, 2, program, only=[0], steps=2))
+    return share(made, "exposed_communication")
+
+
+test_thresholds = cases(
+    Case("Limits.least_percent_unexplained", lost, {14.9: None, 15.1: 15.1}),
+    Case("cause_not_found.WORTH_A_NOTICE", held_back, {0.149: "healthy", 0.151: "cannot_tell"}),
+)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -104,3 +105,25 @@ def test_what_passes_before_the_first_mark_costs_nothing(tmp_path, launches):
     assert finding.ranks == (2,)
     assert finding.steps == (12, 13, 14, 15)
     assert finding.recoverable_ms == pytest.approx(4 * 1.333, rel=0.05)
+
+
+def unequal(folder, times):
+    return diagnosed(write_training(folder, 4, experts(lambda _step, _layer: 2, times), steps=2))
+
+
+test_what_uneven_exchanges_must_cost = least_price(
+    "expert_imbalance", "least_percent", lambda folder: unequal(folder, 2.0)
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.uneven_exchange",
+        lambda folder, times: price(unequal(folder, times), "expert_imbalance"),
+        {1.19: None, 1.21: 4 * 0.28},
+    ),
+    Case(
+        "Limits.overloaded_rank",
+        lambda folder, times: found(unequal(folder, times), "expert_imbalance").ranks,
+        {1.24: (), 1.26: (2,)},
+    ),
+)

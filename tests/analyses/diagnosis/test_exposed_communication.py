@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyses.diagnosis.scripts import Host, all_reduce
 from tests.analyses.diagnosis.scripts import diagnosed as of_hosts
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,
@@ -85,3 +86,44 @@ def test_the_module_that_asks_for_the_transfer_is_named(tmp_path):
 
     finding = found(of_hosts(tmp_path, *hosts), "exposed_communication")
     assert ", 75 % of it in Block: " in finding.sentence
+
+
+def incomplete(folder, part):
+    """Ranks 0 and 1 of four are recorded; this part of the transfer is with the others."""
+
+    def program(rank, step):
+        del step
+        pair = (0, 1) if rank < 2 else (2, 3)
+        inner = Meet(pair, round(3000 * US * (1 - part)), group="pair")
+        return [*layers(2, 500 * US), inner, Meet(EVERYBODY, round(3000 * US * part))]
+
+    made = diagnosed(write_training(folder, 4, program, steps=2, only=[0, 1]))
+    return found(made, "exposed_communication").confidence
+
+
+def transferring(percent):
+    transfer = Meet((0, 1), round(50 * US * percent))
+    return [*layers(4, 1000 * US), transfer, *layers(1, round(1000 * US - 50 * US * percent))]
+
+
+test_what_transfers_must_cost = least_price(
+    "exposed_communication",
+    "least_percent_in_every_job",
+    lambda folder: diagnosed(write_training(folder, 4, training(700), steps=2)),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.least_percent_in_every_job",
+        lambda folder, percent: share(
+            diagnosed(write_training(folder, 2, lambda *_: transferring(percent), steps=2)),
+            "exposed_communication",
+        ),
+        {7.9: None, 8.1: 8.1},
+    ),
+    Case(
+        "exposed_communication.MOST_INCOMPLETE",
+        incomplete,
+        {0.49: "measured", 0.51: "inconclusive"},
+    ),
+)

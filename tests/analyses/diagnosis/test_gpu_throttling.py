@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,
@@ -115,3 +116,78 @@ def test_the_sentence_says_in_how_many_steps_and_claims_no_cause(tmp_path):
         "Rank 1 computes up to 1.5 times as long as the median in 2 of 4 steps with the same "
         "work; the 3 others wait for it: "
     )
+
+
+def hot_in(folder, hot, steps, factor=1.5, ranks=(1,)):
+    """One of four ranks, or both of two, are slow in the last steps."""
+    everybody = EVERYBODY if ranks == (1,) else (0, 1)
+
+    def program(rank, step):
+        is_hot = rank in ranks and step >= steps - hot
+        return [*layers(3, round(1000 * US * (factor if is_hot else 1))), Meet(everybody, 20 * US)]
+
+    made = diagnosed(write_training(folder, len(everybody), program, steps=steps))
+    return price(made, "gpu_throttling")
+
+
+def recurring(folder, part):
+    """Kernels that are slow in two of the steps, and run in this part of them."""
+    steps, runs = {0.714: (7, 5), 0.75: (8, 6)}[part]
+
+    def program(rank, step):
+        del rank
+        if step >= runs:
+            return layers(3, 500 * US, name=f"only_in_{step}")
+        return layers(3, (800 if step in {2, 3} else 500) * US)
+
+    made = diagnosed(write_training(folder, 1, program, steps=steps))
+    return found(made, "gpu_throttling") is not None
+
+
+def longer(folder, factor):
+    """Steps that compute a little longer, in which most kernels take much longer."""
+
+    def program(rank, step):
+        del rank
+        most_us = 1200 if step > 1 else 1000
+        rest_us = 1400 * (factor if step > 1 else 1) - most_us
+        return [*layers(5, most_us // 5 * US), *layers(1, round(rest_us * US), name=f"in_{step}")]
+
+    made = diagnosed(write_training(folder, 1, program, steps=4))
+    return found(made, "gpu_throttling") is not None
+
+
+@pytest.mark.parametrize(("hot", "is_said"), [(7, True), (8, False)])
+def test_what_is_slow_in_more_than_three_quarters_of_the_steps_is_usual(tmp_path, hot, is_said):
+    assert (hot_in(tmp_path, hot, 10, ranks=(0, 1)) is not None) == is_said
+
+
+test_what_throttling_must_cost = least_price(
+    "gpu_throttling",
+    "least_percent",
+    lambda folder: diagnosed(write_training(folder, 4, hot_from(2, {1}), steps=4)),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.slower_in_steps_percent",
+        lambda folder, percent: hot_in(folder, 2, round(200 / percent)),
+        {22.2: None, 25.0: 2 * 1.5 / 8},
+    ),
+    Case(
+        "Limits.slower_than_itself",
+        lambda folder, factor: hot_in(folder, 6, 10, factor, ranks=(0, 1)),
+        {1.09: None, 1.11: 0.6 * 0.33},
+    ),
+    Case(
+        "gpu_throttling.FEWEST_STEPS",
+        lambda folder, steps: hot_in(folder, 1, steps, ranks=(0, 1)),
+        {2: None, 3: 1.5 / 3},
+    ),
+    Case("like_kernels._MOST_STEPS", recurring, {0.714: False, 0.75: True}),
+    Case(
+        "hardware.LEAST_DIFFERENCE",
+        lambda folder, part: longer(folder, 1 + part),
+        {0.029: False, 0.031: True},
+    ),
+)

@@ -13,6 +13,7 @@ from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.facts.step_facts import step_facts
 from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import annotation, api, calls_and_work, frame, overhead
 from tests.kineto_text import call, host, kernel, step, write
@@ -180,3 +181,143 @@ def test_patterns(pattern, fitting, others):
 def test_a_job_without_gpu_work_is_diagnosed(tmp_path):
     path = write(tmp_path / "rank-0.json", [host(0, 5, "aten::add")])
     assert len(diagnose(open_trace(path))) == 0
+
+
+def kind_of(folder, events):
+    """The kind of most idle time."""
+    found = gaps(folder, [*OPERATORS, *events])
+    return max(found, key=found.get)
+
+
+def after_launches(folder, latency_us, late_ones=5):
+    """Idle time (µs) of no host: before a kernel that was launched while the one before ran.
+
+    It starts so long after its launch; some other kernels start 8 µs after launches that were late.
+    """
+    events = [call(0, 1, 1), kernel(2, 8, correlation=1)]
+    for number in range(2, 2 + late_ones):
+        at = 100 * number
+        events += [call(at, 1, number), kernel(at + 8, 20, correlation=number)]
+    launched = 100 * (1 + late_ones) + 28 - 2
+    events += [call(launched, 1, 99), kernel(launched + latency_us, 20, correlation=99)]
+    return gaps(folder, [*OPERATORS, *events]).get("gap_depend", 0)
+
+
+def short_gap(folder, ns):
+    """A launch just after the GPU ran dry, and idle time of some length."""
+    after = 10 + ns / 1000
+    events = [call(0, 1, 1), kernel(2, 8, correlation=1), call(10.1, 0.5, 2)]
+    return kind_of(folder, [*events, kernel(after, 5, correlation=2)])
+
+
+def in_operators(folder, part):
+    """A host that is in operators for a part of 2,994 µs before it copies a batch."""
+    copy = late(3000, name=COPY, cat="gpu_memcpy", length=40)
+    return kind_of(folder, [*copy, host(20, 2994 * part, "aten::index")])
+
+
+def operators_per_launch(folder, part):
+    """Fifty launches, and nine or ten operators."""
+    launches = [call(1 + number / 50, 0.01, 10 + number) for number in range(48)]
+    works = [kernel(3 + number / 50, 0.01, correlation=10 + number) for number in range(48)]
+    told = [host(-50 + 2 * number, 1, "aten::add") for number in range(round(50 * part))]
+    found = gaps(folder, [*late(2000), *launches, *works, *told])
+    return max(found, key=found.get)
+
+
+def starting_us(folder, ns):
+    """Time that starting a short kernel takes, launched while the one before ran."""
+    events = [call(0, 1, 1), call(2, 1, 2), kernel(2, 8, correlation=1)]
+    events += [kernel(10 + ns / 1000, 5, correlation=2)]
+    return float(facts_of(open_job(folder, [[*OPERATORS, *events]]))[0]["starting"][0]) / 1000
+
+
+def host_us(folder, length_us, usual_us=2):
+    """Time of a host that is at work for 1 ms, of which one launch call takes long."""
+    calls = [call(10 * number, usual_us, number) for number in range(1, 6)]
+    kernels = [kernel(11 + 10 * number, 1, correlation=number) for number in range(1, 6)]
+    last = [call(200, length_us, 9), kernel(990, 10, correlation=9)]
+    events = [*OPERATORS, step(1, 0, 1000), step(2, 1000, 10), *calls, *kernels, *last]
+    return float(facts_of(open_job(folder, [events]))[0]["host"][0]) / 1000
+
+
+test_thresholds = cases(
+    Case("host_gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
+    Case(
+        "host_gaps.STRETCH_NS",
+        lambda folder, ns: kind_of(folder, late(ns / 1000 + 6)),
+        {1_000_000: "gap_op", 1_000_001: "gap_pause"},
+    ),
+    Case(
+        "host_gaps.STRETCH_NS",
+        lambda folder, ns: kind_of(
+            folder, [*late(1800), api(12, ns / 1000, "cudaDeviceSynchronize")]
+        ),
+        {1_000_000: "gap_pause", 1_000_001: "gap_depend"},
+    ),
+    Case(
+        "host_gaps.SHORT_KERNEL_NS",
+        lambda folder, ns: max(gaps(folder, late(900, length=ns / 1000))),
+        {14_999: "gap_op", 15_000: "gap_depend"},
+    ),
+    Case("host_gaps.START_NS", starting_us, {3000: 3.0, 3001: 0.0}),
+    Case(
+        "host_gaps.FEWEST_LATE",
+        lambda folder, count: after_launches(folder, 8, count),
+        {4: 6.0, 5: 0},
+    ),
+    Case(
+        "host_gaps.PROMPT",
+        lambda folder, times: after_launches(folder, 8 * times),
+        {1.25: 0, 1.251: 8.008},
+    ),
+    Case(
+        "host_gaps.BATCH_COPY_NS",
+        lambda folder, ns: kind_of(
+            folder,
+            [
+                *late(3000, name=COPY, cat="gpu_memcpy", length=ns / 1000),
+                host(20, 1800, "aten::index"),
+            ],
+        ),
+        {20_000: "gap_pause", 20_001: "gap_loader"},
+    ),
+    Case("host_gaps.BATCH_IN_CALLS", in_operators, {0.49: "gap_pause", 0.51: "gap_loader"}),
+    Case(
+        "host_gaps.OPERATORS_PER_LAUNCH",
+        operators_per_launch,
+        {0.18: "gap_depend", 0.2: "gap_pause"},
+    ),
+    Case(
+        "step_facts.HELD_UP_NS",
+        lambda folder, ns: host_us(folder, ns / 1000),
+        {100_000: 1000.0, 100_001: 899.999},
+    ),
+    Case(
+        "step_facts.HELD_UP",
+        lambda folder, times: host_us(folder, 8 * times, usual_us=8),
+        {20: 1000.0, 20.1: 1000 - 160.8},
+    ),
+)
+
+
+def graph(*starts):
+    """Kernels of a launched graph, five of whose launches were late."""
+    events = [call(0, 1, 1), kernel(2, 8, correlation=1)]
+    for number in range(2, 7):
+        at = 100 * number
+        events += [call(at, 1, number), kernel(at + 8, 20, correlation=number)]
+    events += [call(1000, 1, 99, name="cudaGraphLaunch")]
+    return [*events, *(kernel(1000 + start, 1, correlation=99) for start in starts)]
+
+
+def test_what_passes_between_the_kernels_of_a_graph_is_not_the_hosts(tmp_path):
+    """However soon after its launch it starts, and however short they are."""
+    one, both = (tmp_path / name for name in ("one", "both"))
+    one.mkdir()
+    both.mkdir()
+    before, after = gaps(one, [*OPERATORS, *graph(3)]), gaps(both, [*OPERATORS, *graph(3, 6)])
+    assert after["gap_op"] == before["gap_op"]
+    assert after.get("gap_depend", 0) == before.get("gap_depend", 0) + 2
+    facts = facts_of(open_job(tmp_path, [[*OPERATORS, *graph(3, 6)]]))[0]
+    assert facts["starting"].sum() == 0

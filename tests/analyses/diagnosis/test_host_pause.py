@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis import finding as findings
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import step
 
 
@@ -103,3 +105,68 @@ def test_a_sentence_that_gets_too_long_does_not_say_inside_what(tmp_path, monkey
     monkeypatch.setattr(findings, "LONGEST_SENTENCE", 130)
     finding = found(diagnosed(tmp_path, *hosts), "host_pause")
     assert "between aten::embedding and aten::layer_norm: 3.7 ms of each" in finding.sentence
+
+
+def who(folder, pause, *, steps, ranks=4):
+    """The ranks that a pause is put down to; the last step is not analysed."""
+    hosts = job(lambda *at: pause(*at) + 300, steps=steps + 1, ranks=ranks)
+    return found(diagnosed(folder, *hosts), "host_pause").ranks
+
+
+def short_pauses(folder, percent):
+    """Rank 0 pauses in one step, and rank 1 in all of them for a part of the mean step."""
+    step_us = 61_700 / (1 - 0.8 * percent / 100)
+
+    def pause(rank, number):
+        if rank == 1:
+            return step_us * percent / 100
+        return 8000 if rank == 0 and number == 2 else 0
+
+    hosts = [Host(), Host(), Host()]
+    for number in range(6):
+        begins = [each.now for each in hosts]
+        for rank, each in enumerate(hosts):
+            each.launch(10)
+            each.now = each.free + pause(rank, number)
+            each.launch(10)
+        all_reduce(hosts, 10)
+        for each in hosts:
+            each.launch(60_000)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return found(diagnosed(folder, *hosts, limits=Limits(least_percent=0.1)), "host_pause").ranks
+
+
+def test_one_of_three_ranks_at_a_time_is_not_to_blame(tmp_path):
+    assert who(tmp_path, lambda rank, number: 4000 * (rank == number), steps=3, ranks=3) == ()
+
+
+test_what_a_pause_must_cost = least_price(
+    "host_pause",
+    "least_percent",
+    lambda folder: diagnosed(folder, *job(lambda _, number: 4000 * (number == 4), ranks=2)),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.pausing_steps_percent",
+        lambda folder, percent: who(
+            folder,
+            lambda rank, number: 4000 * (rank == (number in {0, 3, 6})),
+            steps=round(300 / (100 - percent)),
+        ),
+        {70.0: (), 72.7: (0,)},
+    ),
+    Case(
+        "Limits.pausing_ranks_percent",
+        lambda folder, percent: who(
+            folder,
+            lambda rank, number: 4000 * (rank in {number, number + 4}),
+            steps=3,
+            ranks=round(200 / percent),
+        ),
+        {25.0: (), 28.6: tuple(range(7))},
+    ),
+    Case("Limits.pausing_percent", short_pauses, {1.97: (0,), 2.03: (0, 1)}),
+)

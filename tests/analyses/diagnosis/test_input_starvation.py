@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.kineto_text import host, step
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -14,9 +15,9 @@ SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 ZOOM = "data.py(7): zoom_shift"
 
 
-def job(loading, steps=5, loader=LOADER, inner=0.0):
+def job(loading, steps=5, *, loader=LOADER, inner=0.0, ranks=4, kernel_us=200):
     """Ranks that load for so long (µs) in each step; a function of rank and step."""
-    hosts = [Host() for _ in range(4)]
+    hosts = [Host() for _ in range(ranks)]
     for number in range(steps):
         begins = [each.now for each in hosts]
         for rank, each in enumerate(hosts):
@@ -26,7 +27,7 @@ def job(loading, steps=5, loader=LOADER, inner=0.0):
                 event = host(begins_loading, inner * length, ZOOM, cat="python_function")
                 each.events.append(event)
             for _ in range(8):
-                each.launch(200)
+                each.launch(kernel_us)
         all_reduce(hosts)
         for each, begin in zip(hosts, begins, strict=True):
             each.synchronise()
@@ -105,3 +106,42 @@ def test_steps_are_named_if_not_all_starve(tmp_path):
 
 def test_silent_without_loading(tmp_path):
     assert found(diagnosed(tmp_path, *job(lambda *_: 10)), "input_starvation") is None
+
+
+def two_load(folder, part):
+    """Of four ranks, one loads for a part of the time that another one loads."""
+    hosts = job(lambda rank, _: {1: 1500, 2: 1500 * part}.get(rank, 10), steps=3)
+    return found(diagnosed(folder, *hosts), "input_starvation").ranks
+
+
+def most_load(folder, part):
+    """Five of seven, or six of eight, ranks load."""
+    ranks, loading = {0.714: (7, 5), 0.75: (8, 6)}[part]
+    hosts = job(lambda rank, _: 1500 if rank < loading else 10, steps=3, ranks=ranks)
+    return found(diagnosed(folder, *hosts), "input_starvation").ranks
+
+
+def loading_for(folder, percent):
+    """All ranks load for this part of the step."""
+    us = 8065 * percent / (100 - percent)
+    made = diagnosed(folder, *job(lambda *_: us, steps=4, ranks=2, kernel_us=1000))
+    return share(made, "input_starvation")
+
+
+def inside(folder, percent):
+    hosts = job(lambda *_: 1500, steps=3, loader=SINGLE, inner=percent / 100)
+    return ZOOM in found(diagnosed(folder, *hosts), "input_starvation").sentence
+
+
+test_what_loading_must_cost = least_price(
+    "input_starvation",
+    "least_percent_with_evidence",
+    lambda folder: diagnosed(folder, *job(lambda *_: 1500, steps=3)),
+)
+
+test_thresholds = cases(
+    Case("Limits.least_percent_with_evidence", loading_for, {2.9: None, 3.1: 3.1}),
+    Case("context.HALF_OF_LARGEST", two_load, {0.49: (1,), 0.51: (1, 2)}),
+    Case("context.MOST_RANKS", most_load, {0.714: (0, 1, 2, 3, 4), 0.75: tuple(range(8))}),
+    Case("Limits.owner_percent", inside, {58: False, 62: True}),
+)

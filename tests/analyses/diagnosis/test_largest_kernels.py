@@ -6,6 +6,7 @@ import pytest
 
 from hta_widgets.diagnosis import diagnosis
 from tests.analyses.diagnosis.scripts import Host, diagnosed
+from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, kernel
 
@@ -51,3 +52,17 @@ def test_how_close_products_come_to_the_peak_is_said(tmp_path, width, why):
     gpu = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8}
     finding = diagnosed(tmp_path, one, gpu=gpu).finding
     assert finding.endswith(f"ampere_bf16_s16816gemm (100 %, 22 % of its peak{why}).")
+
+
+def computing(folder, percent):
+    """The GPU computes this part of the time, and then waits for a send."""
+    length = 100 * percent
+    events = [call(0, 1, 1), kernel(10, length, name="gemm", correlation=1)]
+    other = kernel(10 + length, 10_000 - length, name="ncclDevKernel_SendRecv", correlation=2)
+    made = diagnosis(open_job(folder, [[*events, call(1, 1, 2), other]]))
+    return "only faster kernels help" in made.finding
+
+
+test_thresholds = cases(
+    Case("largest_kernels.COMPUTES_PERCENT", computing, {89.9: False, 90.1: True})
+)

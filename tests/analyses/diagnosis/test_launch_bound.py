@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis import Limits
+from hta_widgets.diagnosis.analysis import _facts_of_all
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
-from tests.kineto_text import call, step
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
+from tests.kineto_text import call, host, step
 
 
 def job(takes, *, steps=5, ranks=1, **work):
@@ -109,3 +111,43 @@ def test_a_host_that_waits_for_a_place_in_the_queue_is_not_slow(tmp_path):
             one.events.append(call(one.now, length, 10_000 + number))
             one.now += length
     assert found(diagnosed(tmp_path, one), "launch_bound") is None
+
+
+def region_of(folder, part):
+    """The part of the program that is named, if one inside another has a part of its time."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            one.launch(1000)
+            one.synchronise()
+            with one.inside("outer"):
+                for place in range(100):
+                    if place == 100 - round(100 * part):
+                        begin = one.now
+                    one.launch(2, operator="aten::mul", takes=15)
+                one.events.append(host(begin, one.now - begin, "inner", cat="user_annotation"))
+            one.synchronise()
+    sentence = found(diagnosed(folder, one), "launch_bound").sentence
+    return "inner" if "in inner" in sentence else "outer"
+
+
+def has_region(folder, part):
+    """Whether a region is named where the GPU waits a part of 10 ms for launches."""
+    one = Host()
+    with one.inside("region"):
+        one.launch(10_000 * (1 - part) / 2)
+        one.synchronise()
+        one.now = one.free + 10_000 * part - 6
+        one.launch(10_000 * (1 - part) / 2)
+    made = diagnosed(folder, one)
+    return made.job.remember(_facts_of_all, Limits().trials)[0].host.launching.region is not None
+
+
+test_what_slow_launches_must_cost = least_price(
+    "launch_bound", "least_percent", lambda folder: diagnosed(folder, *job(lambda _: 15, steps=3))
+)
+
+test_thresholds = cases(
+    Case("host_facts.DOMINATES", region_of, {0.58: "outer", 0.62: "inner"}),
+    Case("host_facts.WORTH_NAMING", has_region, {0.0099: False, 0.0101: True}),
+)

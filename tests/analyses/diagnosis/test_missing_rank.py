@@ -9,6 +9,7 @@ import pytest
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -143,3 +144,29 @@ def test_when_most_of_the_job_has_no_trace_it_is_no_finding(tmp_path):
 
     made = diagnosed(write_training(tmp_path, 8, program, only=[0, 1, 2]))
     assert not found(made, "missing_rank")
+
+
+def recorded(folder, part):
+    """Three ranks of more are recorded, all of which wait for another one at times."""
+    ranks = round(3 / part)
+
+    def program(rank, step):
+        del step
+        items = []
+        for layer in range(4):
+            is_late = rank == ranks - 1 and layer % 2 == 0
+            items += [Compute((900 if is_late else 100) * US, shape=f"[[{layer}]]")]
+            items += [Meet(tuple(range(ranks)), 50 * US)]
+        return items
+
+    made = diagnosed(write_training(folder, ranks, program, steps=2, only=[0, 1, 2]))
+    return found(made, "missing_rank") is not None
+
+
+test_what_a_missing_rank_must_cost = least_price(
+    "missing_rank",
+    "least_percent",
+    lambda folder: diagnosed(write_training(folder, 4, one_late(3, every=2), only=[0, 1, 2])),
+)
+
+test_thresholds = cases(Case("missing.HALF", recorded, {3 / 7: False, 0.5: True}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis import scripts
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -171,3 +172,76 @@ def test_the_dimension_that_defeats_tensor_cores_is_named(tmp_path):
 def test_float64_is_meant_to_be_exact(tmp_path):
     shapes = [[64, 64], [64, 64]]
     assert finding_of(tmp_path, A100, shapes=shapes, type_="double") is None
+
+
+def mixed(folder, part, *, slow=SGEMM, other=TENSOR):
+    """A part of the time in products is in slow ones, the rest in others."""
+
+    def program(rank, step):
+        del rank, step
+        times = {slow: part, other: 1 - part}
+        return [Compute(round(5000 * US * of), name) for name, of in times.items()]
+
+    properties = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
+    made = diagnosed(write_training(folder, 1, program, steps=2, deviceProperties=properties))
+    return found(made, "no_tensor_cores")
+
+
+def as_fast_as(folder, times):
+    """Products of 43 GFLOP and 1.5 GB, at so many times the peak of an A100 in float32."""
+    shapes = [[672_000, 500], [500, 64]]
+    us = 2 * 672_000 * 500 * 64 / (times * 19.5e6)
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            one.launch(us, name=SGEMM, shapes=shapes)
+            one.synchronise()
+    made = scripts.diagnosed(folder, one, gpu=A100)
+    return price(made, "no_tensor_cores") / (us / 1000)
+
+
+def uneven(folder, multiple):
+    shapes = [[1024, 1024], [1024, 1024 + multiple]]
+    gpu = {"name": "Tesla V100-SXM2-16GB", "computeMajor": 7}
+    finding = finding_of(folder, gpu, name=V100_HALF, shapes=shapes, type_="c10::Half")
+    return "no multiples" in finding.sentence
+
+
+def kind_of_products(folder, part):
+    finding = mixed(folder, part, slow="ampere_fp16_sgemm_fp16_128x64_nn", other=SGEMM)
+    return "kernels of 16 bits" in finding.sentence
+
+
+def faster(folder, name, minor):
+    gpu = {"name": name, "computeMajor": 8, "computeMinor": minor}
+    return finding_of(folder, gpu).recoverable_ms / (11 * 0.5)
+
+
+test_what_tensor_cores_must_save = least_price(
+    "no_tensor_cores",
+    "least_percent",
+    lambda folder: diagnosed(job(folder, SGEMM, share=0.3)),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.float32_percent",
+        lambda folder, percent: mixed(folder, percent / 100) is not None,
+        {9.9: False, 10.1: True},
+    ),
+    Case("no_tensor_cores.HALF", kind_of_products, {0.49: False, 0.51: True}),
+    Case("product_facts.MULTIPLE", uneven, {7: True, 8: False}),
+    Case("product_facts._ABOVE_PEAK", as_fast_as, {1.09: 1 - 0.975 / 2.023, 1.11: 0.75}),
+    Case("gpus.LEAST_FASTER", lambda folder, _: faster(folder, "NVIDIA A100", 0), {4.0: 0.75}),
+    Case("gpus.OF_OTHERS", lambda folder, _: faster(folder, "NVIDIA RTX 3090", 6), {2.0: 0.5}),
+    Case(
+        "gpus._FIRST_WITH_TENSOR_CORES",
+        lambda folder, major: bool(diagnosed(job(folder, SGEMM, major=major))),
+        {6: False, 7: True},
+    ),
+    Case(
+        "gpus._FIRST_WITH_TF32",
+        lambda folder, major: "set_float32" in diagnosed(job(folder, SGEMM, major=major))[0].action,
+        {7: False, 8: True},
+    ),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.pipelines import pipeline
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -61,3 +62,26 @@ def test_without_sends_in_both_directions_there_is_no_pipeline(tmp_path):
         return items
 
     assert not found(diagnosed(write_training(tmp_path, 4, program)), "pipeline_bubble")
+
+
+def with_rest(folder, rest_us):
+    """Two stages that wait 3.3 ms, and then compute together."""
+    program = even(4, stages=2)
+
+    def with_more(rank, step):
+        return [*program(rank, step), Compute(round(rest_us * US))]
+
+    return diagnosed(write_training(folder, 2, with_more, steps=2))
+
+
+test_what_a_bubble_must_cost = least_price(
+    "pipeline_bubble", "least_percent_pipeline_bubble", lambda folder: with_rest(folder, 10)
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.least_percent_pipeline_bubble",
+        lambda folder, percent: share(with_rest(folder, 90000 / percent - 4900), "pipeline_bubble"),
+        {14.8: None, 15.2: 15.2},
+    ),
+)

@@ -16,6 +16,7 @@ from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Words
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_gpu import slow_gpu
+from tests.analyses.diagnosis.thresholds import Case, cases, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -114,3 +115,29 @@ def test_what_fits_into_the_step_keeps_its_price(tmp_path):
     made = job(tmp_path, 1.2)
     assert found(made, "slow_gpu").recoverable_ms == pytest.approx(1, rel=0.02)
     assert sum(each.percent for each in made) < 100
+
+
+@pytest.mark.parametrize(("left_ms", "is_kept"), [(0.49, False), (0.51, True)])
+def test_what_others_leave_too_little_of_explains_nothing(left_ms, is_kept):
+    steps = Steps((0,), (1,), {"period": np.array([[10e6]])})
+    context = Context(None, steps, steps, {}, Limits(), None)
+    about = {"words": "a", "ranks": (0,), "steps": (1,), "action": ""}
+    dear = context.finding(host_pause, recoverable_ns=(10 - left_ms) * 1e6, **about)
+    other = context.finding(slow_gpu, recoverable_ns=1e6, **about)
+
+    kept = within_the_step(context, [dear, other])
+    assert [each.cause for each in kept] == ["host_pause", "slow_gpu"][: 1 + is_kept]
+
+
+def tiny(folder, least_ms):
+    """Steps of a few hundred µs, of which a slow GPU costs the others this part."""
+
+    def program(rank, step):
+        del step
+        ns = round((0.2 + least_ms * (rank == 2)) * 1000 * US)
+        return [Compute(ns, shape="[[8]]"), Meet(EVERYBODY, 20 * US), Compute(10 * US)]
+
+    return price(diagnosed(write_training(folder, 4, program, steps=2)), "slow_gpu")
+
+
+test_thresholds = cases(Case("Limits.least_ms", tiny, {0.0985: None, 0.102: 0.102}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.thresholds import least_price
 from tests.kineto_text import host as event
 
 
@@ -56,3 +57,18 @@ def test_stacks_alone_are_no_overhead(tmp_path):
 
 def test_silent_without_overhead(tmp_path):
     assert not diagnosed(tmp_path, job(0))
+
+
+test_what_the_profiler_must_cost = least_price(
+    "profiler_overhead",
+    "least_percent_with_evidence",
+    lambda folder: diagnosed(folder, job(500, steps=3)),
+)
+
+
+@pytest.mark.parametrize(("overhead", "is_said"), [(150, True), (60, False)])
+def test_stacks_count_if_the_profiler_takes_its_limit_of_the_hosts_time(
+    tmp_path, overhead, is_said
+):
+    finding = found(diagnosed(tmp_path, job(overhead, late=400, stacks=True)), "profiler_overhead")
+    assert (finding is not None and "stacks" in finding.sentence) == is_said

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
+from tests.kineto_text import step
 
 TO_DEVICE = "Memcpy HtoD (Pageable -> Device)"
 TO_HOST = "Memcpy DtoH (Device -> Pinned)"
@@ -65,3 +67,65 @@ def test_numbers_that_are_read(tmp_path):
 
 def test_silent_without_copies(tmp_path):
     assert not diagnosed(tmp_path, job("", 0))
+
+
+def followed(folder, us):
+    """A copy on a stream of its own, which a kernel follows so much later."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            one.launch(1000, name=TO_DEVICE, cat="gpu_memcpy", stream=9, bytes=8_000_000)
+            one.free += us
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+    return price(diagnosed(folder, one), "slow_host_copies")
+
+
+def numbers(folder, us):
+    """Ten copies to the host a step."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(200)
+                one.launch(us, name=TO_HOST, cat="gpu_memcpy", bytes=8000)
+            one.synchronise()
+    return price(diagnosed(folder, one), "slow_host_copies")
+
+
+def of_two(folder, percent):
+    """A rank copies for 4 % of the step, another one for a smaller part."""
+    hosts = [Host(), Host()]
+    for number in range(3):
+        begins = [each.now for each in hosts]
+        for each, part in zip(hosts, (4, percent), strict=True):
+            each.launch(100 * part, name=TO_DEVICE, cat="gpu_memcpy", bytes=8_000_000)
+            for _ in range(10):
+                each.launch(955)
+        all_reduce(hosts)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return price(diagnosed(folder, *hosts), "slow_host_copies")
+
+
+test_what_copies_must_cost = least_price(
+    "slow_host_copies",
+    "least_percent_with_evidence",
+    lambda folder: diagnosed(folder, job(TO_DEVICE, 1000, steps=3)),
+)
+
+test_thresholds = cases(
+    Case(
+        "host_copies.FOLLOWED_NS",
+        lambda folder, ns: followed(folder, ns / 1000),
+        {50_000: 1.0, 50_001: None},
+    ),
+    Case(
+        "host_copies.LONG_NS",
+        lambda folder, ns: numbers(folder, ns / 1000),
+        {100_000: None, 100_001: 0.95},
+    ),
+    Case("Limits.host_copies_percent", of_two, {1.98: None, 2.02: 0.4}),
+)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from tests.analyses.diagnosis.pipelines import pipeline
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,
@@ -120,3 +122,94 @@ def test_a_slow_link_between_two_stages_is_named(tmp_path):
     made = diagnosed(write_training(tmp_path, 4, program))
     assert found(made, "slow_link").ranks == (1, 2)
     assert not found(made, "pipeline_bubble")
+
+
+def between_stages(folder):
+    """Of four stages, two send each other what takes 380 µs more, four times each way."""
+    program = pipeline(
+        4,
+        4,
+        lambda _rank, _step: 300 * US,
+        transfer_ns=lambda one, other: (400 if {one, other} == {1, 2} else 20) * US,
+    )
+    return write_training(folder, 4, program, steps=2)
+
+
+def test_sends_cost_what_they_take_longer(tmp_path):
+    made = diagnosed(between_stages(tmp_path))
+    assert found(made, "slow_link").recoverable_ms == pytest.approx(8 * 0.38, rel=0.01)
+
+
+def test_sends_cost_no_more_than_is_not_hidden(tmp_path):
+    """Kernels on another stream run beside 90 % of each."""
+    for file in between_stages(tmp_path).glob("*.json"):
+        trace = json.loads(file.read_text())
+        trace["traceEvents"] += [
+            each | {"name": "beside", "dur": 0.9 * each["dur"], "args": {"device": 0, "stream": 9}}
+            for each in trace["traceEvents"]
+            if "SendRecv" in each["name"]
+        ]
+        file.write_text(json.dumps(trace))
+    made = diagnosed(tmp_path)
+
+    by_rank = made.steps.groupby("rank")[["transfer_p2p_ns", "wait_p2p_ns"]].mean()
+    exposed_ms = by_rank.sum(axis=1).max() / 1e6
+    assert exposed_ms < 1
+    assert found(made, "slow_link").recoverable_ms == pytest.approx(exposed_ms)
+
+
+def two_pairs(folder, factor, *, transfer_us=100, elements=1_000_000, own=(), others=(), us=400):
+    """Of two pairs, the second transfers longer; each may transfer what the other does not (µs)."""
+
+    def program(rank, step):
+        del step
+        pair, is_slow = PAIRS[rank // 2], rank > 1
+        transfer = round(transfer_us * US * (factor if is_slow else 1))
+        meet = Meet(pair, transfer, group="tp", sent=elements, received=elements)
+        alone = [Meet(pair, each * US, group="tp") for each in (own if is_slow else others)]
+        return [*[*layers(1, us * US), meet] * 10, *alone, Meet((0, 1, 2, 3)), *layers(1, us * US)]
+
+    return diagnosed(write_training(folder, 4, program, steps=2))
+
+
+def test_a_slow_link_costs_no_more_than_its_transfers_take_longer(tmp_path):
+    """Its ranks transfer something else, too."""
+    made = two_pairs(tmp_path, 4.0, own=[5000])
+    assert price(made, "slow_link") == pytest.approx(10 * 0.3, rel=0.01)
+
+
+test_what_a_link_must_cost = least_price(
+    "slow_link", "least_percent_slow_link", lambda folder: two_pairs(folder, 2.0)
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.slower_link",
+        lambda folder, factor: price(two_pairs(folder, factor), "slow_link"),
+        {1.49: None, 1.51: 0.51},
+    ),
+    Case(
+        "Limits.slower_link_us",
+        lambda folder, us: price(
+            two_pairs(folder, 1 + us / 20, transfer_us=20, us=100), "slow_link"
+        ),
+        {29.9: None, 30.1: 0.301},
+    ),
+    Case(
+        "Limits.least_percent_slow_link",
+        lambda folder, percent: share(
+            two_pairs(folder, 4.0, us=round((3000 / (percent / 100) - 4250) / 11)), "slow_link"
+        ),
+        {3.9: None, 4.1: 4.1},
+    ),
+    Case(
+        "slow_link.FEWEST_ELEMENTS",
+        lambda folder, elements: price(two_pairs(folder, 4.0, elements=elements), "slow_link"),
+        {1000: None, 1001: 3.0},
+    ),
+    Case(
+        "slow_link.LEAST_SHARE",
+        lambda folder, _: price(two_pairs(folder, 4.0, others=[3000]), "slow_link"),
+        {0.2: 0.2 * 10 * 0.3},
+    ),
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.pipelines import pipeline
-from tests.analyses.diagnosis.training_jobs import US, diagnosed, found, write_training
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
+from tests.analyses.diagnosis.training_jobs import US, Compute, diagnosed, found, write_training
 
 
 def job(folder, slow, *, copies=1, factor=1.5, batches=16):
@@ -55,3 +56,30 @@ def test_one_slow_copy_of_a_stage_is_hardware(tmp_path):
 def test_even_stages_are_silent(tmp_path):
     made = diagnosed(job(tmp_path, (), batches=40))
     assert not made
+
+
+def of_stages(folder, *times):
+    """Stages that compute a multiple of what the usual one does."""
+    program = pipeline(len(times), 4, lambda rank, _step: round(300 * US * times[rank]))
+
+    def shaped(rank, step):
+        shape = f"[[{rank}, 64]]"
+        return [
+            Compute(each.ns, each.name, shape) if isinstance(each, Compute) else each
+            for each in program(rank, step)
+        ]
+
+    return diagnosed(write_training(folder, len(times), shaped, steps=2))
+
+
+test_what_an_uneven_stage_must_cost = least_price(
+    "stage_imbalance", "least_percent", lambda folder: of_stages(folder, 1, 1, 2)
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.more_work_of_stage",
+        lambda folder, factor: price(of_stages(folder, 1, 1, factor, 0.2), "stage_imbalance"),
+        {1.09: None, 1.11: 3.6 * (1.11 - 3.31 / 4)},
+    ),
+)

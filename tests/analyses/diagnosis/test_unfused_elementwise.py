@@ -8,6 +8,7 @@ import pytest
 
 from hta_widgets.diagnosis import Limits
 from tests.analyses.diagnosis import scripts
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -181,3 +182,68 @@ def test_attention_that_finds_no_fused_kernel_is_told_why(tmp_path):
 )
 def test_what_is_no_attention_is_silent(tmp_path, options):
     assert unfused(tmp_path, **options) is None
+
+
+def chains(folder, names, us=100, rest_us=2500):
+    """One chain a step, and a product."""
+
+    def program(rank, step):
+        del rank, step
+        items = [Compute(round(us * US), elementwise(name)) for name in names]
+        return [Compute(round(rest_us * US), "bf16_s16816gemm"), *items]
+
+    return diagnosed(write_training(folder, 1, program, steps=2))
+
+
+def operations(count):
+    return [f"op{number}" for number in range(count)]
+
+
+def also_attention(folder, percent):
+    """Attention is this part of what fusing saves, and too little alone; the rest are chains."""
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            attention(one, order="pdsv")
+            one.launch(6000, name=BMM)
+            for name in operations(10):
+                one.launch(300 * (100 / percent - 1) / 10 / 0.85, name=elementwise(name))
+            one.launch(6000, name=BMM)
+            one.synchronise()
+    limits = Limits(least_percent_in_every_job=3, elementwise_percent=2)
+    made = scripts.diagnosed(folder, one, limits=limits)
+    return "Unfused attention" in scripts.found(made, "unfused_elementwise").sentence
+
+
+test_what_fusing_must_save = least_price(
+    "unfused_elementwise",
+    "least_percent_in_every_job",
+    lambda folder: chains(folder, operations(10)),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.elementwise_percent",
+        lambda folder, percent: price(
+            chains(folder, operations(10), 10 * percent, 10_000 - 100 * percent),
+            "unfused_elementwise",
+        ),
+        {9.9: None, 10.1: 1.01 * 0.85},
+    ),
+    Case(
+        "compute_facts.FEWEST_IN_CHAIN",
+        lambda folder, count: price(chains(folder, operations(count), 600), "unfused_elementwise"),
+        {2: None, 3: 0.9},
+    ),
+    Case(
+        "compute_facts.MOST_FUSED",
+        lambda folder, _: price(chains(folder, operations(12)), "unfused_elementwise"),
+        {10: 1.2 * 0.85},
+    ),
+    Case(
+        "compute_facts.FUSED_COST",
+        lambda folder, _: price(chains(folder, operations(6)), "unfused_elementwise"),
+        {1.5: 0.6 * 0.75},
+    ),
+    Case("Limits.owner_percent", also_attention, {59: False, 61: True}),
+)

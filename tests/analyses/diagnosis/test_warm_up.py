@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.kineto_text import host as event
 
 COMPILES = "backend_compile (dynamo_timed)"
@@ -175,3 +176,78 @@ def test_a_recording_that_begins_with_initialising(tmp_path):
 
 def test_silent_where_all_steps_are_alike(tmp_path):
     assert not diagnosed(tmp_path, job({}))
+
+
+MODULE = "cuModuleLoadData"
+
+
+def longer_by(folder, percent):
+    """The first step loads modules for this part of the 2 ms that the others take."""
+    result = diagnosed(folder, job({0: [(MODULE, 20.2 * percent)]}, steps=4))
+    return found(result, "warm_up") is not None
+
+
+def explained(folder, percent):
+    """A first step that is 2 ms longer, and loads modules for this part of it, and then data."""
+    setting_up = 20 * percent
+    calls = [(MODULE, setting_up), ("train_dataloader_next", 2000 - setting_up)]
+    return found(diagnosed(folder, job({0: calls}, steps=4)), "warm_up") is not None
+
+
+def initialising(folder, percent):
+    """Of a recording without steps of 10 ms of kernels, and what is set up before the second."""
+    one = Host()
+    one.launch(5000)
+    one.synchronise()
+    one.calls(MODULE, 10_000 * percent / (100 - percent))
+    one.launch(5000)
+    one.synchronise()
+    return share(diagnosed(folder, one), "warm_up")
+
+
+def of_steps(folder, count):
+    """Steps that the finding is on: none, where too few can be compared."""
+    return found(diagnosed(folder, job({0: [(MODULE, 4000)]}, steps=count + 1)), "warm_up").steps
+
+
+def also_computing(folder, part):
+    """Of what the first step takes longer, a part is computing."""
+    one = Host()
+    for number in range(4):
+        with one.step(number):
+            if number == 0:
+                one.calls(MODULE, 4000 * (1 - part))
+                one.launch(4000 * part, name="init")
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+    return "more compute" in found(diagnosed(folder, one), "warm_up").sentence
+
+
+def alike(folder, part):
+    """The first step launches this part of what the later steps do, each twice as long."""
+    one = Host()
+    for number in range(4):
+        with one.step(number):
+            for name, count in (("gemm", round(100 * part)), ("other", round(100 * (1 - part)))):
+                if number or name == "gemm":
+                    for _ in range(count):
+                        one.launch(20 if number else 40, name=name, shapes=[[2048, 1024]])
+            one.synchronise()
+    return found(diagnosed(folder, one), "warm_up") is not None
+
+
+test_what_warming_up_must_cost = least_price(
+    "warm_up",
+    "least_percent",
+    lambda folder: diagnosed(folder, job({0: [(MODULE, 3000)]}, steps=5)),
+)
+
+test_thresholds = cases(
+    Case("Limits.longer_first_step_percent", longer_by, {29: False, 31: True}),
+    Case("Limits.warm_up_explained_percent", explained, {49: False, 51: True}),
+    Case("Limits.initialising_percent", initialising, {19.8: None, 20.2: 20.2}),
+    Case("warm_up.FEWEST_STEPS", of_steps, {2: (), 3: (0,)}),
+    Case("warm_up.WORTH_SAYING", also_computing, {0.095: False, 0.105: True}),
+    Case("warm_up.ALIKE", alike, {0.89: False, 0.91: True}),
+)

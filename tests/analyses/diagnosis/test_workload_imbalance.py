@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Compute,
@@ -185,3 +186,99 @@ def test_numbers_of_the_ranks_do_not_matter(tmp_path):
 
         made = diagnosed(write_training(folder, 4, program))
         assert [(each.cause, each.ranks) for each in made] == [("workload_imbalance", (heavy,))]
+
+
+def in_some_steps(folder, steps, factors):
+    """Rank 1 has more work in some steps, by factors."""
+
+    def program(rank, step):
+        length = round(1000 * factors.get(step, 1)) if rank == 1 else 1000
+        longer = layers(3, length * US, shape=f"[[{length}]]")
+        return [*longer, Meet(EVERYBODY, 20 * US), *layers(1, 100 * US)]
+
+    return diagnosed(write_training(folder, 4, program, steps=steps))
+
+
+def turns(folder, part):
+    """Rank 1 has more work in this part of the steps, and other ranks in the others."""
+    steps, often = {0.667: (9, 6), 0.7: (10, 7)}[part]
+
+    def program(rank, step):
+        busiest = 1 if step < often else (0, 2, 3)[step % 3]
+        length = 700 if rank == busiest else 500
+        return [*layers(2, length * US, shape=f"[[{length}]]"), Meet(EVERYBODY, 20 * US)]
+
+    return found(
+        diagnosed(write_training(folder, 4, program, steps=steps)), "workload_imbalance"
+    ).ranks
+
+
+def two_in_turns(folder, part):
+    """Two ranks have most work, one of them in this part of the steps."""
+    steps, often = {0.667: (9, 6), 0.7: (10, 7)}[part]
+
+    def program(rank, step):
+        is_heavy = rank == 0 or (rank == 1 and step < often)
+        length = 700 - rank if is_heavy else 500
+        return [*layers(2, length * US, shape=f"[[{length}]]"), Meet(EVERYBODY, 20 * US)]
+
+    return found(
+        diagnosed(write_training(folder, 4, program, steps=steps)), "workload_imbalance"
+    ).ranks
+
+
+def explained(folder, part):
+    """More kernels are this part of what rank 1 computes longer; the others take longer."""
+
+    def program(rank, step):
+        del step
+        if rank != 1:
+            return [*layers(10, 500 * US), *layers(5, 500 * US, name="flash"), Meet(EVERYBODY)]
+        more = Compute(round(2000 * US * part), name="more")
+        slower = layers(5, round((500 + 400 * (1 - part)) * US), name="flash")
+        return [*layers(10, 500 * US), *slower, more, Meet(EVERYBODY)]
+
+    made = diagnosed(write_training(folder, 4, program, steps=2))
+    return found(made, "workload_imbalance").confidence
+
+
+def of_ranks(folder, count):
+    everybody = tuple(range(count))
+    program = sequences(lambda rank, _step: 700 if rank == 1 else 500, everybody)
+    return price(diagnosed(write_training(folder, count, program, steps=2)), "workload_imbalance")
+
+
+test_what_an_imbalance_must_cost = least_price(
+    "workload_imbalance",
+    "least_percent",
+    lambda folder: in_some_steps(folder, 2, {0: 1.4, 1: 1.4}),
+)
+
+test_thresholds = cases(
+    Case(
+        "Limits.least_percent",
+        lambda folder, percent: share(
+            in_some_steps(folder, 2, dict.fromkeys((0, 1), 1 + 1.042 * percent / (100 - percent))),
+            "workload_imbalance",
+        ),
+        {4.9: None, 5.1: 5.1},
+    ),
+    Case(
+        "Limits.more_work",
+        lambda folder, factor: price(
+            in_some_steps(folder, 4, {1: 1.4, 2: factor}), "workload_imbalance"
+        ),
+        {1.038: None, 1.042: (1.2 + 0.126) / 4},
+    ),
+    Case(
+        "workload_imbalance.FEWEST_STEPS",
+        lambda folder, count: price(
+            in_some_steps(folder, 4, dict.fromkeys(range(1, count + 1), 1.4)), "workload_imbalance"
+        ),
+        {1: None, 2: 0.6},
+    ),
+    Case("workload_imbalance.FEWEST_RANKS", of_ranks, {2: None, 3: 2.0}),
+    Case("workload_imbalance.SAME_RANK", turns, {0.667: (), 0.7: (1,)}),
+    Case("workload_imbalance.SAME_RANK", two_in_turns, {0.667: (0,), 0.7: (0, 1)}),
+    Case("workload_imbalance._HALF", explained, {0.49: "inconclusive", 0.51: "measured"}),
+)

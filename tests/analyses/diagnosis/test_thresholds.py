@@ -1,0 +1,111 @@
+"""Each threshold of the diagnosis has a case on both sides, and those of its words."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hta_widgets.diagnosis import CAUSES, Limits
+from hta_widgets.diagnosis.rules.host_evidence import Within
+from hta_widgets.diagnosis.rules.wording import WithinModule, others_wait
+from tests.analyses.diagnosis import thresholds
+from tests.analyses.diagnosis.thresholds import Case, cases, check
+
+NO_THRESHOLDS = {
+    "units": {"compared_findings._NS_PER_MS", "context.NS_PER_MS", "cpu_work._NS_PER_MS"},
+    "how much is shown, not whether": {
+        "analysis.MOST_SHOWN",
+        "compute_facts.MOST_LISTED",
+        "cpu_work.MOST_LISTED",
+        "cpu_work.NAME_WIDTH",
+        "finding.LONGEST_SENTENCE",
+        "gap_owners.MOST_LISTED",
+        "host_evidence.MARGIN",
+        "host_evidence._NAME_WIDTH",
+        "host_facts.MOST_OVERHEADS",
+        "wording.NAME_WIDTH",
+        "wording._MOST_RANGES",
+        "trials.MOST_NAMED",
+        "largest_kernels._NAMED",
+        "product_facts.MOST_LISTED",
+        "wording.LONGEST_LIST",
+        "wording.MODULE_WIDTH",
+    },
+    "what the inputs of an operator are": {
+        "attention_facts._FEWEST_DIMENSIONS",
+        "attention_facts._MATRICES",
+    },
+    "bounds of what is absurd or would take too much memory": {
+        "cpu_work._MOST_OF_A_RANK",
+        "gpus._MOST",
+        "like_sizes._LARGEST",
+    },
+    "of a comparison of two diagnoses (tests/analyses/test_compared_findings.py)": {
+        "compared_findings._ALIKE_PERCENT"
+    },
+    "of a picture, which no rule looks at (tests/analyses/test_diagnosis.py)": {"own_time._A_PAIR"},
+}
+
+for file in sorted(Path(__file__).parent.glob("test_*.py")):
+    if file != Path(__file__):
+        importlib.import_module(f"{thresholds.__package__}.{file.stem}")
+
+
+def waiting(_folder, part):
+    """Two ranks, of which one costs 100 ns, and the other waits for a part of this."""
+    steps = {"wait": np.array([[0.0], [100.0 * part]]), "wait_p2p": np.zeros((2, 1))}
+    return others_wait(SimpleNamespace(ranks=(0, 1), steps=steps), (0,), 100.0)
+
+
+test_thresholds = cases(
+    Case("wording.HALF_OF_COST", waiting, {0.49: "", 0.5: "; the other waits for it"}),
+    Case(
+        "wording.NEARLY_ALL",
+        lambda _, part: WithinModule("Head", part).words,
+        {0.994: ", 99.4 % of it in Head", 0.996: ", all of it in Head"},
+    ),
+    Case(
+        "host_evidence._ALL",
+        lambda _, part: Within("load", "", part, "").words,
+        {0.994: ", 99.4 % of this time inside load", 0.996: ", all of this time inside load"},
+    ),
+)
+
+
+def test_each_threshold_has_a_case_on_both_sides():
+    others = set().union(*NO_THRESHOLDS.values())
+    every = {*thresholds.all_thresholds()}
+    missing = sorted(every - others - thresholds.WITH_CASES)
+    where = f"{Path(__file__).parent.name}/test_<rule>.py"
+    assert not missing, f"add a Case of {', '.join(missing)} to `cases` in {where}"
+    gone = sorted((others | thresholds.WITH_CASES) - every)
+    assert not gone, f"the diagnosis has no {', '.join(gone)}: take them out here or in {where}"
+
+
+def test_each_cause_has_a_least_price():
+    missing = [cause for cause in CAUSES if cause not in thresholds.WITH_LEAST_PRICE]
+    assert not missing, f"add a `least_price` of {', '.join(missing)} to the tests of its rule"
+
+
+@pytest.mark.parametrize(
+    ("asks", "values", "message"),
+    [
+        (lambda _, factor: factor > Limits().slower_link, (1.49, 1.51), ""),
+        (lambda _, factor: factor > Limits().slower_link, (1.59, 1.61), "1.59 to 1.61"),
+        (lambda _, factor: factor > Limits().slower_link, (1.3, 1.7), "far apart"),
+        (lambda _, factor: factor > 1.5, (1.49, 1.51), "True with a threshold of 1.53"),
+    ],
+    ids=["good", "another threshold", "loose", "without the threshold"],
+)
+def test_a_case_fails_that_does_not_depend_on_its_threshold(
+    tmp_path, monkeypatch, asks, values, message
+):
+    case = Case("Limits.slower_link", asks, dict(zip(values, (False, True), strict=True)))
+    fails = pytest.raises(AssertionError, match=message) if message else nullcontext()
+    with fails:
+        check(case, tmp_path, monkeypatch)

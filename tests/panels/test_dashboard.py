@@ -160,8 +160,8 @@ class TestTabs:
         assert (tab["label"], tab["panels"]) == ("More", [2])
 
     def test_a_panel_names_a_tab_that_there_is(self):
-        wrong = type("Wrong", (FakePanel,), {"tab": "idel"})
-        with pytest.raises(TypeError, match=r"^Wrong.tab is 'idel'; a dashboard has .*'idle'"):
+        wrong = type("Wrong", (FakePanel,), {"tab": "sleep"})
+        with pytest.raises(TypeError, match=r"^Wrong.tab is 'sleep'; a dashboard has .*'idle'"):
             order(wrong)
 
     def test_a_tab_without_panels_is_left_out(self):

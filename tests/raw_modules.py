@@ -151,9 +151,7 @@ class RawModules(RawIdle):
         return [each for each in calls if self._is_analysed(each)]
 
     def _is_analysed(self, call: Call) -> bool:
-        if len({each.name for each in self.steps}) == len(self.numbers):
-            return True
-        return call.start < max(each.start for each in self.steps)
+        return self.last_start is None or call.start < self.last_start
 
     def _exposed(self, device: int):
         """Time of each communication kernel in which nothing else computes or communicates."""

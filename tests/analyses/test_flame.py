@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from itertools import groupby
-from operator import itemgetter
+from collections import Counter, defaultdict
+from itertools import chain, groupby, permutations
+from operator import attrgetter, itemgetter
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.flame import collapsed_stacks, flame, fold, part_in_time, run_blocks
-from hta_widgets.analyses.flame.fold import find, folded, times_by_name
-from hta_widgets.analyses.flame.trees import timed_tree
+from hta_widgets.analyses.flame import collapsed_stacks, flame, fold
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
@@ -28,6 +24,7 @@ from tests.raw_idle import names
 from tests.raw_modules import RawModules
 from tests.trace.test_memory_events import memory
 
+ALL_OF_THE_TIME = {"window_ns": (-(10**12), 10**15)}
 NOBODY = {"gpu": "(launch not recorded)", "idle": "(no call)", "bytes": "(no call)"}
 
 window_ns = st.builds(
@@ -138,42 +135,66 @@ def test_against_brute_force(tmp_path_factory, events, weight, memories):
     }
 
 
-def cpu_time_in(raw, begin, end):
-    """Own CPU time by path of the analysed calls, of which the part in a window counts."""
+def own_cpu_time_in(raw, begin, end):
+    """Own CPU time of the analysed calls, of which the part in a window counts."""
     found = Counter()
     for each in raw._analysed_calls():
         ns = max(min(each.cut_end, end) - max(each.start, begin), 0)
-        found[names(each)] += ns
+        found[each] += ns
         if each.parent is not None:
-            found[names(each.parent)] -= ns
-    return Counter({path: ns for path, ns in found.items() if ns})
+            found[each.parent] -= ns
+    return found
+
+
+def cpu_runs(raw, own_ns):
+    """The runs of each thread with any time in them: name, time and the runs inside."""
+    inside = defaultdict(list)
+    for calls in raw.threads.values():
+        for each in calls:
+            inside[each.parent].append(each)
+
+    def runs_of(calls):
+        found = []
+        for name, alike in groupby(calls, key=attrgetter("name")):
+            run = [*alike]
+            inner = runs_of([each for call in run for each in inside[call]])
+            ns = sum(own_ns[call] for call in run)
+            if ns or inner:
+                found.append((name, ns, inner))
+        return found
+
+    outermost = ([each for each in calls if not each.parent] for calls in raw.threads.values())
+    return [runs_of(calls) for calls in outermost]
 
 
 @settings(max_examples=100)
-@given(modules_and_work(), st.integers(-20, 40), window_ns, st.sampled_from([1, 2, 4096]))
-def test_cpu_time_of_a_window(tmp_path_factory, events, begin, window, size):
+@given(modules_and_work(), st.integers(-20, 40), window_ns)
+def test_cpu_time_of_a_window(tmp_path_factory, events, begin, window):
     """Also before the first step and between steps, but not that of the step left out."""
     events = [*events, *(step(number, begin + 11 * number, 9) for number in range(4))]
     job, raw = open_job(tmp_path_factory.mktemp("flame"), [events]), RawModules(events)
     origin_ns = 1000 * min(event["ts"] for event in events)
-    expected = cpu_time_in(raw, *(origin_ns + edge_ns for edge_ns in window))
+    own_ns = own_cpu_time_in(raw, *(origin_ns + edge_ns for edge_ns in window))
+    expected = Counter()
+    for each, ns in own_ns.items():
+        expected[names(each)] += ns
     everything = {"window_ns": (0, 10**9)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_blocks, "SIZE", size)
-        for order in ("merged", "time"):
-            result = flame(job, 0, weight="cpu", order=order, window_ns=window)
-            check(result)
-            assert by_path(result.nodes) == expected
-            whole, again = (flame(job, 0, weight="cpu", order=order, **x) for x in ({}, everything))
-            pd.testing.assert_frame_equal(whole.nodes, again.nodes)
+    for order in ("merged", "time"):
+        result = flame(job, 0, weight="cpu", order=order, window_ns=window)
+        check(result)
+        assert by_path(result.nodes) == Counter({path: ns for path, ns in expected.items() if ns})
+        whole, again = (flame(job, 0, weight="cpu", order=order, **x) for x in ({}, everything))
+        pd.testing.assert_frame_equal(whole.nodes, again.nodes)
+    of_threads = cpu_runs(raw, own_ns)
+    found = in_order(result.nodes, "own_ns")
+    assert found in [[*chain(*each)] for each in permutations(of_threads)]
 
 
 @pytest.mark.parametrize("name", ["dlrm_2rank", "b200_eager", "mi300_bert", "compare_test"])
 def test_all_cpu_time_of_a_real_job_is_in_a_window_of_everything(kineto_jobs, name):
     job = open_trace(kineto_jobs[name], progress=False)
     whole, again = (
-        flame(job, job.ranks[0], weight="cpu", **asked)
-        for asked in ({}, {"window_ns": (-(10**12), 10**15)})
+        flame(job, job.ranks[0], weight="cpu", **asked) for asked in ({}, ALL_OF_THE_TIME)
     )
     assert whole.total_ns > 0
     pd.testing.assert_frame_equal(whole.nodes, again.nodes)
@@ -215,7 +236,7 @@ def test_frames_are_recorded_where_none_is_in_the_window(tmp_path):
 
 
 graphs = st.lists(
-    st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.sampled_from([7, 8])), max_size=10
+    st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.sampled_from([7, 8])), max_size=10
 )
 
 
@@ -237,7 +258,7 @@ def test_kernels_of_one_launch_are_in_order(tmp_path_factory, launched):
                 for place, (name, length, stream) in enumerate(kernels)
             ),
         ]
-        expected += kernels
+        expected += [each for each in kernels if each[1]]
     runs_of_name = [
         (name, 1000 * sum(each[1] for each in alike))
         for name, alike in ((name, [*each]) for name, each in groupby(expected, key=itemgetter(0)))
@@ -265,13 +286,17 @@ def runs(roots):
     return [(name, runs(inside)) for name, inside in found]
 
 
-def in_order(nodes):
+def in_order(nodes, *columns):
+    """The nodes inside the root as they are drawn: name, other columns and what is inside."""
     children = {}
     for row in nodes.to_dict("records")[1:]:
         children.setdefault(row["parent"], []).append(row)
 
     def below(node):
-        return [(row["name"], below(row["node"])) for row in children.get(node, [])]
+        return [
+            (row["name"], *(row[column] for column in columns), below(row["node"]))
+            for row in children.get(node, [])
+        ]
 
     return below(0)
 
@@ -301,38 +326,30 @@ def test_neighbours_of_one_name_are_one(tmp_path_factory, roots):
     assert in_order(flame(job, 0, weight="cpu", order="time").nodes) == runs(roots)
 
 
-def whole_and_part(rank, weight, excerpt, root):
-    """The shown nodes and all names: of the whole tree, and of what is found from the top down."""
-    tree = timed_tree(rank, weight, excerpt)
-    try:
-        find(tree, root)
-    except ParameterError as error:  # it is of a run that is not the longest of its name
-        with pytest.raises(ParameterError, match=re.escape(str(error))):
-            part_in_time.part_in_time(rank, weight, excerpt, root)
-        return None
-    part = part_in_time.part_in_time(rank, weight, excerpt, root)
-    assert part.total_ns == tree.own_ns.sum()
-    return (
-        (folded(tree, "time", root), times_by_name(tree, root)),
-        (folded(part.tree, "time", root), part.names),
-    )
-
-
-def check_part(job, weight, asked, smallest, size):
-    """Nodes below everything, and below some of what is shown; of blocks with so many runs."""
-    rank, excerpt = job.rank(job.ranks[0]), Excerpt.of(job, job.ranks[:1], **asked)
+def check_in_time(job, weight, asked):
+    """In order of time, a selection has the runs of the whole, and of each path what is merged."""
+    rank = job.ranks[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_blocks, "SIZE", size)
-        patch.setattr(fold, "SMALLEST", smallest)
-        patch.setattr(part_in_time, "SMALLEST", smallest)
-        whole = whole_and_part(rank, weight, excerpt, ())[0][0]
-        paths = {0: ()}
-        for row in whole[whole["folded"] == 0].iloc[1:].to_dict("records"):
-            paths[row["node"]] = (*paths[row["parent"]], row["name"])
-        for root in [*paths.values()][:: max(len(paths) // 8, 1)]:
-            both = whole_and_part(rank, weight, excerpt, root) or ()
-            for expected, found in zip(*both, strict=True):
-                pd.testing.assert_frame_equal(found, expected, obj=f"{weight} below {root}")
+        patch.setattr(fold, "SMALLEST", 0.0)
+        patch.setattr(fold, "MOST_NODES", 10**9)
+        merged, found, whole = (
+            flame(job, rank, weight=weight, order=order, **each)
+            for order, each in (("merged", asked), ("time", asked), ("time", ALL_OF_THE_TIME))
+        )
+    check(found)
+    assert by_path(found.nodes, found.unit) == by_path(merged.nodes, found.unit)
+    of_names = [each.names.groupby("name")[f"own_{found.unit}"].sum() for each in (merged, found)]
+    pd.testing.assert_series_equal(*of_names)
+    assert is_part_of(in_order(found.nodes), in_order(whole.nodes))
+
+
+def is_part_of(some, every):
+    """Whether nodes are among others in the same order, each with what is inside it."""
+    others = iter(every)
+    return all(
+        any(name == other and is_part_of(inside, around) for other, around in others)
+        for name, inside in some
+    )
 
 
 @settings(max_examples=60)
@@ -340,11 +357,10 @@ def check_part(job, weight, asked, smallest, size):
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
     window_ns,
-    st.tuples(st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([1, 2, 4, 4096])),
 )
-def test_what_is_shown_of_a_window(tmp_path_factory, events, weight, window, limits):
+def test_a_window_in_order_of_time(tmp_path_factory, events, weight, window):
     job = open_job(tmp_path_factory.mktemp("flame"), [events])
-    check_part(job, weight, {"window_ns": window}, *limits)
+    check_in_time(job, weight, {"window_ns": window})
 
 
 @settings(max_examples=100)
@@ -352,15 +368,14 @@ def test_what_is_shown_of_a_window(tmp_path_factory, events, weight, window, lim
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
     st.tuples(st.integers(-5, 20), st.sets(st.integers(0, 4), min_size=1), st.none() | window_ns),
-    st.tuples(st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([1, 2, 4, 4096])),
 )
-def test_what_is_shown_of_steps(tmp_path_factory, events, weight, excerpt, limits):
-    begin, chosen, window = excerpt
+def test_steps_in_order_of_time(tmp_path_factory, events, weight, selected):
+    begin, chosen, window = selected
     marks = [step(number, begin + 10 * number, 9 + number % 2) for number in range(6)]
     job = open_job(tmp_path_factory.mktemp("flame"), [[*events, *marks]])
     known = window_of(job.rank(0)).steps.tolist()
     asked = {"steps": sorted(chosen & {*known}) or known[:1]}
-    check_part(job, weight, asked if window is None else {**asked, "window_ns": window}, *limits)
+    check_in_time(job, weight, asked if window is None else {**asked, "window_ns": window})
 
 
 def some_time(job):
@@ -374,11 +389,11 @@ def some_time(job):
 
 
 @pytest.mark.parametrize("name", ["dlrm_2rank", "b200_eager", "mi300_bert", "h100_bert"])
-def test_what_is_shown_of_real_windows(kineto_jobs, name):
+def test_real_windows_in_order_of_time(kineto_jobs, name):
     job = open_trace(kineto_jobs[name], progress=False)
     for weight in ("gpu", "cpu", "idle", "bytes"):
         for asked in some_time(job):
-            check_part(job, weight, asked, 0.01, 100)
+            check_in_time(job, weight, asked)
 
 
 def test_what_lies_between_two_runs_keeps_them_apart(tmp_path):

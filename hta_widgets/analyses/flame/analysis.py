@@ -10,9 +10,8 @@ import pandas as pd
 
 from hta_widgets.analyses.flame.call_tree import Order
 from hta_widgets.analyses.flame.fold import folded, no_nodes, times_by_name
-from hta_widgets.analyses.flame.part_in_time import part_in_time
 from hta_widgets.analyses.flame.sandwich import sandwich_of
-from hta_widgets.analyses.flame.trees import merged_tree, tree_in_time
+from hta_widgets.analyses.flame.trees import weighted_tree
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
@@ -188,12 +187,7 @@ def _nodes(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
     weight, order, excerpt, root = asked
     has_frames = calls_of(rank).has_frames
-    if order == "time" and excerpt is not None:
-        part = part_in_time(rank, weight, excerpt, root)
-        nodes = folded(part.tree, order, root)
-        return nodes, part.names, no_nodes(), part.total_ns, has_frames
-    in_time = order == "time"
-    tree = tree_in_time(rank, weight) if in_time else merged_tree(rank, weight, excerpt)
+    tree = weighted_tree(rank, weight, order, excerpt)
     total = int(tree.own_ns.sum())
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
@@ -204,7 +198,7 @@ def _nodes(
 
 
 def _collapsed(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> str:
-    tree = merged_tree(rank, weight, excerpt)
+    tree = weighted_tree(rank, weight, "merged", excerpt)
     texts = [_in_one_line(name) for name in tree.names]
     paths: list[str] = []
     lines: list[str] = []

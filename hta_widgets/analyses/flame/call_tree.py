@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.paths import paths_around
 from hta_widgets.analyses.time.calls import Calls
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 
 Rows = NDArray[np.int64]
+Column = NDArray[np.integer[Any]]
 
 Order: TypeAlias = Literal["merged", "time"]
 
@@ -42,34 +43,6 @@ class Weights(NamedTuple):
     nobody: str
 
 
-class LeftOut(NamedTuple):
-    """Nodes that are not in a tree, by that which they are in; the last values are of none.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64
-        How many.
-    ns : ndarray of int64
-        Time of these, with what is inside them.
-    """
-
-    nodes: Rows
-    ns: Rows
-
-    @classmethod
-    def nothing(cls, size: int) -> LeftOut:
-        """Of a whole tree of so many nodes."""
-        return cls(np.zeros(size + 1, dtype=np.int64), np.zeros(size + 1, dtype=np.int64))
-
-    def of_more(self, size: int) -> LeftOut:
-        """The same of a tree to which nodes were added."""
-        every = self.nothing(size)
-        for ours, column in zip(every, self, strict=True):
-            ours[: column.size - 1] = column[:-1]
-            ours[-1] = column[-1]
-        return every
-
-
 class CallTree(NamedTuple):
     """Nodes with some time, in no particular order but parents before what is inside.
 
@@ -92,7 +65,6 @@ class CallTree(NamedTuple):
         The nodes with some time, by their parent.
     edges : ndarray of int64
         ``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost.
-    left_out : LeftOut
     """
 
     parent: Rows
@@ -105,7 +77,6 @@ class CallTree(NamedTuple):
     names: tuple[str, ...]
     by_parent: Rows
     edges: Rows
-    left_out: LeftOut
 
     def inside(self, node: int) -> Rows:
         """The nodes inside one, -1 for the outermost."""
@@ -113,21 +84,17 @@ class CallTree(NamedTuple):
 
     def inside_all(self, nodes: Rows) -> Rows:
         """The nodes inside several."""
-        first = self.edges[nodes + 1]
-        count = self.edges[nodes + 2] - first
-        before = np.cumsum(count) - count
-        places = np.repeat(first - before, count) + np.arange(count.sum())
-        return np.asarray(self.by_parent[places])
+        return np.asarray(self.by_parent[counted_up(self.edges[nodes + 1], self.edges[nodes + 2])])
 
 
 class Nodes(NamedTuple):
     """Nodes before anything is summed up; columns as in `CallTree`, `first` as `rank_in_time`."""
 
-    parent: Rows
-    name: Rows
-    kind: Rows
-    depth: Rows
-    first: Rows
+    parent: Column
+    name: Column
+    kind: Column
+    depth: Column
+    first: Column
 
 
 class NodeWeights(NamedTuple):
@@ -156,13 +123,7 @@ def call_tree(calls: Calls, weights: Weights) -> CallTree:
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
 
 
-def tree_of(
-    calls: Calls,
-    nodes: Nodes,
-    weights: NodeWeights,
-    nobody: str,
-    left_out: LeftOut | None = None,
-) -> CallTree:
+def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> CallTree:
     """Give nodes their time, and the GPU work nodes inside those that launch it."""
     node, work, ns, run = weights
     names = (*calls.events.name.values, nobody)
@@ -184,23 +145,22 @@ def tree_of(
     own_ns = np.zeros(every.parent.size, dtype=np.int64)
     np.add.at(own_ns, node, np.where(is_work, 0, ns))
     own_ns[nodes.parent.size :] = pairs.reduce(np.add, ns[of_work])
-    return nodes_as_tree(every, own_ns, names, left_out)
+    return nodes_as_tree(every, own_ns, names)
 
 
-def nodes_as_tree(
-    nodes: Nodes, own_ns: Rows, names: tuple[str, ...], left_out: LeftOut | None = None
-) -> CallTree:
+def nodes_as_tree(nodes: Nodes, own_ns: Rows, names: tuple[str, ...]) -> CallTree:
     """Sum up what is inside nodes."""
-    left_out = (left_out or LeftOut.nothing(0)).of_more(own_ns.size)
-    total_ns = _totals(nodes, own_ns + left_out.ns[:-1])
+    parent, name, kind, depth, first = (each.astype(np.int64, copy=False) for each in nodes)
+    total_ns = _totals(nodes, own_ns)
     filled = np.flatnonzero(total_ns > 0)
-    by_parent = filled[np.argsort(nodes.parent[filled], kind="stable")]
-    edges = np.searchsorted(nodes.parent[by_parent], np.arange(-1, nodes.parent.size + 1))
-    columns = (*nodes[:4], own_ns, total_ns, nodes.first)
-    return CallTree(*columns, names, by_parent, edges, left_out)
+    by_parent = filled[np.argsort(parent[filled], kind="stable")]
+    edges = np.append(0, np.cumsum(np.bincount(parent[filled] + 1, minlength=parent.size + 1)))
+    return CallTree(parent, name, kind, depth, own_ns, total_ns, first, names, by_parent, edges)
 
 
-def _with(nodes: Nodes, *columns: Rows | list[int]) -> Nodes:
+def _with(nodes: Nodes, *columns: Column | list[int]) -> Nodes:
+    if not len(columns[0]):
+        return nodes
     added = zip(nodes, columns, strict=True)
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
 
@@ -210,8 +170,7 @@ def merged_nodes(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
     paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)
     np.minimum.at(first, node, places)
-    kind = paths.kind.astype(np.int64)
-    return Nodes(paths.parent, paths.name, kind, paths.depth, first), places, node
+    return Nodes(paths.parent, paths.name, paths.kind, paths.depth, first), places, node
 
 
 def _totals(nodes: Nodes, own_ns: Rows) -> Rows:

@@ -34,7 +34,7 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
         If the tree has no such root.
     """
     top = find(tree, root)
-    whole_ns = int(tree.total_ns[top]) if top >= 0 else _of_all(tree)
+    whole_ns = int(tree.total_ns[top] if top >= 0 else tree.own_ns.sum())
     shown = _shown(tree, top, whole_ns)
     children = _children(tree, order, shown)
     small = _small(tree, np.append(top, shown), shown)
@@ -48,10 +48,6 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
         if place in small:
             rows.append((_SMALL, node, depth + 1, *small[place]))
     return _table(tree, np.array(rows, dtype=np.int64), whole_ns)
-
-
-def _of_all(tree: CallTree) -> int:
-    return int(tree.total_ns[tree.parent < 0].sum() + tree.left_out.ns[-1])
 
 
 def _children(tree: CallTree, order: Order, shown: Rows) -> dict[int, list[int]]:
@@ -68,8 +64,8 @@ def _small(tree: CallTree, parents: Rows, shown: Rows) -> dict[int, tuple[int, i
     """Number of the nodes inside each of some that are not shown, and their time."""
     first, last = tree.edges[parents + 1], tree.edges[parents + 2]
     before_ns = np.append(0, np.cumsum(tree.total_ns[tree.by_parent]))
-    count = last - first + tree.left_out.nodes[parents]
-    ns = before_ns[last] - before_ns[first] + tree.left_out.ns[parents]
+    count = last - first
+    ns = before_ns[last] - before_ns[first]
     number = np.empty(tree.parent.size + 1, dtype=np.int64)
     number[parents] = np.arange(parents.size)
     around = number[tree.parent[shown]]
@@ -121,22 +117,14 @@ def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
     own = np.flatnonzero(below & (tree.own_ns > 0))
     groups = grouped(tree.name[own], tree.kind[own])
     first = own[groups.first]
-    name, kind = tree.name[first], tree.kind[first]
-    return names_table(
-        tree.names, name, kind, groups.reduce(np.add, tree.own_ns[own]), groups.sizes
-    )
-
-
-def names_table(
-    names: Sequence[str], name: Rows, kind: Rows, own_ns: Rows, nodes: Rows
-) -> pd.DataFrame:
-    """The names of `Flame`, given codes of names and kinds, ascending."""
+    names = [tree.names[code] for code in tree.name[first].tolist()]
+    kinds = [KINDS[code] for code in tree.kind[first].tolist()]
     table = pd.DataFrame(
         {
-            "name": pd.Series([names[code] for code in name.tolist()], dtype=object),
-            "kind": pd.Series([KINDS[code] for code in kind.tolist()], dtype=object),
-            "own_ns": own_ns,
-            "nodes": nodes,
+            "name": pd.Series(names, dtype=object),
+            "kind": pd.Series(kinds, dtype=object),
+            "own_ns": groups.reduce(np.add, tree.own_ns[own]),
+            "nodes": groups.sizes,
         }
     )
     return table.sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)

@@ -1,4 +1,4 @@
-"""The tree of calls of a rank with some weight, in all or in some of its time."""
+"""The tree of calls of a rank with some weight: merged by path, or runs in order of time."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import (
     CallTree,
+    Column,
     Nodes,
     NodeWeights,
+    Order,
     Rows,
     merged_nodes,
     tree_of,
 )
-from hta_widgets.analyses.flame.runs import runs_of, work_runs
-from hta_widgets.analyses.flame.weights import NOBODY, Weight, owners_in_any, weights_of
-from hta_widgets.analyses.time.calls import at_or_around, calls_of
+from hta_widgets.analyses.flame.weights import Weight, owners_in_any, weights_of
+from hta_widgets.analyses.idle_owners.paths import with_calls_around
+from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.grouping import grouped
+from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 
-class _Paths(NamedTuple):
-    """The paths of all calls that may have some of a weight.
+class _NodesOfCalls(NamedTuple):
+    """The nodes of all calls that may have some of a weight, the same in all of the time.
 
     Attributes
     ----------
@@ -38,62 +41,87 @@ class _Paths(NamedTuple):
     node: NDArray[np.int32]
 
 
-def merged_tree(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> CallTree:
-    """The paths of names of a rank with their time."""
-    return rank.remember(_merged, weight) if excerpt is None else _merged(rank, weight, excerpt)
+def weighted_tree(
+    rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None = None
+) -> CallTree:
+    """The calls of a rank with some weight, in all or in some of its time, as in `flame`."""
+    if excerpt is None:
+        return rank.remember(_weighted_tree, weight, order)
+    return _weighted_tree(rank, weight, order, excerpt)
 
 
-def tree_in_time(rank: Rank, weight: Weight) -> CallTree:
-    """All runs of a rank with their time."""
-    return rank.remember(_in_time, weight)
-
-
-def _in_time(rank: Rank, weight: Weight) -> CallTree:
-    return timed_tree(rank, weight, None)
-
-
-def timed_tree(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> CallTree:
-    """All runs of a rank with their time in an excerpt."""
-    place, work, ns, nobody = weights_of(rank, weight, excerpt)
-    runs = runs_of(rank, weight)
-    run = None
-    if weight == "gpu":
+def _weighted_tree(
+    rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None = None
+) -> CallTree:
+    weights = weights_of(rank, weight, excerpt)
+    some = np.flatnonzero(weights.ns)
+    place, work, ns = (column[some] for column in weights[:3])
+    nodes, node_of_call = rank.remember(_runs if order == "time" else _paths, weight)
+    node, run = node_of_call[place].astype(np.int64), None
+    if order == "time" and weight == "gpu":
         rows = [each.rows for each in counted_work(rank, excerpt).values()]
-        run = work_runs(rank)[np.concatenate(rows)]
-    weights = NodeWeights(runs.node[place].astype(np.int64), work, ns, run)
-    return tree_of(calls_of(rank), runs.nodes, weights, nobody)
-
-
-def _merged(rank: Rank, weight: Weight, excerpt: Excerpt | None = None) -> CallTree:
-    weights = _sums(rank, excerpt, weight)
-    nodes, of_node = _with_those_above(rank.remember(_paths, weight).nodes, weights.node)
-    return tree_of(
-        calls_of(rank), nodes, weights._replace(node=of_node[weights.node]), NOBODY[weight]
-    )
-
-
-def _paths(rank: Rank, weight: Weight) -> _Paths:
-    calls = calls_of(rank)
-    nodes, places, node_at = merged_nodes(calls, owners_in_any(rank, weight))
-    node = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
-    node[places] = node_at
-    return _Paths(nodes, node)
-
-
-def _sums(rank: Rank, excerpt: Excerpt | None, weight: Weight) -> NodeWeights:
-    """What each path has of a weight, and of which GPU work."""
-    place, work, ns, _ = weights_of(rank, weight, excerpt)
-    node = rank.remember(_paths, weight).node[place].astype(np.int64)
-    groups = grouped(node, work)
-    first, sums = groups.first, groups.reduce(np.add, ns)
-    some = np.flatnonzero(sums)
-    return NodeWeights(node[first[some]], work[first[some]], sums[some])
-
-
-def _with_those_above(nodes: Nodes, some: Rows) -> tuple[Nodes, Rows]:
-    """Some nodes with those around them, and the new number of each node, -1 for none."""
-    kept = np.flatnonzero(at_or_around(nodes.parent, some))
+        run = rank.remember(_work_runs)[np.concatenate(rows)[some]]
+    kept = np.flatnonzero(at_or_around(nodes.parent, node))
     number = np.full(nodes.parent.size + 1, NO_PARENT)
     number[kept] = np.arange(kept.size)
     parent, *others = (column[kept] for column in nodes)
-    return Nodes(number[parent], *others), number
+    return tree_of(
+        calls_of(rank),
+        Nodes(number[parent], *others),
+        NodeWeights(number[node], work, ns, run),
+        weights.nobody,
+    )
+
+
+def _paths(rank: Rank, weight: Weight) -> _NodesOfCalls:
+    """All calls with one path of names are one node."""
+    calls = calls_of(rank)
+    nodes, places, node_at = merged_nodes(calls, owners_in_any(rank, weight))
+    return _NodesOfCalls(nodes, _by_place(calls, places, node_at))
+
+
+def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
+    """Neighbours with one name are one node, a run: level by level, in order of time on each."""
+    calls = calls_of(rank)
+    places = with_calls_around(calls, owners_in_any(rank, weight))
+    position = _by_place(calls, places, np.arange(places.size, dtype=np.int32))
+    parent, name = position[calls.forest.parent[places]], calls.name[places]
+    depth = calls.forest.depth[places]
+    node = np.full(places.size + 1, NO_PARENT, dtype=np.int32)
+    first, count = [places[:0]], 0
+    for level in grouped(depth).parts:
+        around = node[parent[level]] if count else calls.thread_of(places[level])
+        named = name[level]
+        opens = np.ones(level.size, dtype=np.bool_)
+        opens[1:] = (around[1:] != around[:-1]) | (named[1:] != named[:-1])
+        node[level] = np.cumsum(opens, dtype=np.int32) + (count - 1)
+        first.append(level[opens])
+        count += first[-1].size
+    at = np.concatenate(first)
+    nodes = Nodes(node[parent[at]], name[at], calls.kind[places[at]], depth[at], places[at])
+    return _NodesOfCalls(nodes, _by_place(calls, places, node[:-1]))
+
+
+def _by_place(calls: Calls, places: Rows, node: Column) -> NDArray[np.int32]:
+    found = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
+    found[places] = node
+    return found
+
+
+def _work_runs(rank: Rank) -> Rows:
+    """Number of the run of GPU work that each event is in, -1 for those without time on a GPU.
+
+    Work of one run of calls, or of none, is a run as long as its name stays the same. It counts in
+    the order in which it begins, whatever the device and the stream.
+    """
+    calls, runs = calls_of(rank), rank.remember(_runs, "gpu")
+    events, found = rank.trace.events, np.full(len(rank.trace.events), NO_PARENT)
+    rows = events.rows_of(*GPU_WORK)
+    rows = rows[events.duration_ns[rows] > 0]
+    node = runs.node[calls.places_of(rank.launches[rows].astype(np.int64))]
+    order = np.argsort(node, kind="stable")
+    rows, node, name = rows[order], node[order], events.name.codes[rows[order]]
+    opens = np.ones(rows.size, dtype=np.bool_)
+    opens[1:] = (node[1:] != node[:-1]) | (name[1:] != name[:-1])
+    found[rows] = np.cumsum(opens)
+    return found

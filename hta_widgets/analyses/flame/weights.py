@@ -13,7 +13,6 @@ from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import own_cpu_time
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
-from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -71,32 +70,18 @@ def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
 
 
 def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
-    place, _, size = allocations(rank, excerpt)
-    return place, _no_work(place), size
-
-
-def allocations(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Times, Rows]:
-    """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is.
-
-    Returns
-    -------
-    place : ndarray of int64
-        Of the call, -1 for none.
-    time_ns : ndarray of int64
-    bytes : ndarray of int64
-    """
+    """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is."""
     devices = recorded_memory(rank)
     chosen = [each for each in devices if each.device != CPU] or devices
-    parts = [np.zeros((3, 0), dtype=np.int64)]
+    parts = [np.zeros((2, 0), dtype=np.int64)]
     for memory in chosen:
         opened = memory.bytes > 0
         if excerpt is not None:
             opened &= excerpt.asked_time(rank).covers(memory.time_ns)
         at = np.flatnonzero(opened)
-        owner = owners_of(rank, memory, at).call
-        parts.append(np.stack((owner, memory.time_ns[at], memory.bytes[at])))
-    place, time_ns, size = np.concatenate(parts, axis=1)
-    return place, time_ns, size
+        parts.append(np.stack((owners_of(rank, memory, at).call, memory.bytes[at])))
+    place, size = np.concatenate(parts, axis=1)
+    return place, _no_work(place), size
 
 
 def _no_work(place: Rows) -> Rows:

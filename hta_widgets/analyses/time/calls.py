@@ -163,11 +163,14 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Places) -> NDArray
     chosen = np.zeros(parent.size + 1, dtype=np.bool_)
     chosen[NO_PARENT] = True
     last_at = np.empty(parent.size + 1, dtype=np.int64)
-    while (positions := positions[~chosen[positions]]).size:
+    positions = positions[positions != NO_PARENT]
+    while positions.size:
         chosen[positions] = True
-        numbers = np.arange(positions.size)
-        last_at[positions] = numbers  # far faster than to sort the distinct ones
-        positions = parent[positions[last_at[positions] == numbers]]
+        around = parent[positions]
+        around = around[~chosen[around]]
+        numbers = np.arange(around.size)
+        last_at[around] = numbers  # far faster than to sort the distinct ones
+        positions = around[last_at[around] == numbers]
     return chosen[:-1]
 
 

@@ -1,4 +1,4 @@
-"""The files that docs/architecture.md asks for exist for everything that there is."""
+"""The files that docs/adding.md asks for exist for everything that there is."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ANALYSED_ABOVE = {"diagnosis": "hta_widgets/diagnosis/analysis.py"}
 
 ROOT = Path(hta_widgets.__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
+ADDING = ROOT / "docs" / "adding.md"
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="installed: no docs beside the package")
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="installed: no docs b
 def paths(heading):
     """Paths in the table under a heading."""
     section = (
-        PAGE.read_text(encoding="utf-8").partition(f"### {heading}\n")[2].partition("\n### ")[0]
+        ADDING.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     )
     found = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     assert len(found) > 1

@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of adding things, done, with the files that it takes."""
+"""What docs/adding.md says of adding things, done, with the files that it takes."""
 
 from __future__ import annotations
 

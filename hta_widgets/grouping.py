@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from hta_widgets.arrays import Int64Array
 
 _SORTED_BY_RADIX = 2**16
 _FEW_BYTES = 2
@@ -20,31 +20,31 @@ class Groups(NamedTuple):
     Attributes
     ----------
     order : ndarray of int64
-        Rows group by group, in the original order within each.
+        Int64Array group by group, in the original order within each.
     edges : ndarray of int64
         Group ``g`` is ``order[edges[g]:edges[g + 1]]``; no group is empty.
     """
 
-    order: Rows
-    edges: Rows
+    order: Int64Array
+    edges: Int64Array
 
     @property
-    def first(self) -> Rows:
+    def first(self) -> Int64Array:
         """First row of each group."""
         return self.order[self.edges[:-1]]
 
     @property
-    def parts(self) -> list[Rows]:
+    def parts(self) -> list[Int64Array]:
         """Rows of each group."""
         return [self.order[first:last] for first, last in pairwise(self.edges.tolist())]
 
     @property
-    def sizes(self) -> Rows:
+    def sizes(self) -> Int64Array:
         """Number of rows in each group."""
         return np.diff(self.edges)
 
     @property
-    def of_rows(self) -> Rows:
+    def of_rows(self) -> Int64Array:
         """Number of the group of each row."""
         number = np.empty(self.order.size, dtype=np.int64)
         number[self.order] = np.repeat(np.arange(self.sizes.size), self.sizes)
@@ -73,7 +73,7 @@ def grouped(*columns: NDArray[Any]) -> Groups:
     return Groups(order, np.append(np.flatnonzero(opens), order.size))
 
 
-def distinct(codes: NDArray[np.integer[Any]]) -> Rows:
+def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:
     """Different numbers among many from a small range, ascending.
 
     1 M rows take 3 ms, and 20 to 40 with `numpy.unique`.
@@ -89,7 +89,7 @@ def distinct(codes: NDArray[np.integer[Any]]) -> Rows:
     return np.flatnonzero(np.bincount(codes - lowest)) + lowest
 
 
-def counted_up(first: Rows, last: Rows) -> Rows:
+def counted_up(first: Int64Array, last: Int64Array) -> Int64Array:
     """All numbers from each of some to before another.
 
     Examples
@@ -117,6 +117,6 @@ def _in_few_bits(column: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(from_lowest.astype(np.min_scalar_type(highest - lowest)))
 
 
-def reduce_runs(function: np.ufunc, values: NDArray[Any], first: Rows) -> NDArray[Any]:
+def reduce_runs(function: np.ufunc, values: NDArray[Any], first: Int64Array) -> NDArray[Any]:
     """Reduce runs of values, given the position of the first of each; accepts no runs at all."""
     return np.asarray(function.reduceat(values, first) if first.size else values[:0])

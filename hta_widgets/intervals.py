@@ -12,9 +12,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Times = NDArray[np.int64]
+from hta_widgets.arrays import Int64Array, Mask
+
+Times = Int64Array
 
 _FIRST, _BOTH = 0b01, 0b11
 
@@ -102,7 +104,7 @@ class Intervals:
         """Time from the first start to the last end in ns; 0 when nothing is covered."""
         return int(self.ends[-1] - self.starts[0]) if len(self) else 0
 
-    def covers(self, times: Times) -> NDArray[np.bool_]:
+    def covers(self, times: Times) -> Mask:
         """Mask of the times (ns) that are covered."""
         if len(self) == 1:
             return np.asarray((self.starts[0] <= times) & (times < self.ends[0]))
@@ -192,7 +194,7 @@ def distinct_times(*times: Times) -> Times:
     return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
 
 
-def _where(edges: Times, wanted: NDArray[np.bool_]) -> Intervals:
+def _where(edges: Times, wanted: Mask) -> Intervals:
     return Intervals.union(edges[:-1][wanted], edges[1:][wanted])
 
 

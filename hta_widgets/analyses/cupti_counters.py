@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
 from hta_widgets.trace.job import Job
@@ -32,8 +32,6 @@ _COLUMNS = (
     *("index_runtime", "op_stack", TOP, BOTTOM),
 )
 _OPERATOR_COLUMNS = ("level", "operator", "counter", "kernels", "sum", "mean")
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,7 +159,7 @@ def _measured(rank: Rank, clock: JobClock, excerpt: Excerpt | None) -> _RankCoun
     return _RankCounters(pd.concat([table, values], axis=1), tuple(values.columns), tuple(notices))
 
 
-def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
+def _launches(rank: Rank, rows: Int64Array) -> tuple[Int64Array, list[str]]:
     """Row of the launch of each measured kernel, -1 where it is not known."""
     launches = rank.launches[rows].astype(np.int64)
     without = np.flatnonzero(launches == NO_LAUNCH)
@@ -177,13 +175,13 @@ def _launches(rank: Rank, rows: Rows) -> tuple[Rows, list[str]]:
     return _replaced(launches, without, calls), []
 
 
-def _replaced(values: Rows, positions: Rows, by: Rows) -> Rows:
+def _replaced(values: Int64Array, positions: Int64Array, by: Int64Array) -> Int64Array:
     changed = values.copy()
     changed[positions] = by
     return changed
 
 
-def _kernel_launches(rank: Rank) -> Rows:
+def _kernel_launches(rank: Rank) -> Int64Array:
     """Calls that launch one kernel, in order of start; one inside another is the same launch."""
     events = rank.trace.events
     names = [_KERNEL_LAUNCH.match(name) is not None for name in events.name.values]
@@ -192,7 +190,7 @@ def _kernel_launches(rank: Rank) -> Rows:
     return np.asarray(calls[~np.isin(rank.parents[calls], calls)])
 
 
-def _operator_stacks(rank: Rank, calls: Rows) -> list[list[str]]:
+def _operator_stacks(rank: Rank, calls: Int64Array) -> list[list[str]]:
     """Names of the operators around each call, outermost first."""
     events, parents = rank.trace.events, rank.parents
     known: dict[int, list[str]] = {NO_PARENT: []}
@@ -213,7 +211,7 @@ def _operator_stacks(rank: Rank, calls: Rows) -> list[list[str]]:
     return [stack(call) for call in calls.tolist()]
 
 
-def _counter_values(events: Events, rows: Rows) -> pd.DataFrame:
+def _counter_values(events: Events, rows: Int64Array) -> pd.DataFrame:
     """One column per counter, one row per measured kernel."""
     table = events.side.get("counters")
     if table is None or not rows.size:

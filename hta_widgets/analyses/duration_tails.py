@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.duration_categories import (
@@ -22,6 +21,7 @@ from hta_widgets.analyses.time.duration_categories import (
     side_of,
 )
 from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
@@ -233,7 +233,7 @@ def _tails(by_rank: _ByRank, tenths: Sequence[int]) -> pd.DataFrame:
     )
 
 
-def _longest(durations: SortedDurations, tenths: NDArray[np.int64]) -> list[Times]:
+def _longest(durations: SortedDurations, tenths: Int64Array) -> list[Times]:
     """Number of the longest events, their time, the shortest of them, and the time of all."""
     k = durations.count * tenths // _ALL_TENTHS
     time_ns, shortest_ns = durations.longest(np.maximum(k, 1))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, counted_work, place_of
 from hta_widgets.analyses.time.gpu_time import GpuTime, longer_steps
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import Groups, grouped, reduce_runs
@@ -343,9 +344,7 @@ def _launch_statistics(rank: int, work: GpuWork) -> _Columns:
     return _rows(columns, sorted(range(len(keys)), key=keys.__getitem__))
 
 
-def _deviations(
-    kernels: Groups, duration_ns: Times, mean_ns: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _deviations(kernels: Groups, duration_ns: Times, mean_ns: Float64Array) -> Float64Array:
     """Sample standard deviation of the durations of each kernel; 0 for a single launch."""
     differences = duration_ns[kernels.order] - np.repeat(mean_ns, kernels.sizes)
     squares = reduce_runs(np.add, np.square(differences), kernels.edges[:-1])
@@ -368,9 +367,7 @@ def _folded(statistics: _Columns, top: _Top) -> _Columns:
     return _rows(table, order)
 
 
-def _are_top(
-    sum_ns: Times, first: NDArray[np.int64], group: NDArray[np.int64], top: _Top
-) -> NDArray[np.bool_]:
+def _are_top(sum_ns: Times, first: Int64Array, group: Int64Array, top: _Top) -> Mask:
     """Which kernels are among the top ones of their rank and type, of which `first` begins each."""
     named = np.arange(group.size) - first[group] < top.number
     if top.share == 1:
@@ -381,7 +378,7 @@ def _are_top(
     return named & ((before - before[first][group] < needed[group]) | is_few[group])
 
 
-def _on_all_ranks(statistics: _Columns, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _on_all_ranks(statistics: _Columns, named: Mask) -> Mask:
     """Rows of all kernels of which any row is named.
 
     A sum by name over the ranks misses what is among the others on some of them: 38 % of the
@@ -392,7 +389,7 @@ def _on_all_ranks(statistics: _Columns, named: NDArray[np.bool_]) -> NDArray[np.
     return np.array([kernel in chosen for kernel in kernels], dtype=np.bool_)
 
 
-def _first_of_each_type(statistics: _Columns) -> NDArray[np.int64]:
+def _first_of_each_type(statistics: _Columns) -> Int64Array:
     """Places at which another rank or type begins."""
     rank, kernel_type = statistics["rank"], statistics["kernel_type"]
     changes = (rank[1:] != rank[:-1]) | (kernel_type[1:] != kernel_type[:-1])
@@ -405,7 +402,7 @@ def _time_to_reach(totals: Times, ratio: float) -> Times:
     return np.array([math.ceil(share * total) for total in totals.tolist()], dtype=np.int64)
 
 
-def _others(rest: _Columns, group: NDArray[np.int64]) -> _Columns:
+def _others(rest: _Columns, group: Int64Array) -> _Columns:
     """One row per group with the statistics over all launches of its kernels."""
     first = np.flatnonzero(np.diff(group, prepend=-1))
     kernels = np.diff(first, append=group.size)

@@ -9,22 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.api_names import api_name
-from hta_widgets.trace.model.events import Codes, Events, Kind, Trace
+from hta_widgets.trace.model.events import Events, Kind, Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import launch_delays_ns
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-Rows = NDArray[np.int64]
 
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
@@ -43,7 +41,7 @@ class KernelLaunches:
     launched : GpuWork
         Those whose launch is in the trace.
     calls : ndarray of int64
-        Rows of the launches, ascending by start.
+        Int64Array of the launches, ascending by start.
     first_start_ns : ndarray of int64
         Start of the first operation of each launch: of a graph, that may be a copy.
     """
@@ -51,7 +49,7 @@ class KernelLaunches:
     trace: Trace
     kernels: GpuWork
     launched: GpuWork
-    calls: Rows
+    calls: Int64Array
     first_start_ns: Times
 
     @classmethod
@@ -95,20 +93,20 @@ class KernelLaunches:
         call_end_ns = self.events.start_ns[self.calls] + self.events.duration_ns[self.calls]
         return launch_delays_ns(self.first_start_ns, call_end_ns, self.trace.resolution_ns)
 
-    def by_process(self) -> list[Rows]:
+    def by_process(self) -> list[Int64Array]:
         """Positions in `calls` of the launches of each process, ascending."""
         return grouped(self.events.pid[self.calls]).parts
 
-    def by_thread(self) -> list[Rows]:
+    def by_thread(self) -> list[Int64Array]:
         """Positions in `calls` of the launches of each thread, by process and thread."""
         return grouped(self.events.pid[self.calls], self.events.tid[self.calls]).parts
 
-    def overlapping(self, own: Rows) -> int:
+    def overlapping(self, own: Int64Array) -> int:
         """Number of those launches that start before a kernel of an earlier one has ended."""
         reached = np.maximum.accumulate(self.last_end_ns[own])
         return int((reached[:-1] > self.events.start_ns[self.calls[own]][1:]).sum())
 
-    def call_time(self, own: Rows) -> Intervals:
+    def call_time(self, own: Int64Array) -> Intervals:
         """Time in which a thread is in one of its launches."""
         rows = self.calls[own]
         return Intervals.union(self.events.start_ns[rows], self.events.end_ns[rows])
@@ -119,7 +117,7 @@ class KernelLaunches:
         return int((covered(calls.ends) - covered(calls.starts)).sum())
 
 
-def _first_starts_ns(work: GpuWork, calls: Rows) -> Times:
+def _first_starts_ns(work: GpuWork, calls: Int64Array) -> Times:
     """Start of the first operation that each of these calls launches."""
     launched = np.isin(work.launch, calls)
     first_ns = np.full(calls.size, np.iinfo(np.int64).max)
@@ -244,7 +242,7 @@ def _threads(rank: int, launches: KernelLaunches) -> pd.DataFrame:
     )
 
 
-def _integers(values: Iterable[int]) -> NDArray[np.int64]:
+def _integers(values: Iterable[int]) -> Int64Array:
     return np.fromiter(values, dtype=np.int64)
 
 
@@ -287,7 +285,7 @@ def _kernels(launches: KernelLaunches) -> pd.DataFrame:
 
 
 def _texts(
-    codes: Codes, values: Sequence[str], write: Callable[[str], str] = str
+    codes: Int32Array, values: Sequence[str], write: Callable[[str], str] = str
 ) -> pd.Categorical:
     """Texts of name codes; each distinct name is written once."""
     number, names = pd.factorize(codes)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import table_of
@@ -20,6 +19,7 @@ from hta_widgets.analyses.time.step_statistics import (
     statistics_over_time,
     statistics_per_change,
 )
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import counted, data_size, duration, number, percent
@@ -77,11 +77,11 @@ class Transfers(NamedTuple):
     """
 
     work: GpuWork
-    name: NDArray[np.int64]
+    name: Int64Array
     names: tuple[str, ...]
     duration_ns: Times
-    transferred: NDArray[np.int64]
-    gb_per_s: NDArray[np.float64]
+    transferred: Int64Array
+    gb_per_s: Float64Array
 
 
 def transfers_of(rank: Rank) -> Transfers:
@@ -147,9 +147,7 @@ def _transfers(rank: Rank) -> Transfers:
     return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 
-def _recorded(
-    events: Events, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _recorded(events: Events, rows: Int64Array) -> tuple[Int64Array, Float64Array]:
     """Bytes (0 if unknown) and bandwidth (GB/s, NaN if unknown) that the trace records."""
     transferred = np.zeros(rows.size, dtype=np.int64)
     stated = np.full(rows.size, np.nan)
@@ -184,9 +182,7 @@ def _changes(rank: Rank, offset_ns: int) -> Columns:
     }
 
 
-def _sums_while_active(
-    steps: NDArray[np.float64], active: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _sums_while_active(steps: Float64Array, active: Int64Array) -> Float64Array:
     """Running sum that is reset to exactly 0 whenever nothing is active."""
     total = np.cumsum(steps)
     idle = np.maximum.accumulate(np.where(active == 0, np.arange(active.size), -1))

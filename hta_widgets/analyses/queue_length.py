@@ -19,6 +19,7 @@ from hta_widgets.analyses.time.step_statistics import (
     statistics_over_time,
     statistics_per_change,
 )
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
@@ -51,7 +52,6 @@ LONG_NS: Final = 50_000
 LEAST_HELD_UP: Final = 0.05
 """Share of the calls at a nearly full queue, copies aside, that take long where it is full."""
 
-Rows = NDArray[np.int64]
 
 _WITHOUT_LAUNCH = "GPU operations without a launch in the trace are left out of the queue lengths"
 
@@ -129,7 +129,7 @@ def _changes(rank: Rank) -> Columns:
     }
 
 
-def _of_each(values: NDArray[Any], operation: NDArray[np.int64]) -> NDArray[Any]:
+def _of_each(values: NDArray[Any], operation: Int64Array) -> NDArray[Any]:
     """Value of the operation of each change.
 
     If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes.
@@ -155,8 +155,8 @@ def _launched(work: GpuWork) -> GpuWork:
 
 
 def _in_order(
-    launched: GpuWork, launched_ns: Times, by_stream: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], Times]:
+    launched: GpuWork, launched_ns: Times, by_stream: Sequence[Int64Array]
+) -> tuple[Int64Array, Times]:
     """Sort the changes of each stream: what changes, and when.
 
     A change is the position of an operation when it is launched, and that position plus the number
@@ -179,7 +179,7 @@ def _in_order(
     return changes, times_ns
 
 
-def _begin_launches(launched: GpuWork, by_stream: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+def _begin_launches(launched: GpuWork, by_stream: Iterable[Int64Array]) -> Mask:
     """Mask of the operations that are the first of their launch on their stream."""
     begin = np.ones(len(launched), dtype=bool)
     for positions in by_stream:
@@ -245,7 +245,7 @@ def full_queue(rank: Rank, changes: Columns) -> FullQueue:
     )
 
 
-def _calls(rank: Rank, device: int, stream: int) -> tuple[Rows, NDArray[np.bool_]]:
+def _calls(rank: Rank, device: int, stream: int) -> tuple[Int64Array, Mask]:
     """Calls that launch work on a stream, by start, and which of them launch only copies."""
     events, work = rank.trace.events, rank.gpu_work
     on_stream = (work.device == device) & (work.stream == stream) & (work.launch >= 0)

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit, communication_parts
@@ -18,6 +17,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
@@ -51,7 +51,7 @@ STEP_COLUMNS: Final = (
 )
 """Columns of `StepTable.steps` that hold for a rank alone."""
 
-Columns = dict[str, NDArray[np.int64]]
+Columns = dict[str, Int64Array]
 
 __all__ = ["CLASS_LABELS", "STEP_CLASSES", "StepTable", "step_table"]
 
@@ -166,7 +166,7 @@ def _busy_time(rank: Rank, split: RankSplit, device: int, edges: Times) -> Colum
 
 
 def _communication(
-    rows: NDArray[np.int64], start_ns: Times, end_ns: Times, split: RankSplit
+    rows: Int64Array, start_ns: Times, end_ns: Times, split: RankSplit
 ) -> dict[str, Intervals]:
     """Time of each of `COMMUNICATION_CLASSES`, in collectives and in sends and receives."""
     parts = communication_parts(rows, start_ns, end_ns, split)
@@ -175,7 +175,7 @@ def _communication(
     return dict(zip(COMMUNICATION_CLASSES, found, strict=True))
 
 
-def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> NDArray[np.int64]:
+def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> Int64Array:
     """Idle time inside the edges, a row for each step and a column for each cause."""
     gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
     of_device = np.flatnonzero(gaps.device[owned.segments.gap] == device)
@@ -189,7 +189,7 @@ def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> NDA
     return sums
 
 
-def _idle_time(idle_ns: NDArray[np.int64]) -> Columns:
+def _idle_time(idle_ns: Int64Array) -> Columns:
     """Idle time by class of the budget, and by cause."""
     budget = {
         f"{name}_ns": idle_ns[:, [cause.budget == name for cause in IDLE_CAUSES]].sum(axis=1)

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.finding import Confidence, Evidence, Finding, Link, Words
@@ -113,7 +113,7 @@ class Context:
         least_ns = least_percent / 100 * self.steps.median_period_ns
         return recoverable_ns >= max(least_ns, self.limits.least_ms * NS_PER_MS)
 
-    def blamed(self, share: NDArray[np.float64]) -> tuple[int, ...]:
+    def blamed(self, share: Float64Array) -> tuple[int, ...]:
         """Ranks whose share is at least half of the largest; all if most are.
 
         Parameters

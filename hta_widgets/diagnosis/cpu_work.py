@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_calls import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
@@ -19,6 +18,7 @@ from hta_widgets.analyses.time.counted import OwnCpuTime, host_time, own_cpu_tim
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals
@@ -217,7 +217,7 @@ class _OfRank(NamedTuple):
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
-    steps: NDArray[np.int64] = window_of(rank).steps
+    steps: Int64Array = window_of(rank).steps
     return tuple(steps.tolist())
 
 
@@ -282,7 +282,7 @@ def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:
     return calls.threads[int(sums.argmax())]
 
 
-def _covered(calls: Calls, places: NDArray[np.int64]) -> Intervals:
+def _covered(calls: Calls, places: Int64Array) -> Intervals:
     return Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
 
 

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+
+from hta_widgets.arrays import Float64Array
 
 _A_PAIR: Final = 2
 
@@ -52,6 +53,6 @@ def own_time(steps: pd.DataFrame) -> OwnTime:
     )
 
 
-def _more_than(usual: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+def _more_than(usual: Float64Array, own: Float64Array) -> Float64Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(100 * (own / usual - 1))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.excerpt import checked_window
+from hta_widgets.arrays import Int64Array
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import existing_folder, write_errors
@@ -126,7 +126,7 @@ def _write(rank: Rank, start_ns: int, end_ns: int, target: Path) -> None:
             out.write(part.encode(errors="replace"))
 
 
-def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> NDArray[np.int64]:
+def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> Int64Array:
     """Rows of the events that overlap a window; those of no length where they are inside."""
     last = int(np.searchsorted(events.start_ns, end_ns, side="left"))
     ends = events.start_ns[:last] + events.duration_ns[:last]

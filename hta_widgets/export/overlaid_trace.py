@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, pattern_of_events
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import (
     BETWEEN,
@@ -127,7 +127,7 @@ class _Overlay:
     def __init__(
         self,
         patterns: Sequence[bytes],
-        by_index: NDArray[np.int64],
+        by_index: Int64Array,
         numbers: Mapping[str, int] | None,
     ) -> None:
         self._patterns = [msgspec.Raw(pattern) for pattern in patterns]
@@ -202,7 +202,7 @@ class _Overlay:
         return b"\n" + names + ending.removeprefix(b"]")
 
 
-def _numbers(events: Events, belongs: NDArray[np.int64]) -> dict[str, int]:
+def _numbers(events: Events, belongs: Int64Array) -> dict[str, int]:
     """Number the names of all events that have a duration but no pattern."""
     others = (belongs == NO_PATTERN) & ~np.isin(events.kind, _WITHOUT_DURATION)
     codes = np.unique(events.name.codes[others]).tolist()

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
+from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.own_time import OwnTime
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
@@ -187,8 +187,8 @@ class _Row(NamedTuple):
     name: str
     rank: int | None
     ranks: tuple[int, ...]
-    percent: NDArray[np.float64]
-    own_ms: NDArray[np.float64]
+    percent: Float64Array
+    own_ms: Float64Array
 
 
 def _rows_of(own: OwnTime) -> list[_Row]:
@@ -211,8 +211,8 @@ def _rows_of(own: OwnTime) -> list[_Row]:
 def _slowest(
     ranks: list[int],
     places: list[int],
-    percent: NDArray[np.float64],
-    own_ms: NDArray[np.float64],
+    percent: Float64Array,
+    own_ms: Float64Array,
 ) -> _Row:
     some = tuple(ranks[place] for place in places)
     if len(some) == 1:
@@ -242,7 +242,7 @@ class _Columns(NamedTuple):
         """Of the first column."""
         return self.first + (self.each - 1) / 2
 
-    def folded(self, values: NDArray[np.float64], by: NDArray[np.float64]) -> list[float]:
+    def folded(self, values: Float64Array, by: Float64Array) -> list[float]:
         """One of the values in each column: where the others, `by`, are largest."""
         known = np.nan_to_num(by, nan=-np.inf)
         blocks = [slice(start, start + self.each) for start in range(0, self.steps, self.each)]

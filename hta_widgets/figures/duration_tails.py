@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
 from hta_widgets.analyses.time.duration_categories import category_label
 from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
@@ -39,8 +39,8 @@ _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
 class _Curve(NamedTuple):
     """Points of the curve of one category, as the columns of `DurationTails.curves` are named."""
 
-    events_percent: NDArray[np.float64]
-    time_percent: NDArray[np.float64]
+    events_percent: Float64Array
+    time_percent: Float64Array
 
 
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:

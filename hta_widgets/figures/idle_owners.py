@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.causes import (
     IDLE_CAUSES,
     IdleCause,
     idle_cause,
 )
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
 from hta_widgets.figures.base.style import (
@@ -118,7 +118,7 @@ def _part(cause: IdleCause) -> BarPart:
 
 
 def _bars(
-    cause: IdleCause, names: list[str], times: NDArray[np.int64], whole_ns: int, scale: float
+    cause: IdleCause, names: list[str], times: Int64Array, whole_ns: int, scale: float
 ) -> PlotlyTrace:
     return trace(
         "bar",

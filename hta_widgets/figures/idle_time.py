@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time import IDLE_SPLIT, IdleTime
 from hta_widgets.analyses.time.rows import Row
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
@@ -148,7 +149,7 @@ def _most_idle(columns: dict[str, NDArray[Any]]) -> list[Row]:
     return rows
 
 
-def _column(rows: list[Row], name: str) -> NDArray[np.float64]:
+def _column(rows: list[Row], name: str) -> Float64Array:
     return np.array([row[name] for row in rows], dtype=float)
 
 

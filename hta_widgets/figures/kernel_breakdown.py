@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
 from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import bars_of_ranks
 from hta_widgets.figures.base.style import (
@@ -183,9 +183,7 @@ def _launches(row: Row) -> str:
     return counted(row["count"], "launch", "launches")
 
 
-def _pie(
-    labels: list[str], values: NDArray[np.float64], colors: list[str], hover: list[str]
-) -> Drawing:
+def _pie(labels: list[str], values: Float64Array, colors: list[str], hover: list[str]) -> Drawing:
     pie = trace(
         "pie",
         labels=labels,

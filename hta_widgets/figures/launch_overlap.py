@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
 from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.rank_bars import BarPart, bars_of_ranks, stacked_time_bars
 from hta_widgets.figures.base.style import (
@@ -77,7 +77,7 @@ def _launches_hover(row: Row) -> str:
 def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Drawing:
     """Draw the time of the kernels that each API launches, summed over ranks, longest first."""
     names = ("launch_api", "launches", "kernels", "kernel_time_ns")
-    sums: dict[str, NDArray[np.int64]] = {}
+    sums: dict[str, Int64Array] = {}
     for api, *numbers in zip(*(result.launch_apis[name].tolist() for name in names), strict=True):
         sums[api] = sums.get(api, 0) + np.array(numbers)
     apis = sorted(sums, key=lambda api: (-sums[api][-1], api))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_stats import (
     LAUNCH_DELAY_OUTLIERS,
@@ -15,6 +14,7 @@ from hta_widgets.analyses.launch_stats import (
     SHORT_KERNELS,
     LaunchStats,
 )
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
@@ -89,7 +89,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     )
 
 
-def _bins(table: pd.DataFrame, distribution: str) -> list[NDArray[np.int64]]:
+def _bins(table: pd.DataFrame, distribution: str) -> list[Int64Array]:
     """Start (ns), end (ns) and count of the bins of one distribution that are drawn."""
     places = np.flatnonzero(table["distribution"].to_numpy(object) == distribution)
     drawn = table["count"].to_numpy()[places] > 0

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
     PHASE_COLORS,
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
     path: str
     label: str
-    times: NDArray[np.int64]
+    times: Int64Array
     calls: int
     inside: int
 
@@ -119,7 +119,7 @@ class _Tree(NamedTuple):
     names: list[str]
     paths: list[str]
     calls: list[int]
-    by_phase: NDArray[np.int64]
+    by_phase: Int64Array
     inside: dict[int, list[int]]
     open_ones: set[int]
     shown: set[int]

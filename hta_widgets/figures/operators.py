@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.operators.communication import collectives_in
 from hta_widgets.analyses.operators.stacks import SEPARATOR
 from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
     PHASE_COLORS,
@@ -136,7 +136,7 @@ class _Bars:
         parts = zip(self.names, short, self.collectives, self.short_details, strict=True)
         return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
 
-    def of_phase(self, phase: str, times: NDArray[np.int64]) -> PlotlyTrace:
+    def of_phase(self, phase: str, times: Int64Array) -> PlotlyTrace:
         """Bars of one phase."""
         return trace(
             "bar",

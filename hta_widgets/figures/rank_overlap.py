@@ -13,6 +13,7 @@ from hta_widgets.analyses.rank_overlap import RankOverlap
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS
 from hta_widgets.analyses.rank_overlap.outlier_rules import OUTLIER
 from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.lane_panes import DrawnLanes, Pane, panes_for, side_by_side
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
@@ -172,8 +173,8 @@ class _SliceTimes(NamedTuple):
 
 def _strip_bars(
     pane: Pane,
-    shares: NDArray[np.float64],
-    below: NDArray[np.float64],
+    shares: Float64Array,
+    below: Float64Array,
     drawn: DrawnLanes,
     time: _SliceTimes,
 ) -> PlotlyTrace:
@@ -197,7 +198,7 @@ def _strip_bars(
     )
 
 
-def _slice_shares(result: RankOverlap) -> NDArray[np.float64]:
+def _slice_shares(result: RankOverlap) -> Float64Array:
     """Share (%) of each activity in each slice, of the shape (5, lanes, slices)."""
     slices = result.slices
     length_ns = (slices["end_ns"] - slices["start_ns"]).to_numpy()
@@ -206,11 +207,11 @@ def _slice_shares(result: RankOverlap) -> NDArray[np.float64]:
     return np.asarray(shares.reshape(len(TIMES), len(result.lanes), -1))
 
 
-def _column(values: NDArray[np.float64], pane: Pane) -> NDArray[np.float32]:
+def _column(values: Float64Array, pane: Pane) -> NDArray[np.float32]:
     return values[:, pane.column, np.newaxis].astype(np.float32)
 
 
-def _most(values: NDArray[np.float64], least: float) -> float:
+def _most(values: Float64Array, least: float) -> float:
     """End of the colour scale of all activities, which begins at 0."""
     known = values[~np.isnan(values)]
     return max(float(known.max(initial=0)), least)

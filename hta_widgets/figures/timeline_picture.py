@@ -7,11 +7,11 @@ from itertools import groupby
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline import Timeline
 from hta_widgets.analyses.timeline.classes import CODE, HIDDEN
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.svg.elements import decimal, element, label, text_width
 from hta_widgets.figures.svg.frame import WIDTH
 from hta_widgets.figures.svg.picture import STYLE
@@ -122,7 +122,7 @@ def _boxes(
             first += count
 
 
-def _heights(covered_ns: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+def _heights(covered_ns: Int64Array, columns: int) -> Int64Array:
     """Height (px) of each class in each column; what is drawn adds up to the covered time."""
     bins = covered_ns.shape[1]
     edges = np.arange(columns) * bins // columns

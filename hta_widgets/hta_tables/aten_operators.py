@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import NS_PER_US
@@ -101,7 +101,7 @@ def _occurrences(
         )
 
 
-def _item(rank: Rank, launch: int, pieces: NDArray[np.int64]) -> str:
+def _item(rank: Rank, launch: int, pieces: Int64Array) -> str:
     """The kernels of one launch call; a graph is one item."""
     calls, work = calls_of(rank), rank.gpu_work
     if pieces.size > 1 and GRAPH_LAUNCH.search(calls.events.name.values[calls.name[launch]]):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.model.details import DetailGroup
@@ -59,9 +60,7 @@ _LINKED: Final = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 _Arrays = dict[str, NDArray[Any]]
 
 
-def event_columns(
-    rank: Rank, rows: NDArray[np.int64], codes: NDArray[np.int64], offset_ns: int
-) -> _Arrays:
+def event_columns(rank: Rank, rows: Int64Array, codes: Int64Array, offset_ns: int) -> _Arrays:
     """Columns of HTA's frame, in its order.
 
     Parameters
@@ -112,7 +111,7 @@ def event_frame(columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
     return pd.DataFrame({**columns, **lists})
 
 
-def counter_columns(rank: Rank, rows: NDArray[np.int64]) -> _Arrays:
+def counter_columns(rank: Rank, rows: Int64Array) -> _Arrays:
     """A column per performance counter of the profiled kernels, -1 where an event lacks it."""
     events = rank.trace.events
     ranges = events.rows_of(Kind.PROFILER_RANGE)
@@ -134,7 +133,7 @@ def counter_columns(rank: Rank, rows: NDArray[np.int64]) -> _Arrays:
     return found
 
 
-def as_whole(values: NDArray[np.float64]) -> NDArray[np.float64] | NDArray[np.int64]:
+def as_whole(values: Float64Array) -> Float64Array | Int64Array:
     """The values as integers, if they are whole numbers that a float holds exactly."""
     whole = np.isfinite(values) & (np.abs(values) <= 2**53) & (np.trunc(values) == values)
     return values.astype(np.int64) if whole.all() else values
@@ -147,7 +146,7 @@ def decoded(codes: NDArray[Any], texts: Sequence[object]) -> NDArray[np.object_]
     return np.asarray(values[codes])
 
 
-def _arguments(rank: Rank, rows: NDArray[np.int64]) -> _Arrays:
+def _arguments(rank: Rank, rows: Int64Array) -> _Arrays:
     side = rank.trace.events.side
     waits = _details(rank, DetailGroup.SYNCHRONISATION)
     more = _details(rank, DetailGroup.OTHER_ARGUMENTS)
@@ -186,7 +185,7 @@ def _details(rank: Rank, group: DetailGroup) -> SideTable | None:
 
 
 def _numbers(
-    table: SideTable | None, column: str, rows: NDArray[np.int64], default: float
+    table: SideTable | None, column: str, rows: Int64Array, default: float
 ) -> NDArray[Any]:
     if table is None or column not in table.columns:
         return np.full(rows.size, default)
@@ -195,14 +194,14 @@ def _numbers(
 
 
 def _texts(
-    table: SideTable | None, column: str, rows: NDArray[np.int64], default: str = ""
+    table: SideTable | None, column: str, rows: Int64Array, default: str = ""
 ) -> NDArray[np.object_]:
     codes, texts = _codes(table, column, rows)
     return decoded(codes, [*texts, default])
 
 
 def _values(
-    table: SideTable | None, column: str, rows: NDArray[np.int64], default: str
+    table: SideTable | None, column: str, rows: Int64Array, default: str
 ) -> NDArray[np.object_]:
     """Values of JSON text, each distinct text decoded once."""
     codes, texts = _codes(table, column, rows)
@@ -210,8 +209,8 @@ def _values(
 
 
 def _codes(
-    table: SideTable | None, column: str, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    table: SideTable | None, column: str, rows: Int64Array
+) -> tuple[Int64Array, tuple[str, ...]]:
     found = None if table is None else table.columns.get(column)
     if table is None or not isinstance(found, TextColumn):
         return np.full(rows.size, NONE, dtype=np.int64), ()
@@ -227,7 +226,7 @@ def _value(text: str, default: str) -> object:
         return text
 
 
-def _linked(rank: Rank) -> NDArray[np.int64]:
+def _linked(rank: Rank) -> Int64Array:
     """``index_correlation`` of each event: position in the source of the other side of a launch.
 
     Of a call that launches several operations, as of a graph, that of the last of them.
@@ -235,7 +234,7 @@ def _linked(rank: Rank) -> NDArray[np.int64]:
     return rank.remember(_index_correlation)
 
 
-def _index_correlation(rank: Rank) -> NDArray[np.int64]:
+def _index_correlation(rank: Rank) -> Int64Array:
     events, launch = rank.trace.events, rank.launches
     found = np.where(events.correlation >= 0, NOT_RECORDED, NONE).astype(np.int64)
     on_gpu = np.flatnonzero(_LINKED.among(events.kind) & (launch >= 0))

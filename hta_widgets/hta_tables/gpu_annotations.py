@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.gpu_annotations.annotated_work import SOURCES, annotated_work
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables.event_columns import (
     CATEGORY_NAMES,
@@ -34,7 +34,7 @@ BREAKDOWN: Final = (
 
 def kernels_with_user_annotations(
     rank: Rank,
-    codes: NDArray[np.int64],
+    codes: Int64Array,
     offset_ns: int,
     *,
     expand_names: bool,
@@ -120,11 +120,11 @@ def user_annotation_breakdown(
     return table.sort_values("name", kind="stable", ignore_index=True)
 
 
-def _deviation(lengths: NDArray[np.int64]) -> float:
+def _deviation(lengths: Int64Array) -> float:
     return float(lengths.std(ddof=1)) if lengths.size > 1 else 0.0
 
 
-def _holds_work(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _holds_work(rank: Rank, rows: Int64Array) -> Mask:
     """Which ranges on the GPU hold the middle of analysed work of their stream."""
     events, work = rank.trace.events, rank.gpu_work
     middle = work.start_ns + work.duration_ns // 2
@@ -142,13 +142,13 @@ def _holds_work(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _folded(
     rank: Rank,
-    codes: NDArray[np.int64],
-    lengths_ns: NDArray[np.int64],
+    codes: Int64Array,
+    lengths_ns: Int64Array,
     *,
     duration_ratio: float,
     num_kernels: int,
     allowlist: tuple[str, ...],
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """Code of the name under which each name is listed, by code; the last stands for others."""
     names = rank.trace.events.name.values
     label = np.arange(len(names) + 1)
@@ -167,7 +167,7 @@ def _folded(
     return label
 
 
-def _launched_in(rank: Rank, label: NDArray[np.int64]) -> tuple[dict[int, int], dict[int, int]]:
+def _launched_in(rank: Rank, label: Int64Array) -> tuple[dict[int, int], dict[int, int]]:
     """Busy time and own time (ns) of the work launched in the annotations of each label."""
     annotated = annotated_work(rank)
     work = annotated.work

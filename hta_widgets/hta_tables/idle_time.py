@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.quantities import NS_PER_US
 
 _ALWAYS = "other"
@@ -54,7 +54,7 @@ def _rows_of_hta(streams: pd.DataFrame) -> pd.DataFrame:
     return streams[kept].reset_index(drop=True)
 
 
-def _place_on_rank(rank: NDArray[np.int64]) -> NDArray[np.int64]:
+def _place_on_rank(rank: Int64Array) -> Int64Array:
     """Number the rows of each rank from 0; rows of a rank are contiguous."""
     first = np.flatnonzero(np.diff(rank, prepend=-1))
     return np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.hta_tables.event_columns import CATEGORIES
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
@@ -45,7 +45,7 @@ class TraceSymbolTable:
                 self.sym_index[symbol] = len(self.sym_table)
                 self.sym_table.append(symbol)
 
-    def codes_of(self, symbols: Sequence[str]) -> NDArray[np.int64]:
+    def codes_of(self, symbols: Sequence[str]) -> Int64Array:
         """Numbers of symbols, which are added if they are new."""
         self.add_symbols(symbols)
         return np.array([self.sym_index[symbol] for symbol in symbols], dtype=np.int64)

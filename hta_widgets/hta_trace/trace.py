@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.hta_trace.files import DEFAULT_TRACE_DIR, TraceFiles, traces_of
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
@@ -103,7 +103,7 @@ class Trace:
             self._symbols.add_symbols(names)
         return self._symbols
 
-    def codes_of(self, rank: Rank) -> NDArray[np.int64]:
+    def codes_of(self, rank: Rank) -> Int64Array:
         """Numbers in `symbol_table` of the names of a rank, then of all categories."""
         return self._symbols.codes_of([*rank.trace.events.name.values, *tables.CATEGORY_NAMES])
 
@@ -222,7 +222,7 @@ class Trace:
         self._decode(frame)
         return frame.set_index("index", drop=False).rename_axis(None)
 
-    def _rows(self, rank: Rank) -> NDArray[np.int64]:
+    def _rows(self, rank: Rank) -> Int64Array:
         events = rank.trace.events
         kept = _LASTING.among(events.kind)
         if not self._as_recorded:

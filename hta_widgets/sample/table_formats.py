@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.atomic_write import atomic_folder
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, distinct_times
@@ -105,7 +105,7 @@ def _new_folder(folder: PathLike) -> AbstractContextManager[Path]:
 def _cupti_table(events: Events, category: str, kind: Kind, origin_ns: int) -> pa.Table:
     rows = events.rows_of(kind)
     start_ns = events.start_ns[rows] + origin_ns
-    columns: dict[str, NDArray[np.int64] | list[str]] = {
+    columns: dict[str, Int64Array | list[str]] = {
         "start": _microseconds(start_ns),
         "end": _microseconds(start_ns + events.duration_ns[rows]),
         "dur": _microseconds(events.duration_ns[rows]),
@@ -120,14 +120,14 @@ def _cupti_table(events: Events, category: str, kind: Kind, origin_ns: int) -> p
     return pa.table(columns)
 
 
-def _bytes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _bytes(events: Events, rows: Int64Array) -> Int64Array:
     transfers = events.side.get("transfers")
     if transfers is None:
         return np.zeros(rows.size, dtype=np.int64)
     return transfers.to_frame()["bytes"].reindex(rows, fill_value=0).to_numpy()
 
 
-def _microseconds(times_ns: NDArray[np.int64]) -> list[str]:
+def _microseconds(times_ns: Int64Array) -> list[str]:
     return [exact_microseconds(ns) for ns in times_ns.tolist()]
 
 
@@ -143,5 +143,5 @@ def _segments(job: Job, rank: int) -> pa.Table:
     return pa.table({"start": start, "end": end, "OverlapType": names, "duration": end - start})
 
 
-def _edges(*covers: Intervals) -> NDArray[np.int64]:
+def _edges(*covers: Intervals) -> Int64Array:
     return distinct_times(*(part for each in covers for part in (each.starts, each.ends)))

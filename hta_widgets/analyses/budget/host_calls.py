@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.arrays import Mask
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank

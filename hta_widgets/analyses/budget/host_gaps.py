@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_calls import (
     blocking_calls,
@@ -27,8 +26,9 @@ from hta_widgets.analyses.idle_owners.gaps import TAIL, Gaps, gaps_of, recorded_
 from hta_widgets.analyses.idle_owners.innermost import IdleSegments
 from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -99,31 +99,31 @@ class HostGaps(NamedTuple):
     """
 
     segments: IdleSegments
-    kind: NDArray[np.int8]
+    kind: Int8Array
     starts_short: Mask
     loads_ns: Times
     unattributed: Mask
 
-    def in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
         sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
         step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
         np.add.at(sums, (self.kind, step), self.segments.length_ns())
         return sums
 
-    def starting_in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def starting_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) that starting short kernels takes between consecutive edges."""
         return self._some_in_bins(self.starts_short * self.segments.length_ns(), edges)
 
-    def loading_code_in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def loading_code_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) in which code is loaded at its first use between consecutive edges."""
         return self._some_in_bins(self.loads_ns, edges)
 
-    def unattributed_in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def unattributed_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
         return self._some_in_bins(self.unattributed * self.segments.length_ns(), edges)
 
-    def _some_in_bins(self, parts_ns: Times, edges: Times) -> NDArray[np.int64]:
+    def _some_in_bins(self, parts_ns: Times, edges: Times) -> Int64Array:
         chosen = np.flatnonzero(parts_ns)
         sums = np.zeros(edges.size - 1, dtype=np.int64)
         step = np.searchsorted(edges, self.segments.start_ns[chosen], side="right") - 1
@@ -186,7 +186,7 @@ class _Division:
         starts_short = self._starts_short()
         return HostGaps(self.segments, kind.astype(np.int8), starts_short, loads_ns, unattributed)
 
-    def _divide_stretches(self, kind: NDArray[np.int64], is_open: Mask) -> None:
+    def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> None:
         """Divide the time in which the host launches nothing, if it is long."""
         gap, length_ns = self.segments.gap, self.segments.length_ns()
         inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
@@ -209,7 +209,7 @@ class _Division:
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
 
-    def _may_wait_unseen(self, kind: NDArray[np.int64]) -> Mask:
+    def _may_wait_unseen(self, kind: Int64Array) -> Mask:
         """Without operators, the host is known to be slow before short kernels only."""
         rows = np.append(self.next_row, NO_CALL)[self.segments.gap]
         events = self.rank.trace.events
@@ -263,7 +263,7 @@ class _Division:
         return np.asarray(known & (latency_ns <= PROMPT * usual_ns))
 
     @cached_property
-    def next_row(self) -> NDArray[np.int64]:
+    def next_row(self) -> Int64Array:
         """Row of the work after each interval."""
         return work_after(self.rank, recorded_work(self.rank, self.device), self.gaps.end_ns)
 
@@ -300,7 +300,7 @@ class _Division:
         return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
 
 
-def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, NDArray[np.int64]]:
+def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, Int64Array]:
     """Cut each segment at a time of its own, and tell which segment each part is of."""
     source = np.repeat(np.arange(segments.gap.size), 2)
     twice = segments.take(source)
@@ -311,9 +311,7 @@ def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, NDArray
     return twice._replace(start_ns=start, end_ns=end).take(kept), source[kept]
 
 
-def _sums_of(
-    length_ns: Times, chosen: Mask, number: NDArray[np.int64], count: int
-) -> NDArray[np.float64]:
+def _sums_of(length_ns: Times, chosen: Mask, number: Int64Array, count: int) -> Float64Array:
     """Time of the chosen segments, by number; exact below 100 days."""
     sums = np.bincount(number[chosen], length_ns[chosen], minlength=count)
     return sums.astype(np.float64)

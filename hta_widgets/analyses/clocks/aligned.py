@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hta_widgets.analyses.clocks.alignment import (
-    Alignment,
-    Place,
-    align,
-    components_of,
-    residuals,
-)
+from hta_widgets.analyses.clocks.alignment import Alignment, align, components_of, residuals
 from hta_widgets.analyses.clocks.states import (
     ALIGNED,
     CONTRADICTORY,
@@ -31,6 +24,7 @@ from hta_widgets.analyses.clocks.teams import Team, teams_of
 from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.communication.matching import Matches, match
 from hta_widgets.analyses.communication.recorded import rank_collectives
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
@@ -70,10 +64,10 @@ class JobClocks:
     matches: Matches
     alignment: Alignment
     recorded_ns: Times
-    components: Place
+    components: Int64Array
     judged: tuple[Judged | None, ...]
-    error_ns: NDArray[np.float64]
-    collectives: NDArray[np.int64]
+    error_ns: Float64Array
+    collectives: Int64Array
 
     def judged_at(self, place: int) -> Judged | None:
         """What is known about the clock of a rank, by its position in `ranks`."""
@@ -181,7 +175,7 @@ def _job_clocks(job: Job) -> JobClocks:
     )
 
 
-def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Place, Alignment]:
+def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Int64Array, Alignment]:
     """Align by the teams whose collectives end together, and number the sets of ranks."""
     kept, before = list(teams), -1
     while len(kept) != before:
@@ -194,7 +188,7 @@ def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Pla
     return kept, components, alignment
 
 
-def _chosen(one: Alignment, other: Alignment, is_one: NDArray[np.bool_]) -> Alignment:
+def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:
     return Alignment(
         np.where(is_one, one.offset_ns, other.offset_ns),
         np.where(is_one, one.drift, other.drift),
@@ -202,7 +196,7 @@ def _chosen(one: Alignment, other: Alignment, is_one: NDArray[np.bool_]) -> Alig
     )
 
 
-def _since_first_event(alignment: Alignment, has_events: NDArray[np.bool_]) -> Alignment:
+def _since_first_event(alignment: Alignment, has_events: Mask) -> Alignment:
     """Count the common time from the first event of all ranks, at time 0 of its own rank."""
     places = np.flatnonzero(has_events)
     starts = alignment.aligned(np.zeros(places.size, dtype=np.int64), places)
@@ -210,12 +204,10 @@ def _since_first_event(alignment: Alignment, has_events: NDArray[np.bool_]) -> A
     return alignment.moved(np.full_like(alignment.offset_ns, -first_ns))
 
 
-def _errors(
-    teams: Sequence[Team], alignment: Alignment
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _errors(teams: Sequence[Team], alignment: Alignment) -> tuple[Float64Array, Int64Array]:
     """Median distance (ns) of each rank's ends from those of the others, and their number."""
     count = alignment.offset_ns.size
-    found: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
+    found: list[list[Float64Array]] = [[] for _ in range(count)]
     for team, apart in zip(teams, residuals(teams, alignment), strict=True):
         for column, place in enumerate(team.places.tolist()):
             found[place].append(np.abs(apart[:, column]))

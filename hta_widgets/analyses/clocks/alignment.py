@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.teams import Team
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 MOST_TURNS: Final = 40
@@ -31,9 +31,6 @@ FEWEST_FOR_DRIFT: Final = 8
 SHORTEST_FOR_DRIFT_NS: Final = 100_000_000
 """Fewer collectives, or a shorter time between them, do not tell drift from noise: ends differ by a
 few µs, which over 10 ms looks like 100 ppm."""
-
-Corrections = NDArray[np.float64]
-Place = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +48,7 @@ class Alignment:
     """
 
     offset_ns: Times
-    drift: Corrections
+    drift: Float64Array
     pivot_ns: Times
 
     @classmethod
@@ -60,7 +57,7 @@ class Alignment:
         none = np.zeros(offset_ns.size, dtype=np.int64)
         return cls(offset_ns.copy(), none.astype(np.float64), none)
 
-    def aligned(self, times: Times, places: Place) -> Times:
+    def aligned(self, times: Times, places: Int64Array) -> Times:
         """Times of ranks (by position in the job) on the common clock, to the ns."""
         moved = times + self.offset_ns[places]
         since = (moved - self.pivot_ns[places]) * self.drift[places]
@@ -71,7 +68,7 @@ class Alignment:
         return replace(self, offset_ns=self.offset_ns + by_ns, pivot_ns=self.pivot_ns + by_ns)
 
 
-def align(teams: Sequence[Team], recorded_ns: Times, components: Place) -> Alignment:
+def align(teams: Sequence[Team], recorded_ns: Times, components: Int64Array) -> Alignment:
     """Find the offset and drift of each rank's clock.
 
     Parameters
@@ -92,7 +89,7 @@ def align(teams: Sequence[Team], recorded_ns: Times, components: Place) -> Align
     return search.result(recorded_ns, components)
 
 
-def residuals(teams: Sequence[Team], alignment: Alignment) -> list[Corrections]:
+def residuals(teams: Sequence[Team], alignment: Alignment) -> list[Float64Array]:
     """How much earlier (ns) each member ends than the median of its collective, for each team."""
     found = []
     for team in teams:
@@ -102,7 +99,7 @@ def residuals(teams: Sequence[Team], alignment: Alignment) -> list[Corrections]:
     return found
 
 
-def components_of(teams: Sequence[Team], ranks: int) -> Place:
+def components_of(teams: Sequence[Team], ranks: int) -> Int64Array:
     """Number the sets of ranks that share collectives, directly or through others."""
     number = np.arange(ranks, dtype=np.int64)
     while True:
@@ -122,7 +119,7 @@ class _Search:
     now: Alignment
 
     @classmethod
-    def begun(cls, teams: Sequence[Team], recorded_ns: Times, components: Place) -> _Search:
+    def begun(cls, teams: Sequence[Team], recorded_ns: Times, components: Int64Array) -> _Search:
         """Put each rank on the clock of the one with which it shares most."""
         now = Alignment.of_offsets(recorded_ns)
         tree = _tree(teams, recorded_ns.size)
@@ -149,7 +146,7 @@ class _Search:
         self.now = replace(self.now, offset_ns=offset_ns, drift=drift)
         return largest
 
-    def result(self, recorded_ns: Times, components: Place) -> Alignment:
+    def result(self, recorded_ns: Times, components: Int64Array) -> Alignment:
         """Let most ranks of each component keep their recorded clock."""
         back_ns, drift = np.zeros_like(recorded_ns), self.now.drift.copy()
         for number in np.unique(components):
@@ -159,10 +156,10 @@ class _Search:
             drift[members] -= np.median(drift[members])
         return replace(self.now, drift=drift).moved(back_ns)
 
-    def _by_rank(self) -> dict[int, tuple[Corrections, Corrections]]:
+    def _by_rank(self) -> dict[int, tuple[Float64Array, Float64Array]]:
         """Times since the pivot, and how much earlier each rank ends than the others then."""
-        times: dict[int, list[Corrections]] = {}
-        apart: dict[int, list[Corrections]] = {}
+        times: dict[int, list[Float64Array]] = {}
+        apart: dict[int, list[Float64Array]] = {}
         for team, of_team in zip(self.teams, residuals(self.teams, self.now), strict=True):
             since = (team.end_ns + self.now.offset_ns[team.places]) - self.now.pivot_ns[team.places]
             for column, place in enumerate(team.places.tolist()):
@@ -200,7 +197,7 @@ def _tree(teams: Sequence[Team], ranks: int) -> list[tuple[int, int]]:
     return edges
 
 
-def _middles(teams: Sequence[Team], now: Alignment, components: Place) -> Times:
+def _middles(teams: Sequence[Team], now: Alignment, components: Int64Array) -> Times:
     """Median end of the collectives of each rank's component; 0 without any."""
     middle_ns = np.zeros_like(components)
     for number in np.unique(components):
@@ -233,7 +230,7 @@ def _clock_difference(
     return offset_ns, slope
 
 
-def _slope(times: Corrections, values: Corrections) -> float:
+def _slope(times: Float64Array, values: Float64Array) -> float:
     """Change of values over time, by the medians of the earlier and the later half."""
     if times.size < FEWEST_FOR_DRIFT or times.max() - times.min() < SHORTEST_FOR_DRIFT_NS:
         return 0.0

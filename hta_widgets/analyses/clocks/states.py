@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hta_widgets.analyses.clocks.alignment import Alignment, Place, residuals
+from hta_widgets.analyses.clocks.alignment import Alignment, residuals
 from hta_widgets.analyses.clocks.teams import Team
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 ALIGNED, RECORDED, CONTRADICTORY = "aligned", "recorded", "contradictory"
@@ -138,17 +138,17 @@ def fit_of(teams: Sequence[Team], alignment: Alignment, tolerance_ns: float | No
     )
 
 
-def coincides(team: Team, apart: NDArray[np.float64]) -> bool:
+def coincides(team: Team, apart: Float64Array) -> bool:
     """Whether most collectives of a team end together, given how far their ends are apart."""
     length_ns = float(np.median(team.end_ns - team.start_ns))
     return float(np.median(np.abs(apart))) <= max(APART_NS, APART_SHARE * length_ns)
 
 
-def of_component(teams: Sequence[Team], components: Place, number: int) -> list[Team]:
+def of_component(teams: Sequence[Team], components: Int64Array, number: int) -> list[Team]:
     """Teams of the ranks of one component."""
     return [team for team in teams if components[team.places[0]] == number]
 
 
-def _median(values: Sequence[Times | NDArray[np.float64]]) -> float:
+def _median(values: Sequence[Times | Float64Array]) -> float:
     every = np.concatenate([np.zeros(0), *values])
     return float(np.median(every)) if every.size else 0.0

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.matching import Matches
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 
 MOST_COLLECTIVES: Final = 2_000
 """Collectives of a team that clocks are aligned by, evenly spaced: more make it no more exact."""
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class Team:
         On the clock of each rank.
     """
 
-    places: Rows
+    places: Int64Array
     start_ns: Times
     end_ns: Times
 
@@ -54,7 +52,7 @@ def teams_of(matches: Matches) -> list[Team]:
     return teams
 
 
-def _with_same_members(matches: Matches, collectives: Rows) -> Iterator[Rows]:
+def _with_same_members(matches: Matches, collectives: Int64Array) -> Iterator[Int64Array]:
     """Split collectives by series and members; they are in order of their series."""
     series = matches.series[collectives]
     for of_series in np.split(collectives, np.flatnonzero(np.diff(series)) + 1):

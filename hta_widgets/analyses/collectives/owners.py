@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above
@@ -17,6 +16,7 @@ from hta_widgets.analyses.time.modules import (
     module_places,
     phases,
 )
+from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -41,9 +41,9 @@ class RankOwners(NamedTuple):
         Position in `PHASES`; -1 where the launch is not recorded.
     """
 
-    row: NDArray[np.int64]
+    row: Int64Array
     module: TextColumn
-    phase: NDArray[np.int8]
+    phase: Int8Array
 
 
 def rank_owners(rank: Rank) -> RankOwners:
@@ -58,7 +58,7 @@ def rank_owners(rank: Rank) -> RankOwners:
     return RankOwners(work.rows[positions], _module_paths(calls, places), phase)
 
 
-def _module_paths(calls: Calls, places: NDArray[np.int64]) -> TextColumn:
+def _module_paths(calls: Calls, places: Int64Array) -> TextColumn:
     """Path of the module frame at each place."""
     around = nearest_above(calls.forest, (calls.kind == Kind.PYTHON) & calls.named(MODULE.search))
     names = calls.events.name.values

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import JobClocks
 from hta_widgets.analyses.collectives.owners import RankOwners, owner_columns
 from hta_widgets.analyses.collectives.waits import CLASSES, INCONCLUSIVE, NOBODY, Waits
 from hta_widgets.analyses.communication.kernels import JobCollectives, Series
 from hta_widgets.analyses.communication.operations import bus_factor
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.model.events import TextColumn
 
@@ -126,11 +126,11 @@ def _bandwidths_of(kernels: pd.DataFrame, group: pd.Series[int], groups: int) ->
 class _Split:
     """Spreads values of the matched kernels over all kernels."""
 
-    def __init__(self, count: int, rows: NDArray[np.int64]) -> None:
+    def __init__(self, count: int, rows: Int64Array) -> None:
         self._count = count
         self._rows = rows
 
-    def column(self, values: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+    def column(self, values: Int64Array) -> pd.arrays.IntegerArray:
         """The values where there are any."""
         every = np.zeros(self._count, dtype=np.int64)
         known = np.zeros(self._count, dtype=bool)
@@ -162,7 +162,7 @@ class _SeriesColumns:
         sizes = np.where(sizes > 0, sizes, np.maximum(recorded, 0))
         return _nullable(sizes, sizes > 0)
 
-    def factors(self) -> NDArray[np.float64]:
+    def factors(self) -> Float64Array:
         """Bus bandwidth by algorithm bandwidth; NaN where there is no such thing."""
         factors = [
             bus_factor(each.operation, each.size) if each.size > 1 else np.nan
@@ -189,13 +189,13 @@ def _bandwidths(
     }
 
 
-def _late_ranks(waits: Waits, of_kernel: NDArray[np.int64]) -> pd.arrays.IntegerArray:
+def _late_ranks(waits: Waits, of_kernel: Int64Array) -> pd.arrays.IntegerArray:
     places = np.array([*waits.late_place.tolist(), NOBODY], dtype=np.int64)[of_kernel]
     ranks = np.array([*waits.matches.kernels.ranks, NOBODY], dtype=np.int64)[places]
     return _nullable(ranks, places >= 0)
 
 
-def _classes(waits: Waits, of_kernel: NDArray[np.int64]) -> pd.Categorical:
+def _classes(waits: Waits, of_kernel: Int64Array) -> pd.Categorical:
     codes = np.append(waits.classes, np.int8(CLASSES.index(INCONCLUSIVE)))[of_kernel]
     return pd.Categorical.from_codes(codes, _CLASS_INDEX)
 
@@ -206,7 +206,7 @@ def _ranks_text(series: Series) -> str:
     return number_ranges(series.ranks)
 
 
-def _nullable(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pd.arrays.IntegerArray:
+def _nullable(values: Int64Array, known: Mask) -> pd.arrays.IntegerArray:
     """Integers, missing where they are not known."""
     return pd.arrays.IntegerArray(np.where(known, values, 0).astype(np.int64), ~known)
 

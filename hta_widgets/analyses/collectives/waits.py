@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.clocks.aligned import JobClocks
 from hta_widgets.analyses.clocks.states import APART_NS, APART_SHARE, CONTRADICTORY
 from hta_widgets.analyses.communication.matching import Matches
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted
@@ -62,8 +63,8 @@ class Waits:
     matches: Matches
     start_ns: Times
     end_ns: Times
-    tolerance_ns: NDArray[np.float64]
-    is_complete: NDArray[np.bool_]
+    tolerance_ns: Float64Array
+    is_complete: Mask
     notices: tuple[str, ...]
 
     @cached_property
@@ -121,7 +122,7 @@ class Waits:
         return np.asarray(np.maximum(self.median_end_ns - self.last_ns, 0))
 
     @cached_property
-    def late_place(self) -> NDArray[np.int64]:
+    def late_place(self) -> Int64Array:
         """Position of the rank that arrives last; -1 where that is not certain."""
         matches = self.matches
         is_last = np.flatnonzero(self.start_ns == self.last_ns[matches.of_row])
@@ -132,7 +133,7 @@ class Waits:
         return late
 
     @cached_property
-    def classes(self) -> NDArray[np.int8]:
+    def classes(self) -> Int8Array:
         """Class of each collective: a position in `CLASSES`."""
         mean_ns = self._sums(self.duration_ns) / self.matches.members
         waiting = self._sums(self.wait_ns) / self.matches.members >= DOMINATES * mean_ns
@@ -144,7 +145,7 @@ class Waits:
         found[is_blurred | ~self.is_complete] = CLASSES.index(INCONCLUSIVE)
         return found
 
-    def _sums(self, values: Times) -> NDArray[np.float64]:
+    def _sums(self, values: Times) -> Float64Array:
         sums = np.bincount(self.matches.of_row, values, minlength=len(self.matches))
         return sums.astype(np.float64)
 
@@ -223,7 +224,7 @@ def _on_common_clock(matches: Matches, clocks: JobClocks) -> Waits:
     )
 
 
-def _apart_notices(matches: Matches, is_apart: NDArray[np.bool_]) -> list[str]:
+def _apart_notices(matches: Matches, is_apart: Mask) -> list[str]:
     """Notice on collectives that should end together and do not."""
     count = int(np.count_nonzero(is_apart & matches.meets))
     if not count:
@@ -235,7 +236,7 @@ def _apart_notices(matches: Matches, is_apart: NDArray[np.bool_]) -> list[str]:
     return [words]
 
 
-def _is_complete(matches: Matches, world_size: int) -> NDArray[np.bool_]:
+def _is_complete(matches: Matches, world_size: int) -> Mask:
     """Whether the traces of all members were opened."""
     sizes = np.array([each.size for each in matches.kernels.all_series], dtype=np.int64)
     expected = sizes[matches.series]

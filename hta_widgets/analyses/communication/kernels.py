@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.operations import (
     POINT_TO_POINT,
@@ -16,6 +15,7 @@ from hta_widgets.analyses.communication.operations import (
     operation_of,
 )
 from hta_widgets.analyses.communication.recorded import NOTHING, Group, RankCollectives
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import TextColumn
@@ -73,21 +73,21 @@ class JobCollectives:
     """
 
     ranks: tuple[int, ...]
-    place: NDArray[np.int64]
-    row: NDArray[np.int64]
+    place: Int64Array
+    row: Int64Array
     start_ns: Times
     duration_ns: Times
     exposed_ns: Times
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    in_elements: NDArray[np.int64]
-    out_elements: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    group_size: NDArray[np.int64]
+    device: Int64Array
+    stream: Int64Array
+    in_elements: Int64Array
+    out_elements: Int64Array
+    size_bytes: Int64Array
+    group_size: Int64Array
     name: TextColumn
     dtype: TextColumn
     label: TextColumn
-    series: NDArray[np.int64]
+    series: Int64Array
     all_series: tuple[Series, ...]
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class JobCollectives:
         return self.start_ns + self.duration_ns
 
     @cached_property
-    def elements(self) -> NDArray[np.int64]:
+    def elements(self) -> Int64Array:
         """Elements of the larger of input and output; -1 if not recorded."""
         return np.maximum(self.in_elements, self.out_elements)
 
@@ -142,9 +142,7 @@ def global_ranks(parts: Sequence[RankCollectives]) -> list[int]:
     return stated if is_said else [part.rank for part in parts]
 
 
-def _series_of_rank(
-    part: RankCollectives, number: int, known: dict[Series, int]
-) -> NDArray[np.int64]:
+def _series_of_rank(part: RankCollectives, number: int, known: dict[Series, int]) -> Int64Array:
     """Series of each kernel of a rank; new ones are added to those that are known."""
     found = np.full(len(part), NOTHING, dtype=np.int64)
     alike = grouped(part.collective.codes, part.group, part.peer, part.kernel.codes)
@@ -202,7 +200,7 @@ def _label_of(part: RankCollectives) -> TextColumn:
     return TextColumn(part.group.astype(np.int32), labels)
 
 
-def _joined(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _joined(columns: Iterable[Int64Array]) -> Int64Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *columns])
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
 from hta_widgets.analyses.communication.operations import MEETING
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
@@ -48,7 +49,6 @@ MOST_DIFFERENT: Final = 0.2
 """Share of the collectives of a group that may differ between ranks; if more do, the ranks issue
 different collectives, and none of the group is matched."""
 
-Rows = NDArray[np.int64]
 
 _ALL_REDUCE = "all_reduce"
 
@@ -95,9 +95,7 @@ def _spread(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times, sh
     return float(np.median(np.abs(apart - np.median(apart))))
 
 
-def shifts(
-    runs: Sequence[NDArray[np.int64]], end_ns: Times, elements: NDArray[np.int64]
-) -> list[int]:
+def shifts(runs: Sequence[Int64Array], end_ns: Times, elements: Int64Array) -> list[int]:
     """Number to add to the ordinals of each run, so that all agree with those of the longest.
 
     Parameters
@@ -134,10 +132,10 @@ class Matches:
     """
 
     kernels: JobCollectives
-    rows: Rows
-    edges: Rows
-    series: Rows
-    ordinal: Rows
+    rows: Int64Array
+    edges: Int64Array
+    series: Int64Array
+    ordinal: Int64Array
     notices: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -145,17 +143,17 @@ class Matches:
         return int(self.series.size)
 
     @cached_property
-    def members(self) -> Rows:
+    def members(self) -> Int64Array:
         """Number of kernels of each collective."""
         return np.diff(self.edges)
 
     @cached_property
-    def of_row(self) -> Rows:
+    def of_row(self) -> Int64Array:
         """Collective of each of `rows`."""
         return np.repeat(np.arange(len(self)), self.members)
 
     @cached_property
-    def meets(self) -> NDArray[np.bool_]:
+    def meets(self) -> Mask:
         """Whether no member of a collective can finish before all have begun."""
         by_series = [each.operation in MEETING for each in self.kernels.all_series]
         return np.array([*by_series, False], dtype=bool)[self.series]
@@ -168,7 +166,7 @@ class Matches:
         """Greatest value of each collective, given one for each of `rows`."""
         return reduce_runs(np.maximum, values, self.edges[:-1])
 
-    def without(self, dropped: NDArray[np.bool_], *notices: str) -> Matches:
+    def without(self, dropped: Mask, *notices: str) -> Matches:
         """Leave collectives out."""
         kept = np.flatnonzero(~dropped)
         edges = np.concatenate(([0], np.cumsum(self.members[kept])))
@@ -203,7 +201,7 @@ def match(kernels: JobCollectives) -> Matches:
     return _only_alike(_only_possible(matches))
 
 
-def _ordinals(kernels: JobCollectives, rows: Rows) -> Rows:
+def _ordinals(kernels: JobCollectives, rows: Int64Array) -> Int64Array:
     """Place of each kernel in its series."""
     runs = grouped(kernels.series[rows], kernels.place[rows], kernels.device[rows])
     ordinal = np.empty(rows.size, dtype=np.int64)
@@ -222,7 +220,7 @@ def _ordinals(kernels: JobCollectives, rows: Rows) -> Rows:
     return ordinal
 
 
-def _runs_of_series(series_of_run: Rows) -> Iterator[tuple[int, range]]:
+def _runs_of_series(series_of_run: Int64Array) -> Iterator[tuple[int, range]]:
     """Each series, with the positions of its runs, which are adjacent."""
     edges = [0, *(np.flatnonzero(np.diff(series_of_run)) + 1).tolist(), series_of_run.size]
     for first, last in pairwise(edges):
@@ -248,7 +246,7 @@ class _Difference(NamedTuple):
     """Collectives whose members differ in what must be equal."""
 
     what: str
-    differs: NDArray[np.bool_]
+    differs: Mask
     values: NDArray[Any]
 
 
@@ -282,7 +280,7 @@ def _differences(matches: Matches) -> Iterator[_Difference]:
     operation = operations[matches.series]
     by_name = np.array([bool(each.kernel) for each in kernels.all_series] or [False])
     recorded = ~by_name[matches.series]
-    columns: dict[str, tuple[NDArray[Any], NDArray[np.bool_]]] = {
+    columns: dict[str, tuple[NDArray[Any], Mask]] = {
         "name": (kernels.name.codes, recorded & (operation != P2P)),
         "dtype": (kernels.dtype.codes, recorded),
         "group size": (kernels.group_size, recorded & (operation != P2P)),
@@ -294,7 +292,7 @@ def _differences(matches: Matches) -> Iterator[_Difference]:
         yield _Difference(what, differs, values)
 
 
-def _group_numbers(matches: Matches) -> Rows:
+def _group_numbers(matches: Matches) -> Int64Array:
     """Number of the process group of each collective."""
     known: dict[tuple[str, tuple[int, ...]], int] = {}
     by_series = [
@@ -304,7 +302,9 @@ def _group_numbers(matches: Matches) -> Rows:
     return np.array(by_series, dtype=np.int64)[matches.series]
 
 
-def _desync_notice(matches: Matches, differences: list[_Difference], collectives: Rows) -> str:
+def _desync_notice(
+    matches: Matches, differences: list[_Difference], collectives: Int64Array
+) -> str:
     """Where two ranks first issue different collectives in a group."""
     kernels = matches.kernels
     starts = kernels.start_ns[matches.rows[matches.edges[collectives]]]

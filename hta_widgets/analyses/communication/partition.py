@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -42,9 +42,9 @@ class RankSplit(NamedTuple):
         Whether they send or receive.
     """
 
-    rows: NDArray[np.int64]
+    rows: Int64Array
     wait_ns: Times
-    is_p2p: NDArray[np.bool_]
+    is_p2p: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Partition:
             covers.append(covers[-1] | Intervals.union(starts, ends))
         return cls(tuple(covers))
 
-    def in_bins(self, edges: Times) -> NDArray[np.int64]:
+    def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `PARTS` between consecutive edges.
 
         Returns
@@ -95,7 +95,7 @@ def _communication(work: GpuWork, split: RankSplit) -> list[tuple[Times, Times]]
 
 
 def communication_parts(
-    rows: NDArray[np.int64], start: Times, end: Times, split: RankSplit
+    rows: Int64Array, start: Times, end: Times, split: RankSplit
 ) -> list[tuple[Times, Times]]:
     """Starts and ends of the parts of communication: those of `PARTS`, in the same order.
 
@@ -119,9 +119,7 @@ def communication_parts(
     ]
 
 
-def waiting_until(
-    rows: NDArray[np.int64], start: Times, split: RankSplit
-) -> tuple[Times, NDArray[np.bool_], NDArray[np.bool_]]:
+def waiting_until(rows: Int64Array, start: Times, split: RankSplit) -> tuple[Times, Mask, Mask]:
     """Until when (ns) communication kernels wait, which of them are split, and which send.
 
     Parameters
@@ -142,6 +140,6 @@ def waiting_until(
     return last, is_split, p2p
 
 
-def _union(work: GpuWork, chosen: NDArray[np.bool_]) -> Intervals:
+def _union(work: GpuWork, chosen: Mask) -> Intervals:
     positions = np.flatnonzero(chosen)
     return Intervals.union(work.start_ns[positions], work.end_ns[positions])

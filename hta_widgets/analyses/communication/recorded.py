@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.operations import SEND, element_bytes, operation_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.loaders.columns import whole_number
@@ -32,8 +33,6 @@ MOST_ELEMENTS: Final = 2**48
 _ANONYMOUS = "(anonymous namespace)"
 
 _FIRST = np.iinfo(np.int64).min
-
-Positions = NDArray[np.int64]
 
 
 def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
@@ -191,19 +190,19 @@ class RankCollectives:
     start_ns: Times
     duration_ns: Times
     exposed_ns: Times
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    row: Positions
+    device: Int64Array
+    stream: Int64Array
+    row: Int64Array
     kernel: TextColumn
     collective: TextColumn
     dtype: TextColumn
-    group: NDArray[np.int64]
+    group: Int64Array
     groups: tuple[Group, ...]
-    in_elements: NDArray[np.int64]
-    out_elements: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    group_size: NDArray[np.int64]
-    peer: NDArray[np.int64]
+    in_elements: Int64Array
+    out_elements: Int64Array
+    size_bytes: Int64Array
+    group_size: Int64Array
+    peer: Int64Array
 
     def __len__(self) -> int:
         """Number of kernels."""
@@ -242,7 +241,7 @@ def rank_collectives(rank: Rank) -> RankCollectives:
     )
 
 
-def _exposed(work: GpuWork, positions: Positions) -> Times:
+def _exposed(work: GpuWork, positions: Int64Array) -> Times:
     exposed_ns = np.zeros(positions.size, dtype=np.int64)
     for device, part in work.by_device().items():
         here = np.flatnonzero(work.device[positions] == device)
@@ -253,7 +252,7 @@ def _exposed(work: GpuWork, positions: Positions) -> Times:
     return exposed_ns
 
 
-def _launch_order(rank: Rank, positions: Positions) -> Positions:
+def _launch_order(rank: Rank, positions: Int64Array) -> Int64Array:
     """Order of launches, in which all ranks issue the collectives of a group.
 
     Kernels of one group may run on several streams and start in another order. A kernel without a
@@ -276,7 +275,7 @@ def _stated_rank(rank: Rank) -> int:
     return NOTHING if number is None or number < 0 else number
 
 
-def _kernel_names(rank: Rank, rows: Positions) -> TextColumn:
+def _kernel_names(rank: Rank, rows: Int64Array) -> TextColumn:
     """Names up to the parameter list, of which there are few."""
     events = rank.trace.events
     codes, places = np.unique(events.name.codes[rows], return_inverse=True)
@@ -315,11 +314,11 @@ class _Fields:
     """
 
     table: SideTable | None
-    at: Positions
-    is_shared: NDArray[np.bool_]
+    at: Int64Array
+    is_shared: Mask
 
     @classmethod
-    def of(cls, rank: Rank, rows: Positions, launch: Positions) -> _Fields:
+    def of(cls, rank: Rank, rows: Int64Array, launch: Int64Array) -> _Fields:
         """Fields of each kernel, else of the operator around its launch that recorded them.
 
         Before 2024, kernels have none, but ``record_param_comms`` around the launch does.
@@ -338,7 +337,7 @@ class _Fields:
             waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
         return cls(table, at, (at >= 0) & ~own)
 
-    def number(self, column: str) -> NDArray[np.int64]:
+    def number(self, column: str) -> Int64Array:
         """Numbers of a column; -1 for kernels without fields."""
         return self._taken(self.table.columns[column] if self.table else None).astype(np.int64)
 
@@ -349,7 +348,7 @@ class _Fields:
             return TextColumn(np.full(self.at.size, NOTHING, dtype=np.int32), ())
         return TextColumn(self._taken(found.codes).astype(np.int32), found.values)
 
-    def peers(self) -> NDArray[np.int64]:
+    def peers(self) -> Int64Array:
         """The other rank of each send and receive."""
         operations = self._operations()
         is_send = operations == SEND
@@ -358,7 +357,7 @@ class _Fields:
         peers[~is_send & (operations != "recv")] = NOTHING
         return peers
 
-    def size_bytes(self, duration_ns: Times) -> NDArray[np.int64]:
+    def size_bytes(self, duration_ns: Times) -> Int64Array:
         """Bytes of each kernel's buffer; of several kernels with one record, only the longest's."""
         dtype = self.text("dtype")
         sizes = np.array([*map(element_bytes, dtype.values), 0], dtype=np.int64)[dtype.codes]
@@ -374,7 +373,7 @@ class _Fields:
 
     def groups(
         self, configured: dict[str, tuple[int, ...]]
-    ) -> tuple[tuple[Group, ...], NDArray[np.int64]]:
+    ) -> tuple[tuple[Group, ...], Int64Array]:
         """The distinct groups, and the group of each kernel."""
         columns = [self.text(name) for name in ("group", "group_description", "group_ranks")]
         sizes = self.number("group_size")
@@ -397,7 +396,7 @@ class _Fields:
         names = [*map(operation_of, column.values), ""]
         return np.array(names, dtype=object)[column.codes]
 
-    def _taken(self, values: object) -> NDArray[np.int64]:
+    def _taken(self, values: object) -> Int64Array:
         taken = np.full(self.at.size, NOTHING, dtype=np.int64)
         if isinstance(values, np.ndarray):
             has = self.at >= 0
@@ -405,7 +404,7 @@ class _Fields:
         return taken
 
 
-def _positions_in(ascending: Positions, rows: Positions) -> Positions:
+def _positions_in(ascending: Int64Array, rows: Int64Array) -> Int64Array:
     """Position of each row in an ascending array, -1 if it is not in it."""
     if not ascending.size:
         return np.full(rows.size, NOTHING, dtype=np.int64)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array
 from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.trace.job import Job
@@ -151,7 +151,7 @@ def _mangled_names(events: Events) -> dict[int, str]:
     column = side.columns["mangled"] if side else None
     if side is None or not isinstance(column, TextColumn):
         return {}
-    pairs: NDArray[np.int32] = np.unique(
+    pairs: Int32Array = np.unique(
         np.column_stack((events.name.codes[side.rows], column.codes)), axis=0
     )
     texts = {code: column.values[place] for code, place in pairs.tolist() if place >= 0}

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.paths import paths_around
 from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 
-Rows = NDArray[np.int64]
 Column = NDArray[np.integer[Any]]
 
 Order: TypeAlias = Literal["merged", "time"]
@@ -37,9 +37,9 @@ class Weights(NamedTuple):
         Name of the node for what belongs to no call.
     """
 
-    place: Rows
-    work: Rows
-    ns: Rows
+    place: Int64Array
+    work: Int64Array
+    ns: Int64Array
     nobody: str
 
 
@@ -67,22 +67,22 @@ class CallTree(NamedTuple):
         ``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost.
     """
 
-    parent: Rows
-    name: Rows
-    kind: Rows
-    depth: Rows
-    own_ns: Rows
-    total_ns: Rows
-    rank_in_time: Rows
+    parent: Int64Array
+    name: Int64Array
+    kind: Int64Array
+    depth: Int64Array
+    own_ns: Int64Array
+    total_ns: Int64Array
+    rank_in_time: Int64Array
     names: tuple[str, ...]
-    by_parent: Rows
-    edges: Rows
+    by_parent: Int64Array
+    edges: Int64Array
 
-    def inside(self, node: int) -> Rows:
+    def inside(self, node: int) -> Int64Array:
         """The nodes inside one, -1 for the outermost."""
         return self.by_parent[self.edges[node + 1] : self.edges[node + 2]]
 
-    def inside_all(self, nodes: Rows) -> Rows:
+    def inside_all(self, nodes: Int64Array) -> Int64Array:
         """The nodes inside several."""
         return np.asarray(self.by_parent[counted_up(self.edges[nodes + 1], self.edges[nodes + 2])])
 
@@ -107,10 +107,10 @@ class NodeWeights(NamedTuple):
         node is one where it is not given.
     """
 
-    node: Rows
-    work: Rows
-    ns: Rows
-    run: Rows | None = None
+    node: Int64Array
+    work: Int64Array
+    ns: Int64Array
+    run: Int64Array | None = None
 
 
 def call_tree(calls: Calls, weights: Weights) -> CallTree:
@@ -148,7 +148,7 @@ def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> Ca
     return nodes_as_tree(every, own_ns, names)
 
 
-def nodes_as_tree(nodes: Nodes, own_ns: Rows, names: tuple[str, ...]) -> CallTree:
+def nodes_as_tree(nodes: Nodes, own_ns: Int64Array, names: tuple[str, ...]) -> CallTree:
     """Sum up what is inside nodes."""
     parent, name, kind, depth, first = (each.astype(np.int64, copy=False) for each in nodes)
     total_ns = _totals(nodes, own_ns)
@@ -165,7 +165,7 @@ def _with(nodes: Nodes, *columns: Column | list[int]) -> Nodes:
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
 
 
-def merged_nodes(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
+def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, Int64Array]:
     """Nodes of the paths of some calls, the calls with those around them, and the node of each."""
     paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)
@@ -173,7 +173,7 @@ def merged_nodes(calls: Calls, owners: Rows) -> tuple[Nodes, Rows, Rows]:
     return Nodes(paths.parent, paths.name, paths.kind, paths.depth, first), places, node
 
 
-def _totals(nodes: Nodes, own_ns: Rows) -> Rows:
+def _totals(nodes: Nodes, own_ns: Int64Array) -> Int64Array:
     """Sums over each node and what is inside, from the innermost level outwards."""
     total = own_ns.copy()
     by_depth = np.argsort(nodes.depth, kind="stable")

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.flame.call_tree import KINDS, NO_KIND, CallTree, Order, Rows
+from hta_widgets.analyses.flame.call_tree import KINDS, NO_KIND, CallTree, Order
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
 
@@ -50,7 +51,7 @@ def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
     return _table(tree, np.array(rows, dtype=np.int64), whole_ns)
 
 
-def _children(tree: CallTree, order: Order, shown: Rows) -> dict[int, list[int]]:
+def _children(tree: CallTree, order: Order, shown: Int64Array) -> dict[int, list[int]]:
     """The shown nodes inside each, in the order in which they are drawn."""
     rank = tree.rank_in_time[shown] if order == "time" else -tree.total_ns[shown]
     in_order = shown[np.lexsort((shown, rank))]
@@ -60,7 +61,7 @@ def _children(tree: CallTree, order: Order, shown: Rows) -> dict[int, list[int]]
     return children
 
 
-def _small(tree: CallTree, parents: Rows, shown: Rows) -> dict[int, tuple[int, int]]:
+def _small(tree: CallTree, parents: Int64Array, shown: Int64Array) -> dict[int, tuple[int, int]]:
     """Number of the nodes inside each of some that are not shown, and their time."""
     first, last = tree.edges[parents + 1], tree.edges[parents + 2]
     before_ns = np.append(0, np.cumsum(tree.total_ns[tree.by_parent]))
@@ -76,7 +77,7 @@ def _small(tree: CallTree, parents: Rows, shown: Rows) -> dict[int, tuple[int, i
     return {place: (number, time_ns) for place, number, time_ns in zip(*columns, strict=True)}
 
 
-def _table(tree: CallTree, rows: Rows, whole_ns: int) -> pd.DataFrame:
+def _table(tree: CallTree, rows: Int64Array, whole_ns: int) -> pd.DataFrame:
     """Columns of the nodes, given rows of place, parent, depth, and number and time of small ones.
 
     The place -1 is everything.
@@ -150,7 +151,7 @@ def find(tree: CallTree, root: Sequence[str]) -> int:
     return place
 
 
-def _shown(tree: CallTree, top: int, whole_ns: int) -> Rows:
+def _shown(tree: CallTree, top: int, whole_ns: int) -> Int64Array:
     """The largest nodes below one; what is around a node is never smaller."""
     least_ns = SMALLEST * whole_ns
     level = np.array([top])

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hta_widgets.analyses.flame.call_tree import CallTree, Nodes, Rows, nodes_as_tree
+from hta_widgets.analyses.flame.call_tree import CallTree, Nodes, nodes_as_tree
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -47,7 +47,7 @@ def sandwich_of(tree: CallTree, name: str) -> Sandwich:
     return Sandwich(inside, around)
 
 
-def _outermost(tree: CallTree, name: str) -> Rows:
+def _outermost(tree: CallTree, name: str) -> Int64Array:
     """The nodes of a name that are inside no other of it, and have some time."""
     if name not in tree.names:
         return np.zeros(0, dtype=np.int64)
@@ -61,23 +61,23 @@ def _outermost(tree: CallTree, name: str) -> Rows:
     return nodes[outermost]
 
 
-Step = Callable[[Rows], tuple[Rows, Rows]]
+Step = Callable[[Int64Array], tuple[Int64Array, Int64Array]]
 
 
-def _inside(tree: CallTree, nodes: Rows) -> tuple[Rows, Rows]:
+def _inside(tree: CallTree, nodes: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Nodes one level further in, and the place of that which each is in."""
     counts = tree.edges[nodes + 2] - tree.edges[nodes + 1]
     return tree.inside_all(nodes), np.repeat(np.arange(nodes.size), counts)
 
 
-def _around(tree: CallTree, nodes: Rows) -> tuple[Rows, Rows]:
+def _around(tree: CallTree, nodes: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Nodes one level further out, and the place of that which each is around."""
     above = tree.parent[nodes]
     of = np.flatnonzero(above != NO_PARENT)
     return above[of], of
 
 
-def _levels(tree: CallTree, found: Rows, amount: Rows, step: Step) -> CallTree:
+def _levels(tree: CallTree, found: Int64Array, amount: Int64Array, step: Step) -> CallTree:
     """Merge nodes with one path from the outermost ones on, level by level.
 
     Going inwards, each node adds its own amount. Going outwards, those first found carry theirs
@@ -87,7 +87,7 @@ def _levels(tree: CallTree, found: Rows, amount: Rows, step: Step) -> CallTree:
     nodes, carried = found, amount[found]
     group, count = np.zeros(found.size, dtype=np.int64), 1
     columns = [_level(tree, nodes[:1], np.full(1, NO_PARENT), 0)]
-    own: list[Rows] = []
+    own: list[Int64Array] = []
     while nodes.size:
         further, of = step(nodes)
         stays = np.ones(nodes.size, dtype=np.bool_)
@@ -106,12 +106,12 @@ def _levels(tree: CallTree, found: Rows, amount: Rows, step: Step) -> CallTree:
     return nodes_as_tree(merged, np.concatenate(own), tree.names)
 
 
-def _level(tree: CallTree, nodes: Rows, parent: Rows, depth: int) -> Nodes:
+def _level(tree: CallTree, nodes: Int64Array, parent: Int64Array, depth: int) -> Nodes:
     depths = np.full(nodes.size, depth)
     return Nodes(parent, tree.name[nodes], tree.kind[nodes], depths, tree.rank_in_time[nodes])
 
 
-def _sums(group: NDArray[np.int64], amount: Rows, count: int) -> Rows:
+def _sums(group: Int64Array, amount: Int64Array, count: int) -> Int64Array:
     total = np.zeros(count, dtype=np.int64)
     np.add.at(total, group, amount)
     return total

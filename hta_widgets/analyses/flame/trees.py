@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import (
     CallTree,
@@ -13,7 +12,6 @@ from hta_widgets.analyses.flame.call_tree import (
     Nodes,
     NodeWeights,
     Order,
-    Rows,
     merged_nodes,
     tree_of,
 )
@@ -21,6 +19,7 @@ from hta_widgets.analyses.flame.weights import Weight, owners_in_any, weights_of
 from hta_widgets.analyses.idle_owners.paths import with_calls_around
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
+from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -38,7 +37,7 @@ class _NodesOfCalls(NamedTuple):
     """
 
     nodes: Nodes
-    node: NDArray[np.int32]
+    node: Int32Array
 
 
 def weighted_tree(
@@ -102,13 +101,13 @@ def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
     return _NodesOfCalls(nodes, _by_place(calls, places, node[:-1]))
 
 
-def _by_place(calls: Calls, places: Rows, node: Column) -> NDArray[np.int32]:
+def _by_place(calls: Calls, places: Int64Array, node: Column) -> Int32Array:
     found = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
     found[places] = node
     return found
 
 
-def _work_runs(rank: Rank) -> Rows:
+def _work_runs(rank: Rank) -> Int64Array:
     """Number of the run of GPU work that each event is in, -1 for those without time on a GPU.
 
     Work of one run of calls, or of none, is a run as long as its name stays the same. It counts in

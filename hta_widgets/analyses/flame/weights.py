@@ -6,13 +6,14 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from hta_widgets.analyses.flame.call_tree import Rows, Weights
+from hta_widgets.analyses.flame.call_tree import Weights
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import own_cpu_time
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
+from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -36,7 +37,7 @@ def weights_of(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> Weights:
     return Weights(*of(rank, excerpt), NOBODY[weight])
 
 
-def owners_in_any(rank: Rank, weight: Weight) -> Rows:
+def owners_in_any(rank: Rank, weight: Weight) -> Int64Array:
     """Places of the calls that may have some of a weight, in any excerpt."""
     if weight == "cpu":
         return np.arange(calls_of(rank).kind.size)
@@ -45,11 +46,11 @@ def owners_in_any(rank: Rank, weight: Weight) -> Rows:
         places = calls_of(rank).places_of(np.concatenate([rank.gpu_work.launch[:0], *launches]))
     else:
         places = weights_of(rank, weight, None).place
-    owners: Rows = places[places != NO_PARENT]
+    owners: Int64Array = places[places != NO_PARENT]
     return owners
 
 
-def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
+def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Int64Array, Int64Array, Int64Array]:
     calls = calls_of(rank)
     parts = [
         (calls.places_of(work.launch), work.name.astype(np.int64), work.duration_ns)
@@ -59,17 +60,17 @@ def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
     return place, name, ns
 
 
-def _cpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
+def _cpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Int64Array, Int64Array, Int64Array]:
     own = own_cpu_time(rank, excerpt)
     return own.place, _no_work(own.place), own.ns
 
 
-def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
+def _idle(rank: Rank, excerpt: Excerpt | None) -> tuple[Int64Array, Int64Array, Int64Array]:
     place, ns = idle_by_call(rank, excerpt)
     return place, _no_work(place), ns
 
 
-def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
+def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Int64Array, Int64Array, Int64Array]:
     """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is."""
     devices = recorded_memory(rank)
     chosen = [each for each in devices if each.device != CPU] or devices
@@ -84,6 +85,6 @@ def _bytes(rank: Rank, excerpt: Excerpt | None) -> tuple[Rows, Rows, Rows]:
     return place, _no_work(place), size
 
 
-def _no_work(place: Rows) -> Rows:
+def _no_work(place: Int64Array) -> Int64Array:
     """Codes of the work of time of the calls themselves, which take no memory."""
     return np.broadcast_to(NO_WORK, place.shape)

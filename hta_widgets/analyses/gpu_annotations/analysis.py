@@ -16,6 +16,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, place_of
 from hta_widgets.analyses.time.rows import of_largest_sum
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
@@ -28,8 +29,6 @@ from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-Positions = NDArray[np.int64]
 
 On: TypeAlias = Literal["gpu", "cpu"]
 
@@ -115,7 +114,7 @@ def _by_name(rank: Rank, excerpt: Excerpt | None) -> dict[str, Times]:
     }
 
 
-def _spans_ns(tree: SubForest, work: GpuWork, owner: Positions) -> Times:
+def _spans_ns(tree: SubForest, work: GpuWork, owner: Int64Array) -> Times:
     """From the first start to the last end of the work launched in each call."""
     by_owner = grouped(owner)
     position = owner[by_owner.first]
@@ -133,9 +132,9 @@ def _spans_ns(tree: SubForest, work: GpuWork, owner: Positions) -> Times:
     return span
 
 
-def _busy_ns(tree: SubForest, work: GpuWork, owner: Positions, size: int) -> Times:
+def _busy_ns(tree: SubForest, work: GpuWork, owner: Int64Array, size: int) -> Times:
     """Time in which any work launched in an annotation of each name runs, by device."""
-    pieces: list[Positions] = [np.zeros(0, dtype=np.int64)]
+    pieces: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
     codes: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)]
     piece = np.flatnonzero(owner != NO_PARENT)
     around = owner[piece]
@@ -170,7 +169,7 @@ def _recorded_ranges(rank: Rank, size: int, excerpt: Excerpt | None) -> tuple[Ti
     return sums_at(codes, is_counted, size), sums_at(codes, length_ns, size)
 
 
-def _rows_of_ranges(rank: Rank) -> Positions:
+def _rows_of_ranges(rank: Rank) -> Int64Array:
     """Rows of what the profiler recorded of annotations on the GPU, without ProfilerSteps."""
     events = rank.trace.events
     rows = events.rows_of(Kind.GPU_ANNOTATION)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
@@ -16,7 +16,6 @@ from hta_widgets.trace.ranks.rank import Rank
 
 NOTHING = -1
 
-Positions = NDArray[np.int64]
 
 SOURCES: Final = ("", "launch", "handover", "gpu")
 """How the annotation of a piece of work was found, by code: not at all, by the thread of its launch
@@ -34,13 +33,13 @@ class Ranges(NamedTuple):
         Position of the last range before each that is open when it starts, -1 for none.
     """
 
-    rows: NDArray[np.int64]
+    rows: Int64Array
     start_ns: Times
     end_ns: Times
-    around: Positions
+    around: Int64Array
 
     @classmethod
-    def of(cls, rows: NDArray[np.int64], start_ns: Times, end_ns: Times) -> Ranges:
+    def of(cls, rows: Int64Array, start_ns: Times, end_ns: Times) -> Ranges:
         """Sort ranges."""
         order = np.lexsort((rows, -end_ns, start_ns))
         start, end = start_ns[order], end_ns[order]
@@ -50,15 +49,15 @@ class Ranges(NamedTuple):
             around[ended] = around[around[ended]]
         return cls(rows[order], start, end, around)
 
-    def innermost(self, times: Times) -> Positions:
+    def innermost(self, times: Times) -> Int64Array:
         """Position of the last started range that is open at each time, -1 for none."""
         return self._open(np.searchsorted(self.start_ns, times, side="right") - 1, times)
 
-    def next_open(self, positions: Positions, times: Times) -> Positions:
+    def next_open(self, positions: Int64Array, times: Times) -> Int64Array:
         """Position of the range before each that is open at its time, -1 for none."""
         return self._open(np.append(self.around, NOTHING)[positions], times)
 
-    def _open(self, found: Positions, times: Times) -> Positions:
+    def _open(self, found: Int64Array, times: Times) -> Int64Array:
         over = np.flatnonzero(_is_over(found, self.end_ns, times))
         while over.size:
             found[over] = self.around[found[over]]
@@ -66,7 +65,7 @@ class Ranges(NamedTuple):
         return found
 
 
-def _is_over(found: Positions, end_ns: Times, times: Times) -> NDArray[np.bool_]:
+def _is_over(found: Int64Array, end_ns: Times, times: Times) -> Mask:
     if not end_ns.size:
         return np.zeros(found.size, dtype=np.bool_)
     return np.asarray((found != NOTHING) & (end_ns[found] <= times))
@@ -90,9 +89,9 @@ class AnnotatedWork(NamedTuple):
     """
 
     work: GpuWork
-    annotation: NDArray[np.int64]
-    source: NDArray[np.int8]
-    inside: NDArray[np.int64]
+    annotation: Int64Array
+    source: Int8Array
+    inside: Int64Array
 
 
 def annotated_work(rank: Rank) -> AnnotatedWork:
@@ -127,8 +126,8 @@ def _annotated_work(rank: Rank) -> AnnotatedWork:
 
 
 def _by_thread(
-    pid: NDArray[np.int64], tid: NDArray[np.int64], rows: NDArray[np.int64]
-) -> dict[tuple[int, int], NDArray[np.int64]]:
+    pid: Int64Array, tid: Int64Array, rows: Int64Array
+) -> dict[tuple[int, int], Int64Array]:
     threads = set(zip(pid[rows].tolist(), tid[rows].tolist(), strict=True))
     return {each: rows[(pid[rows] == each[0]) & (tid[rows] == each[1])] for each in sorted(threads)}
 
@@ -150,7 +149,7 @@ class _Claims:
         self.source = np.full(len(self.work), _NONE, dtype=np.int8)
         self.pairs = [np.zeros((0, 2), dtype=np.int64)]
 
-    def by_launch(self, rows: NDArray[np.int64], asked: NDArray[np.int64], how: int) -> None:
+    def by_launch(self, rows: Int64Array, asked: Int64Array, how: int) -> None:
         """Give work to the annotations of a thread that are open when its launch call starts."""
         events = self.events
         start_ns = events.start_ns[rows]

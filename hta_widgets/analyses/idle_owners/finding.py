@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.idle_owners.paths import MergedPaths, Nodes
-from hta_widgets.analyses.time.calls import Mask
+from hta_widgets.analyses.idle_owners.paths import MergedPaths
 from hta_widgets.analyses.time.causes import Share, idle_cause
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.rows import sums_by_text
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -84,7 +84,9 @@ def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
     return f", most in {most} ({duration(most_ns)})" if most_ns else ""
 
 
-def _most(idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Nodes) -> tuple[str, int]:
+def _most(
+    idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Int64Array
+) -> tuple[str, int]:
     """Which of the names of paths has most of the idle time of the rows, and how much (ns)."""
     of_path = sums_at(owners["path"].to_numpy(), idle_ns, name.size)
     of_name = sums_at(name, of_path, len(paths.names))

@@ -17,6 +17,7 @@ from hta_widgets.analyses.time.causes import (
 )
 from hta_widgets.analyses.time.patterns import BLOCKING
 from hta_widgets.analyses.time.window import Window, window_of
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Events
@@ -31,9 +32,6 @@ BETWEEN_KERNELS_NS: Final = 30_000
 DRAINED_BEFORE_NS: Final = 1_000
 DRAINED_AFTER_NS: Final = 100_000
 """A blocking call drained the GPU if it returns this close to the moment when that ran dry."""
-
-Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +51,11 @@ class Gaps:
         Whether the work on both sides is of one launched graph.
     """
 
-    device: Rows
+    device: Int64Array
     start_ns: Times
     end_ns: Times
-    part: NDArray[np.int8]
-    launch: Rows
+    part: Int8Array
+    launch: Int64Array
     inside_graph: Mask
 
     @property
@@ -87,7 +85,7 @@ def launch_split(gaps: Gaps, events: Events) -> LaunchSplit:
     )
 
 
-def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Rows) -> Rows:
+def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Array:
     """Place of the blocking call that let the GPU run dry at the start of each interval, or -1.
 
     Parameters
@@ -118,7 +116,7 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Rows) -> Rows:
     return found
 
 
-def _least_between(values: Rows, first: Rows, last: Rows) -> Rows:
+def _least_between(values: Int64Array, first: Int64Array, last: Int64Array) -> Int64Array:
     """Least of each slice, -1 for empty ones."""
     filled = np.flatnonzero(last > first)
     least = np.full(first.size, NO_CALL)
@@ -140,7 +138,7 @@ def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
     }
 
 
-def recorded_work(rank: Rank, device: int) -> Rows:
+def recorded_work(rank: Rank, device: int) -> Int64Array:
     """Rows of all GPU work of a device, also of the step that is not analysed."""
     events = rank.trace.events
     rows = events.rows_of(*GPU_WORK)
@@ -182,7 +180,7 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     }
 
 
-def work_after(rank: Rank, rows: Rows, end: Times) -> Rows:
+def work_after(rank: Rank, rows: Int64Array, end: Times) -> Int64Array:
     """Work that starts where each interval ends, -1 for none.
 
     Of several, the one launched first; work of no duration only where no other starts.
@@ -195,7 +193,7 @@ def work_after(rank: Rank, rows: Rows, end: Times) -> Rows:
     return _first_of_each(rows[order], gap[order], end.size)
 
 
-def _work_before(rank: Rank, rows: Rows, start: Times) -> Rows:
+def _work_before(rank: Rank, rows: Int64Array, start: Times) -> Int64Array:
     """Work that ends where each interval starts, the last started of several; -1 for none."""
     events = rank.trace.events
     rows, gap = _at(events.start_ns[rows] + events.duration_ns[rows], rows, start)
@@ -203,7 +201,7 @@ def _work_before(rank: Rank, rows: Rows, start: Times) -> Rows:
     return _first_of_each(rows[order], gap[order], start.size)
 
 
-def _at(times: Times, rows: Rows, asked: Times) -> tuple[Rows, Rows]:
+def _at(times: Times, rows: Int64Array, asked: Times) -> tuple[Int64Array, Int64Array]:
     """Rows whose time is one of those asked for (ascending), and its position."""
     place = np.searchsorted(asked, times)
     met = np.flatnonzero(place < asked.size)
@@ -211,7 +209,7 @@ def _at(times: Times, rows: Rows, asked: Times) -> tuple[Rows, Rows]:
     return rows[met], place[met]
 
 
-def _first_of_each(rows: Rows, group: Rows, count: int) -> Rows:
+def _first_of_each(rows: Int64Array, group: Int64Array, count: int) -> Int64Array:
     """First row of each group; the groups ascend."""
     found = np.full(count, NO_CALL)
     first = np.flatnonzero(np.diff(group, prepend=-1))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.calls import Calls, Mask
+from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.analyses.time.causes import CODE
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.trace.model.events import Kind
 
 UNDECIDED = -1
@@ -39,8 +39,8 @@ class HostCauses:
         By place: cause of the rest, by the kind of call.
     """
 
-    named: NDArray[np.int8]
-    usual: NDArray[np.int8]
+    named: Int8Array
+    usual: Int8Array
 
     @classmethod
     def of(cls, calls: Calls) -> HostCauses:
@@ -54,9 +54,7 @@ class HostCauses:
         usual[calls.is_launch_call] = CODE["launching"]
         return cls(named, usual)
 
-    def decide(
-        self, owner: NDArray[np.int64], *, overhead: Mask, drained: Mask
-    ) -> NDArray[np.int8]:
+    def decide(self, owner: Int64Array, *, overhead: Mask, drained: Mask) -> Int8Array:
         """Cause of each segment of time.
 
         Parameters

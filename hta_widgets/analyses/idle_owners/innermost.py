@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
 
@@ -30,21 +30,19 @@ class IdleSegments(NamedTuple):
         Place of the call that each belongs to, `NOBODY` for none.
     """
 
-    gap: NDArray[np.int64]
+    gap: Int64Array
     start_ns: Times
     end_ns: Times
-    owner: NDArray[np.int64]
+    owner: Int64Array
 
     @classmethod
-    def of(
-        cls, start_ns: Times, end_ns: Times, owner: NDArray[np.int64] | None = None
-    ) -> IdleSegments:
+    def of(cls, start_ns: Times, end_ns: Times, owner: Int64Array | None = None) -> IdleSegments:
         """One segment for each interval that has a length."""
         gap = np.flatnonzero(end_ns > start_ns)
         nobody = np.full(gap.size, NOBODY)
         return cls(gap, start_ns[gap], end_ns[gap], nobody if owner is None else owner[gap])
 
-    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> IdleSegments:
+    def take(self, chosen: Mask | Int64Array) -> IdleSegments:
         """Some of the segments."""
         if chosen.dtype == np.bool_:
             if chosen.all():  # usual
@@ -83,7 +81,7 @@ class Timeline(NamedTuple):
     """
 
     edges: Times
-    holds: NDArray[np.int64]
+    holds: Int64Array
 
     @classmethod
     def innermost(cls, calls: Calls, thread: Thread) -> Timeline:
@@ -119,7 +117,7 @@ class Timeline(NamedTuple):
         return cls(edges, np.arange(edges.size - 1))
 
     @classmethod
-    def _of_changes(cls, times: Times, holds: NDArray[np.int64]) -> Timeline:
+    def _of_changes(cls, times: Times, holds: Int64Array) -> Timeline:
         """Sort changes by time; of those at one time, the last given counts."""
         order = np.argsort(times, kind="stable")
         edges, held = np.empty((2, times.size + 2), dtype=np.int64)
@@ -128,7 +126,7 @@ class Timeline(NamedTuple):
         np.take(holds, order, out=held[1:-1], mode="clip")
         return cls(edges, held[:-1])
 
-    def cut(self, segments: IdleSegments) -> tuple[IdleSegments, NDArray[np.int64]]:
+    def cut(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array]:
         """Cut segments where something else begins to hold, and let that own each part.
 
         Returns

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.paths import NO_PATH, Nodes, Paths, all_paths
+from hta_widgets.analyses.idle_owners.paths import NO_PATH, Paths, all_paths
+from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.ranks.rank import Rank
 
 _FRAME: Final = re.compile(r"\.py\(\d+\): ")
@@ -46,16 +47,16 @@ def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
 
 
-def all_lines(rank: Rank) -> Nodes:
+def all_lines(rank: Rank) -> Int64Array:
     """Code of the name of the line of Python that each of `all_paths` is in, -1 for none."""
     return rank.remember(_all_lines)
 
 
-def _all_lines(rank: Rank) -> Nodes:
+def _all_lines(rank: Rank) -> Int64Array:
     return _lines_of_codes(all_paths(rank), rank.trace.events.name.values)
 
 
-def _lines_of_codes(paths: Paths, names: Sequence[str]) -> Nodes:
+def _lines_of_codes(paths: Paths, names: Sequence[str]) -> Int64Array:
     is_line = [_is_line(names[code]) for code in paths.name.tolist()]
     lines: list[int] = []
     for parent, name, known in zip(

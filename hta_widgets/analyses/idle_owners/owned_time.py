@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.gaps import (
     BETWEEN_KERNELS_NS,
@@ -18,18 +17,17 @@ from hta_widgets.analyses.idle_owners.gaps import (
 )
 from hta_widgets.analyses.idle_owners.host_causes import HostCauses
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments, Timeline, joined
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +50,10 @@ class OwnedTime:
     """
 
     segments: IdleSegments
-    step: Rows
-    cause: NDArray[np.int8]
-    thread: NDArray[np.int32]
-    drain: NDArray[np.int32]
+    step: Int64Array
+    cause: Int8Array
+    thread: Int32Array
+    drain: Int32Array
 
 
 def owned_time(rank: Rank) -> OwnedTime:
@@ -94,7 +92,7 @@ class _Split:
         self.thread = self._host_thread()
         self.drain = drains(self.gaps, self.times.late, self.calls, self.thread)
 
-    def _host_thread(self) -> Rows:
+    def _host_thread(self) -> Int64Array:
         """Thread that is asked first what the host did: the launching one, else the main one."""
         launching = np.where(self.call >= 0, self.calls.thread_of(self.call), NOBODY)
         for device, main in self.main_threads.items():
@@ -117,7 +115,7 @@ class _Split:
         same = [(each.pid, each.tid) == (pid, tid) for each in self.calls.threads]
         return same.index(True) if any(same) else NOBODY
 
-    def _launching_most(self, launch: Rows) -> int:
+    def _launching_most(self, launch: Int64Array) -> int:
         launched = self.calls.places_of(launch[launch >= 0])
         threads = self.calls.thread_of(launched[launched != NO_CALL])
         return int(np.bincount(threads).argmax()) if threads.size else NOBODY
@@ -179,7 +177,7 @@ class _Split:
         """The part of each interval in which its launch call runs."""
         return IdleSegments.of(self.times.host_until_ns, self.times.call_until_ns, self.call)
 
-    def host_causes(self, segments: IdleSegments) -> tuple[IdleSegments, NDArray[np.int8]]:
+    def host_causes(self, segments: IdleSegments) -> tuple[IdleSegments, Int8Array]:
         """Cut the host's and the launch calls' segments by profiler overhead; add their causes."""
         cut, source = Timeline.covering(_overhead(self.rank)).cut(segments)
         overhead = cut.owner != NOBODY
@@ -188,7 +186,7 @@ class _Split:
         causes = HostCauses.of(self.calls)
         return cut, causes.decide(cut.owner, overhead=overhead, drained=drained)
 
-    def of_gpu(self) -> tuple[IdleSegments, NDArray[np.int8]]:
+    def of_gpu(self) -> tuple[IdleSegments, Int8Array]:
         """The rest of each interval, with its cause; it belongs to the call of the waiting work."""
         gaps = self.gaps
         rest = IdleSegments.of(self.times.call_until_ns, gaps.end_ns, self.call)
@@ -199,7 +197,7 @@ class _Split:
         cause = np.where(gaps.is_unrecorded, CODE["launch_not_recorded"], cause)
         return rest, cause[rest.gap].astype(np.int8)
 
-    def by_step(self, segments: IdleSegments) -> tuple[IdleSegments, Rows, Rows]:
+    def by_step(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array, Int64Array]:
         """Cut segments where a step begins or ends; the step of each, and what it was cut from.
 
         Only a kernel of no duration ends while the device is idle.
@@ -223,7 +221,7 @@ class _Split:
             sources.append(chosen[of_chosen])
         return joined(parts), np.concatenate(steps), np.concatenate(sources)
 
-    def _steps_of_gaps(self, window: Window) -> tuple[Rows, Rows]:
+    def _steps_of_gaps(self, window: Window) -> tuple[Int64Array, Int64Array]:
         """Positions of the steps in which each interval begins and ends; 0 is before the first."""
         gaps = self.gaps
         first, last = np.zeros((2, gaps.part.size), dtype=np.int64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -21,8 +22,6 @@ NO_PATH = -1
 
 KINDS: Final = (*(each.name.lower() for each in Kind), "")
 """Names of the kinds of calls; the last is that of no call."""
-
-Nodes = NDArray[np.int64]
 
 
 class Paths(NamedTuple):
@@ -40,12 +39,12 @@ class Paths(NamedTuple):
         Number of names before the last.
     """
 
-    parent: Nodes
-    name: Nodes
-    kind: NDArray[np.int8]
-    depth: Nodes
+    parent: Int64Array
+    name: Int64Array
+    kind: Int8Array
+    depth: Int64Array
 
-    def with_ancestors(self, nodes: Nodes) -> NDArray[np.bool_]:
+    def with_ancestors(self, nodes: Int64Array) -> Mask:
         """Mask of some nodes and all nodes above them."""
         return at_or_around(self.parent, nodes)
 
@@ -55,7 +54,7 @@ def all_paths(rank: Rank) -> Paths:
     return Paths(**{name: column for name, column in _path_columns(rank).items() if name != "node"})
 
 
-def node_of_place(rank: Rank) -> Nodes:
+def node_of_place(rank: Rank) -> Int64Array:
     """Which path each call has, -1 for calls that no idle time belongs to."""
     return _path_columns(rank)["node"]
 
@@ -77,7 +76,7 @@ def _paths(rank: Rank) -> Columns:
     return {**paths._asdict(), "node": node}
 
 
-def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
+def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
     """Paths of some calls and of all calls around them.
 
     Parameters
@@ -98,7 +97,7 @@ def paths_of(calls: Calls, owners: NDArray[np.bool_]) -> tuple[Paths, Nodes]:
     return found, node_of_place
 
 
-def paths_around(calls: Calls, owners: Nodes) -> tuple[Paths, Nodes, Nodes]:
+def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, Int64Array]:
     """Paths of some calls and of all calls around them; takes time for these only.
 
     Parameters
@@ -126,12 +125,14 @@ def paths_around(calls: Calls, owners: Nodes) -> tuple[Paths, Nodes, Nodes]:
     return Paths(of_parent, name, kind, depth[first]), places, node
 
 
-def with_calls_around(calls: Calls, places: Nodes) -> Nodes:
+def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
     """Places of some calls and of all calls around them, ascending."""
     return np.flatnonzero(at_or_around(calls.forest.parent, places))
 
 
-def merged(parent: Nodes, name: NDArray[np.signedinteger], depth: Nodes) -> tuple[Nodes, Nodes]:
+def merged(
+    parent: Int64Array, name: NDArray[np.signedinteger], depth: Int64Array
+) -> tuple[Int64Array, Int64Array]:
     """Give nodes with the same path one number, level by level.
 
     Parameters
@@ -151,7 +152,7 @@ def merged(parent: Nodes, name: NDArray[np.signedinteger], depth: Nodes) -> tupl
     order = np.argsort(depth, kind="stable")
     edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
     names = int(name.max(initial=0)) + 1
-    first: list[Nodes] = [np.zeros(0, dtype=np.int64)]
+    first: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
     count = 0
     for begin, end in pairwise(edges):
         level = order[begin:end]
@@ -176,13 +177,13 @@ class PathTable(NamedTuple):
     """
 
     paths: Paths
-    line: Nodes
+    line: Int64Array
     names: list[str]
 
     @classmethod
     def of(
-        cls, paths: Paths, line: Nodes, nodes: Nodes, names: Sequence[str]
-    ) -> tuple[PathTable, Nodes]:
+        cls, paths: Paths, line: Int64Array, nodes: Int64Array, names: Sequence[str]
+    ) -> tuple[PathTable, Int64Array]:
         """Keep some nodes with those above them; also the new number of each old node."""
         kept = np.flatnonzero(paths.with_ancestors(nodes))
         number = np.full(paths.parent.size + 1, NO_PATH)
@@ -211,9 +212,9 @@ class MergedPaths(NamedTuple):
     """
 
     table: pd.DataFrame
-    of_rank: list[Nodes]
-    name: Nodes
-    line: Nodes
+    of_rank: list[Int64Array]
+    name: Int64Array
+    line: Int64Array
     names: list[str]
 
 

@@ -17,7 +17,6 @@ from hta_widgets.analyses.idle_owners.paths import (
     KINDS,
     NO_PATH,
     MergedPaths,
-    Nodes,
     PathTable,
     all_paths,
     node_of_place,
@@ -34,10 +33,9 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.rows import texts_at
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank
-
-Rows = NDArray[np.int64]
 
 
 class OwnerRows(NamedTuple):
@@ -65,11 +63,11 @@ class OwnerRows(NamedTuple):
     step: NDArray[np.integer[Any]]
     cause: NDArray[np.integer[Any]]
     part: NDArray[np.integer[Any]]
-    kind: NDArray[np.int8]
+    kind: Int8Array
     thread: NDArray[np.integer[Any]]
-    path: NDArray[np.int32]
-    idle_ns: NDArray[np.int64]
-    pieces: NDArray[np.int32]
+    path: Int32Array
+    idle_ns: Int64Array
+    pieces: Int32Array
     pid: NDArray[Any]
     tid: NDArray[Any]
 
@@ -139,7 +137,7 @@ def _causes(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
     )
 
 
-def _owner_rows(rank: Rank, sums: Sums, path: Nodes) -> OwnerRows:
+def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
     """Idle time by owner with the paths of a table."""
     calls, keys = calls_of(rank), sums.keys
     ids = [(each.pid, each.tid) for each in calls.threads] + [(NOBODY, NOBODY)]
@@ -184,7 +182,7 @@ def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
     )
 
 
-def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Rows, Rows]:
+def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64Array]:
     """Time that passes after blocking calls because of them: place of each call, and length."""
     owned, segments = rank.remember(owned_time), selected.segments
     drain = owned.drain[segments.gap]

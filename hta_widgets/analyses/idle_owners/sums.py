@@ -15,6 +15,7 @@ from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
@@ -24,9 +25,6 @@ NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
 
 _KEYS = ["rank", "device", "cause", "owner", "kind", "path"]
-
-
-Rows = NDArray[np.int64]
 
 
 class SelectedTime(NamedTuple):
@@ -41,7 +39,7 @@ class SelectedTime(NamedTuple):
     """
 
     segments: IdleSegments
-    at: Rows
+    at: Int64Array
 
 
 class IdleByCall(NamedTuple):
@@ -54,7 +52,7 @@ class IdleByCall(NamedTuple):
     ns : ndarray of int64
     """
 
-    place: Rows
+    place: Int64Array
     ns: Times
 
 
@@ -95,7 +93,7 @@ class Sums(NamedTuple):
 
     keys: dict[str, NDArray[Any]]
     idle_ns: Times
-    counts: Rows
+    counts: Int64Array
 
 
 class _RowNumbers(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -41,22 +41,22 @@ class Gaps:
         ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch.
     """
 
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
+    device: Int64Array
+    stream: Int64Array
     span_ns: Times
-    edges: NDArray[np.int64]
+    edges: Int64Array
     length_ns: Times
     total_ns: Times
-    unknown_edges: NDArray[np.int64]
+    unknown_edges: Int64Array
     unknown_ns: Times
 
-    def category_edges(self, delay_ns: int) -> NDArray[np.int64]:
+    def category_edges(self, delay_ns: int) -> Int64Array:
         """Bounds of late, shorter and other intervals of each group, one run after the other."""
         middle = self.edges[1::2]
         shorter = middle + _shorter(self.length_ns, middle, self.edges[2::2], delay_ns)
         return np.append(np.stack([self.edges[:-1:2], middle, shorter], axis=1), self.edges[-1])
 
-    def unknown_launches(self, delay_ns: int) -> NDArray[np.int64]:
+    def unknown_launches(self, delay_ns: int) -> Int64Array:
         """Intervals whose launch is not in the trace: late, shorter and other of each group."""
         count = np.diff(self.unknown_edges)
         first, last = self.unknown_edges[:-1], self.unknown_edges[1:]
@@ -92,19 +92,19 @@ class Order(NamedTuple):
     """
 
     groups: Groups
-    by_place: NDArray[np.int64]
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
+    by_place: Int64Array
+    device: Int64Array
+    stream: Int64Array
 
     @property
-    def parts(self) -> list[NDArray[np.int64]]:
+    def parts(self) -> list[Int64Array]:
         """Positions of the work of each, in the order of the result."""
         parts = self.groups.parts
         return [parts[group] for group in self.by_place.tolist()]
 
     def with_time(
         self, rank: Rank, excerpt: Excerpt | None
-    ) -> Iterator[tuple[NDArray[np.int64], Intervals | None]]:
+    ) -> Iterator[tuple[Int64Array, Intervals | None]]:
         """Positions of the work of each, and the time that counts; None for all of it."""
         for part, device in zip(self.parts, self.device.tolist(), strict=True):
             yield part, None if excerpt is None else excerpt.time(rank, device)
@@ -157,7 +157,7 @@ def _gaps(rank: Rank, order: Order, excerpt: Excerpt | None = None) -> Gaps:
 
 
 def _of_group(
-    work: GpuWork, launch_ns: Times, positions: NDArray[np.int64], counted: Intervals | None
+    work: GpuWork, launch_ns: Times, positions: Int64Array, counted: Intervals | None
 ) -> tuple[Times, Times, Times, int]:
     """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
     between = operations_between(work, launch_ns, positions)
@@ -200,8 +200,8 @@ class Between(NamedTuple):
 
     start_ns: Times
     length_ns: Times
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
+    before: Int64Array
+    after: Int64Array
     first_ns: int
     last_ns: int
 
@@ -211,7 +211,7 @@ class Between(NamedTuple):
         return int(time_inside(counted, *edges)[0])
 
 
-def operations_between(work: GpuWork, launch_ns: Times, positions: NDArray[np.int64]) -> Between:
+def operations_between(work: GpuWork, launch_ns: Times, positions: Int64Array) -> Between:
     """Find the intervals between some operations, of which there is at least one.
 
     ::
@@ -245,8 +245,8 @@ def operations_between(work: GpuWork, launch_ns: Times, positions: NDArray[np.in
 
 
 def _first_launched_first(
-    work: GpuWork, start_ns: Times, launch_ns: Times, positions: NDArray[np.int64]
-) -> NDArray[np.int64]:
+    work: GpuWork, start_ns: Times, launch_ns: Times, positions: Int64Array
+) -> Int64Array:
     """Order operations that start at once by launch, then by end: the first of them ends the gap.
 
     The positions ascend by start already.
@@ -262,16 +262,14 @@ def _first_launched_first(
     return ordered
 
 
-def _shorter(
-    lengths: Times, first: NDArray[np.int64], last: NDArray[np.int64], delay_ns: int
-) -> NDArray[np.int64]:
+def _shorter(lengths: Times, first: Int64Array, last: Int64Array, delay_ns: int) -> Int64Array:
     """How many of each ascending run of lengths are below a delay."""
     runs = zip(first.tolist(), last.tolist(), strict=True)
     counts = [int(np.searchsorted(lengths[start:end], delay_ns)) for start, end in runs]
     return np.array(counts, dtype=np.int64)
 
 
-def _edges(runs: list[Times]) -> NDArray[np.int64]:
+def _edges(runs: list[Times]) -> Int64Array:
     return np.cumsum([0, *(run.size for run in runs)], dtype=np.int64)
 
 

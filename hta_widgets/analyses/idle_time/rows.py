@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time.gaps import Gaps
 from hta_widgets.analyses.idle_time.split import IDLE_SPLIT, SplitGaps
+from hta_widgets.arrays import Float64Array, Int64Array
 
 Columns = dict[str, NDArray[np.generic]]
 
@@ -49,7 +50,7 @@ def split_rows(rank: int, gaps: SplitGaps, delay_ns: int) -> Columns:
     }
 
 
-def _share_of_group(idle_ns: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def _share_of_group(idle_ns: Int64Array, size: int) -> Float64Array:
     """Share (%) of each row in its group of rows of one stream or device."""
     whole_ns = np.repeat(idle_ns.reshape(-1, size).sum(axis=1), size)
     share = _undefined(idle_ns.size)
@@ -57,14 +58,14 @@ def _share_of_group(idle_ns: NDArray[np.int64], size: int) -> NDArray[np.float64
     return share
 
 
-def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64]) -> Columns:
+def _statistics(gaps: Gaps, sum_ns: Int64Array, edges: Int64Array) -> Columns:
     """Statistics of runs of intervals that each ascend in length."""
     count, length_ns = np.diff(edges), gaps.length_ns
     filled = np.flatnonzero(count)
     first, number = edges[:-1][filled], count[filled]
     mean = sum_ns[filled] / number
 
-    def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(values: Float64Array) -> Float64Array:
         column = _undefined(count.size)
         column[filled] = values
         return column
@@ -83,11 +84,11 @@ def _statistics(gaps: Gaps, sum_ns: NDArray[np.int64], edges: NDArray[np.int64])
 
 
 def _deviations(
-    length_ns: NDArray[np.int64],
-    mean: NDArray[np.float64],
-    first: NDArray[np.int64],
-    number: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    length_ns: Int64Array,
+    mean: Float64Array,
+    first: Int64Array,
+    number: Int64Array,
+) -> Float64Array:
     """Sample standard deviation of each run; NaN for single intervals."""
     deviations = np.full(mean.size, _NO_NUMBER)
     for run in np.flatnonzero(number > 1).tolist():
@@ -100,11 +101,11 @@ def _deviations(
 
 
 def _quantiles(
-    length_ns: NDArray[np.int64],
-    first: NDArray[np.int64],
-    number: NDArray[np.int64],
+    length_ns: Int64Array,
+    first: Int64Array,
+    number: Int64Array,
     share: float,
-) -> NDArray[np.float64]:
+) -> Float64Array:
     """Quantile of each run, linear between its neighbours."""
     place = share * (number - 1)
     below = np.floor(place).astype(np.int64)
@@ -113,5 +114,5 @@ def _quantiles(
     return np.asarray(low + (high - low) * (place - below))
 
 
-def _undefined(size: int) -> NDArray[np.float64]:
+def _undefined(size: int) -> Float64Array:
     return np.full(size, _NO_NUMBER)

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time.gaps import (
     Order,
@@ -18,6 +17,7 @@ from hta_widgets.analyses.idle_time.gaps import (
 )
 from hta_widgets.analyses.time.causes import are_of_one_graph, split_by_launch
 from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.rank import Rank
@@ -57,17 +57,17 @@ class SplitGaps:
         such time; one longer than `length_ns`.
     """
 
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
+    device: Int64Array
+    stream: Int64Array
     span_ns: Times
     fixed_ns: Times
-    fixed_count: NDArray[np.int64]
-    in_time_edges: NDArray[np.int64]
+    fixed_count: Int64Array
+    in_time_edges: Int64Array
     length_ns: Times
     rest_ns: Times
-    rest_count: NDArray[np.int64]
+    rest_count: Int64Array
 
-    def by_part(self, delay_ns: int) -> tuple[Times, NDArray[np.int64]]:
+    def by_part(self, delay_ns: int) -> tuple[Times, Int64Array]:
         """Time, and intervals with such time, by part: one row per stream or device.
 
         Parameters
@@ -87,9 +87,7 @@ class SplitGaps:
             self._with_rest(self.fixed_count, self.rest_count, shorter),
         )
 
-    def _with_rest(
-        self, fixed: NDArray[np.int64], before: NDArray[np.int64], shorter: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _with_rest(self, fixed: Int64Array, before: Int64Array, shorter: Int64Array) -> Int64Array:
         table = fixed.reshape(-1, len(IDLE_SPLIT)).copy()
         table[:, _BETWEEN] += before[shorter] - before[self.in_time_edges[:-1]]
         table[:, _DEPENDENCY] += before[self.in_time_edges[1:]] - before[shorter]
@@ -123,7 +121,7 @@ class _GroupSplit(NamedTuple):
 
     span_ns: int
     fixed_ns: Times
-    fixed_count: NDArray[np.int64]
+    fixed_count: Int64Array
     length_ns: Times
     rest_ns: Times
 
@@ -145,9 +143,7 @@ def _split(rank: Rank, order: Order, excerpt: Excerpt | None = None) -> SplitGap
     )
 
 
-def _split_group(
-    rank: Rank, positions: NDArray[np.int64], counted: Intervals | None
-) -> _GroupSplit:
+def _split_group(rank: Rank, positions: Int64Array, counted: Intervals | None) -> _GroupSplit:
     work, events = rank.gpu_work, rank.trace.events
     between = operations_between(work, rank.launched_ns, positions)
     gap = between.length_ns > 0

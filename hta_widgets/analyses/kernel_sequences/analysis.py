@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.kernel_sequences.launching_calls import (
     LaunchingCalls,
     launching_calls,
     sums_by_group,
 )
-from hta_widgets.analyses.kernel_sequences.pattern_ids import Rows, pattern_ids, runs
+from hta_widgets.analyses.kernel_sequences.pattern_ids import pattern_ids, runs
 from hta_widgets.analyses.result import Result
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import sequence_words
@@ -52,13 +52,13 @@ class Patterns:
 
     pattern: list[str]
     operator: list[str]
-    kernels: Rows
-    count: Rows
+    kernels: Int64Array
+    count: Int64Array
     gpu_time_ns: Times
     cpu_time_ns: Times
     sequences: list[tuple[str, ...]]
 
-    def take(self, positions: Rows) -> Patterns:
+    def take(self, positions: Int64Array) -> Patterns:
         """Keep some of them."""
         places = positions.tolist()
         return Patterns(
@@ -92,13 +92,13 @@ class Occurrences(NamedTuple):
         Duration of the GPU work launched inside, and of the call.
     """
 
-    rows: Rows
-    places: Rows
-    pattern: Rows
+    rows: Int64Array
+    places: Int64Array
+    pattern: Int64Array
     gpu_time_ns: Times
     cpu_time_ns: Times
 
-    def table(self, patterns: NDArray[np.bool_]) -> pd.DataFrame:
+    def table(self, patterns: Mask) -> pd.DataFrame:
         """Occurrences of the wanted patterns, which are numbered without the others."""
         wanted = np.flatnonzero(patterns[self.pattern])
         events = self.rows[self.places[wanted]]
@@ -113,7 +113,7 @@ class Occurrences(NamedTuple):
         return pd.DataFrame(columns, copy=False)
 
 
-def counted_sequences(calls: LaunchingCalls, places: Rows) -> tuple[Patterns, Occurrences]:
+def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patterns, Occurrences]:
     """Count equal sequences of the calls at some places."""
     begin, end = calls.pieces(places)
     names, operator = calls.work.names, calls.names[places]
@@ -137,7 +137,7 @@ def counted_sequences(calls: LaunchingCalls, places: Rows) -> tuple[Patterns, Oc
     return _most_frequent_first(_added_up(every, operators, sequences, lengths), every)
 
 
-def _first_of_each(ids: Rows) -> Rows:
+def _first_of_each(ids: Int64Array) -> Int64Array:
     """First position of each number; the numbers are 0 to n − 1, all present."""
     first = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
     first[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal ones the last assigned
@@ -145,7 +145,7 @@ def _first_of_each(ids: Rows) -> Rows:
 
 
 def _added_up(
-    every: Occurrences, operators: list[str], sequences: list[tuple[str, ...]], kernels: Rows
+    every: Occurrences, operators: list[str], sequences: list[tuple[str, ...]], kernels: Int64Array
 ) -> Patterns:
     named = zip(operators, sequences, strict=True)
     return Patterns(
@@ -167,7 +167,7 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
     return patterns.take(order), every._replace(pattern=np.argsort(order)[every.pattern])
 
 
-def _in_gpu_order(calls: LaunchingCalls, begin: Rows, counts: Rows) -> Rows:
+def _in_gpu_order(calls: LaunchingCalls, begin: Int64Array, counts: Int64Array) -> Int64Array:
     """Operations of each call in order of start on the GPU, concatenated."""
     if counts.max(initial=0) <= 1:
         return begin[counts > 0]
@@ -202,7 +202,7 @@ class KernelSequences(Result):
     patterns: pd.DataFrame
     sequences: tuple[tuple[str, ...], ...]
     every: Occurrences = field(repr=False)
-    long_enough: NDArray[np.bool_] = field(repr=False)
+    long_enough: Mask = field(repr=False)
 
     @cached_property
     def occurrences(self) -> pd.DataFrame:
@@ -277,7 +277,7 @@ def kernel_sequences(
     )
 
 
-def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Rows:
+def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Array:
     """Map each event of the rank to one of the `top_k` most frequent patterns.
 
     Returns

@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.call_tree import CallTree
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -23,8 +23,6 @@ SEVERAL_KERNELS = (3, 30)
 USUAL_OPERATOR = "aten::linear"
 MODULE = "nn.Module: "
 """Prefix of the names of Python frames that are calls of a module."""
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +50,11 @@ class LaunchingCalls:
     """
 
     tree: CallTree
-    names: Codes
-    analysed: NDArray[np.bool_]
+    names: Int32Array
+    analysed: Mask
     work: GpuWork
-    gpu_order: Rows
-    first_operation: Rows
+    gpu_order: Int64Array
+    first_operation: Int64Array
     time_before_ns: Times
     cpu_time_ns: Times
 
@@ -82,10 +80,10 @@ class LaunchingCalls:
         )
 
     @cached_property
-    def _analysed_by_name(self) -> tuple[Rows, Rows]:
+    def _analysed_by_name(self) -> tuple[Int64Array, Int64Array]:
         return self.sorted_by_name(np.flatnonzero(self.analysed))
 
-    def outermost(self, codes: Sequence[int]) -> Rows:
+    def outermost(self, codes: Sequence[int]) -> Int64Array:
         """Places of the analysed calls of some names that are not inside another, ascending."""
         order, edges = self._analysed_by_name
         of_names = [order[edges[code] : edges[code + 1]] for code in codes]
@@ -94,7 +92,7 @@ class LaunchingCalls:
         places = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *of_names]))
         return places[self.tree.outermost(places)]
 
-    def sorted_by_name(self, places: Rows) -> tuple[Rows, Rows]:
+    def sorted_by_name(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Sort calls by name, without those that are inside another of the same name.
 
         Parameters
@@ -125,16 +123,16 @@ class LaunchingCalls:
         sizes = np.bincount(names[outermost], minlength=many)
         return order[outermost], np.concatenate([[0], np.cumsum(sizes)])
 
-    def pieces(self, places: Rows) -> tuple[Rows, Rows]:
+    def pieces(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Positions in `work` of what each of some calls launches: of the first, after the last."""
         return self.first_operation[places], self.first_operation[self.tree.ends[places]]
 
-    def operations(self, places: Rows) -> Rows:
+    def operations(self, places: Int64Array) -> Int64Array:
         """Number of pieces of GPU work launched inside each of some calls."""
         first, last = self.pieces(places)
         return np.asarray(last - first)
 
-    def gpu_time_ns(self, places: Rows) -> Times:
+    def gpu_time_ns(self, places: Int64Array) -> Times:
         """Total duration of the GPU work launched inside each of some calls."""
         first, last = self.pieces(places)
         return np.asarray(self.time_before_ns[last] - self.time_before_ns[first])
@@ -222,7 +220,7 @@ def _by_gpu_time(rank: Rank) -> pd.DataFrame:
     return table.sort_values(["gpu_time_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
-def sums_by_group(values: Rows, groups: Rows, count: int) -> Rows:
+def sums_by_group(values: Int64Array, groups: Int64Array, count: int) -> Int64Array:
     """Sum integers by group, exactly."""
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, groups, values)

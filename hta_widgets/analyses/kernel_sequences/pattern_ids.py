@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hta_widgets.trace.model.events import Codes
-
-Rows = NDArray[np.int64]
+from hta_widgets.arrays import Int32Array, Int64Array
 
 _SMALL_WORDS = 4
 """Words are counted instead of sorted if the largest is below this many times their number."""
 
 
-def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
+def pattern_ids(operators: Int32Array, kernels: Int64Array, counts: Int64Array) -> Int64Array:
     """Number patterns from 0 so that equal patterns share a number."""
     launches = counts > 0
     ids = np.zeros(counts.size, dtype=np.int64)
@@ -22,7 +19,7 @@ def pattern_ids(operators: Codes, kernels: Rows, counts: Rows) -> Rows:
     return ids if least == most else _renamed(ids * (most + 1) + operators)
 
 
-def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
+def _sequence_ids(words: Int64Array, lengths: Int64Array) -> Int64Array:
     """Number concatenated sequences from 0 so that equal ones share a number.
 
     Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
@@ -42,7 +39,7 @@ def _sequence_ids(words: Rows, lengths: Rows) -> Rows:
     return words
 
 
-def _renamed(words: Rows) -> Rows:
+def _renamed(words: Int64Array) -> Int64Array:
     """Number words from 0, in ascending order.
 
     Small ones are not sorted but counted: 3.6 ms instead of 40 for 1 M words.
@@ -55,7 +52,7 @@ def _renamed(words: Rows) -> Rows:
     return np.asarray((np.cumsum(there) - 1)[words])
 
 
-def runs(first: Rows, counts: Rows) -> Rows:
+def runs(first: Int64Array, counts: Int64Array) -> Int64Array:
     """Concatenated ranges: ``counts[i]`` positions starting at ``first[i]``."""
     before = np.cumsum(counts) - counts
     return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))

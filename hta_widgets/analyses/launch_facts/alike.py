@@ -15,12 +15,11 @@ from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.modules import module_paths
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-Numbers = NDArray[np.int64]
 
 IN_THREADS: Final = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")
 """Launch calls that take the size of a grid in threads, and are recorded with it."""
@@ -40,7 +39,7 @@ _MOST: Final = 2**62
 _NONE: Final = -1
 
 
-def operator_names(rank: Rank) -> NDArray[np.int64]:
+def operator_names(rank: Rank) -> Int64Array:
     """Code of the name of the innermost operator at or around each call, by place, -1 for none.
 
     The last value is -1 as well, for place -1.
@@ -73,24 +72,24 @@ class Alike:
         Kernels, and the sum of their durations.
     """
 
-    device: Numbers
-    name: Numbers
-    operator: Numbers
-    module: Numbers
-    type: NDArray[np.int8]
-    values: dict[str, Numbers]
+    device: Int64Array
+    name: Int64Array
+    operator: Int64Array
+    module: Int64Array
+    type: Int8Array
+    values: dict[str, Int64Array]
     facts: dict[str, NDArray[Any]]
-    is_recorded: NDArray[np.bool_]
-    sms: Numbers
-    count: Numbers
-    gpu_ns: Numbers
+    is_recorded: Mask
+    sms: Int64Array
+    count: Int64Array
+    gpu_ns: Int64Array
 
     @property
     def has_launches(self) -> bool:
         """Whether the grid of any kernel is recorded."""
         return bool((self.facts["blocks"] > 0).any())
 
-    def counted(self, rows: Numbers, count: Numbers, gpu_ns: Numbers) -> Alike:
+    def counted(self, rows: Int64Array, count: Int64Array, gpu_ns: Int64Array) -> Alike:
         """Some of the rows, with how many kernels they stand for."""
         return Alike(
             device=self.device[rows],
@@ -118,7 +117,7 @@ def launched_alike(rank: Rank, excerpt: Excerpt | None, kernel: str | None) -> A
     return every.counted(rows, count[rows], gpu_ns[rows])
 
 
-def _sums(rank: Rank, excerpt: Excerpt | None) -> Numbers:
+def _sums(rank: Rank, excerpt: Excerpt | None) -> Int64Array:
     """Kernels, and the sum of their durations, for each row of all of them."""
     every, row_of_event = rank.remember(_every)
     sums = np.zeros((2, every.name.size), dtype=np.int64)
@@ -131,7 +130,7 @@ def _sums(rank: Rank, excerpt: Excerpt | None) -> Numbers:
     return sums
 
 
-def _every(rank: Rank) -> tuple[Alike, NDArray[np.int32]]:
+def _every(rank: Rank) -> tuple[Alike, Int32Array]:
     """All kernels, also of steps that are not analysed; the row of each, by that of its event."""
     of_devices = (rank.all_work(each) for each in rank.gpu_work.devices)
     work = reduce(GpuWork.followed_by, of_devices, rank.gpu_work.take(np.zeros(0, dtype=np.int64)))
@@ -165,10 +164,10 @@ def _every(rank: Rank) -> tuple[Alike, NDArray[np.int32]]:
 
 def _facts(
     rank: Rank,
-    device: Numbers,
-    values: dict[str, Numbers],
-    recorded: dict[str, NDArray[np.float64]],
-) -> tuple[dict[str, NDArray[Any]], Numbers]:
+    device: Int64Array,
+    values: dict[str, Int64Array],
+    recorded: dict[str, Float64Array],
+) -> tuple[dict[str, NDArray[Any]], Int64Array]:
     """What is known of each launch, and the multiprocessors of its GPU."""
     gpus = multiprocessors(rank.trace.metadata)
     blocks, threads = (_product(values, names) for names in (GRID, BLOCK))
@@ -194,7 +193,7 @@ def _facts(
     return facts, sms
 
 
-def _launched_in_threads(rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
+def _launched_in_threads(rank: Rank, work: GpuWork) -> Mask:
     """Whether the call that launches each kernel takes the size of the grid in threads."""
     events = rank.trace.events
     names = events.name.values
@@ -203,7 +202,7 @@ def _launched_in_threads(rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
     return np.asarray(launched & np.isin(events.name.codes[work.launch], codes))
 
 
-def _count_in_blocks(values: dict[str, Numbers], in_threads: NDArray[np.bool_]) -> None:
+def _count_in_blocks(values: dict[str, Int64Array], in_threads: Mask) -> None:
     """Divide grids that are recorded in threads by the size of the block."""
     for grid, block in zip(GRID, BLOCK, strict=True):
         size, part = values[grid], values[block]
@@ -211,7 +210,7 @@ def _count_in_blocks(values: dict[str, Numbers], in_threads: NDArray[np.bool_]) 
         values[grid] = np.where(in_threads & (size > 0) & (part > 0), divided, size)
 
 
-def _product(values: dict[str, Numbers], names: tuple[str, ...]) -> Numbers:
+def _product(values: dict[str, Int64Array], names: tuple[str, ...]) -> Int64Array:
     """Product of three sizes, `NOT_RECORDED` where one is missing or nothing can hold it."""
     sizes = np.stack([values[name] for name in names])
     found = sizes.prod(axis=0)

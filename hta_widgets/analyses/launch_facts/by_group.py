@@ -7,14 +7,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
-
-Numbers = NDArray[np.int64]
 
 NOT_RECORDED: Final = -1
 
 
-def longest(group: Numbers, codes: Numbers, gpu_ns: Numbers) -> Numbers:
+def longest(group: Int64Array, codes: Int64Array, gpu_ns: Int64Array) -> Int64Array:
     """The code with most of the time in each group."""
     parts = grouped(group, codes)
     of_part, total_ns = group[parts.first], parts.reduce(np.add, gpu_ns)
@@ -24,7 +23,7 @@ def longest(group: Numbers, codes: Numbers, gpu_ns: Numbers) -> Numbers:
 
 
 def statistics(
-    name: str, values: NDArray[Any], group: Numbers, count: Numbers, size: int
+    name: str, values: NDArray[Any], group: Int64Array, count: Int64Array, size: int
 ) -> dict[str, NDArray[Any]]:
     """Lower median over all launches of each group, minimum and maximum of what is recorded."""
     missing = NOT_RECORDED if values.dtype.kind == "i" else np.nan

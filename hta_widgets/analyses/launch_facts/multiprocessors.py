@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.described_gpus import described_gpus
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.trace.loaders.columns import whole_number
-
-Numbers = NDArray[np.int64]
 
 MOST_BLOCKS: Final = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 """Blocks that a multiprocessor runs at a time by compute capability; 32 on all others."""
@@ -65,11 +63,13 @@ class Multiprocessors(NamedTuple):
         """Whether enough is recorded to say how many blocks fit."""
         return min(self.sms, self.warp_threads, self.threads) > 0
 
-    def warps(self, threads: Numbers) -> Numbers:
+    def warps(self, threads: Int64Array) -> Int64Array:
         """Warps of blocks with some threads."""
         return np.asarray(-(-threads // max(self.warp_threads, 1)))
 
-    def resident(self, threads: Numbers, registers: Numbers, shared_bytes: Numbers) -> Numbers:
+    def resident(
+        self, threads: Int64Array, registers: Int64Array, shared_bytes: Int64Array
+    ) -> Int64Array:
         """Blocks that fit on one multiprocessor, 0 where that is not known.
 
         Parameters
@@ -91,7 +91,7 @@ class Multiprocessors(NamedTuple):
         return np.where(known, np.min(fitting, axis=0), 0)
 
 
-def _quotient(whole: int, part: Numbers) -> Numbers:
+def _quotient(whole: int, part: Int64Array) -> Int64Array:
     limits = (part > 0) & (whole > 0)
     return np.where(limits, whole // np.maximum(part, 1), _UNLIMITED)
 
@@ -121,8 +121,8 @@ def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace:
 
 
 def estimates(
-    gpu: Multiprocessors, blocks: Numbers, threads: Numbers, fit: Numbers
-) -> dict[str, NDArray[np.float64]]:
+    gpu: Multiprocessors, blocks: Int64Array, threads: Int64Array, fit: Int64Array
+) -> dict[str, Float64Array]:
     """Blocks per multiprocessor, waves and occupancy; NaN where they are not known."""
     per_sm = np.full(blocks.size, np.nan)
     np.divide(blocks, gpu.sms, out=per_sm, where=(blocks > 0) & (gpu.sms > 0))

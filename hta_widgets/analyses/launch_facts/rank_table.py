@@ -14,13 +14,13 @@ from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED, longest, st
 from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
-Numbers = NDArray[np.int64]
 By: TypeAlias = Literal["name", "configuration"]
 
 WHOLE: Final = ("blocks", "threads", "registers", "shared_bytes")
@@ -131,11 +131,11 @@ class _Tables:
             {name: pd.Series(column, dtype=column.dtype) for name, column in typed.items()}
         )
 
-    def _names(self, rows: Numbers) -> list[str]:
+    def _names(self, rows: Int64Array) -> list[str]:
         names = self._rank.gpu_work.names
         return [names[code] for code in self._alike.name[rows].tolist()]
 
-    def _sizes(self, group: Numbers, size: int) -> dict[str, Any]:
+    def _sizes(self, group: Int64Array, size: int) -> dict[str, Any]:
         """Number of different grids and blocks, and those of most of the time.
 
         Kernels in a graph may have none, and most of them may be in one.
@@ -161,7 +161,7 @@ class _Tables:
         found: list[str] = np.select([recorded, known], ["recorded", "estimated"], "").tolist()
         return found
 
-    def _longest(self, group: Numbers, codes: Numbers, texts: Sequence[str]) -> list[str]:
+    def _longest(self, group: Int64Array, codes: Int64Array, texts: Sequence[str]) -> list[str]:
         found = longest(group, codes, self._alike.gpu_ns).tolist()
         return [texts[code] if code >= 0 else "" for code in found]
 

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_stats.launched_work import WORST_BY, LaunchedWork, launched_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
@@ -104,9 +104,7 @@ def _delays(total: Mapping[str, int], delay_ns: int) -> str:
     return f"{said}, {free:,} of them although the stream was free, the others behind earlier work."
 
 
-def histogram(
-    parts: Sequence[Times], lowest: int, bins_at_most: int
-) -> tuple[Times, NDArray[np.int64]]:
+def histogram(parts: Sequence[Times], lowest: int, bins_at_most: int) -> tuple[Times, Int64Array]:
     """Count times in bins of equal width.
 
     Parameters

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.model.events import Codes, Events, Kind
+from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.links import launch_delays_ns
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -49,8 +49,8 @@ class Calls(NamedTuple):
         of the call at the earliest; 0 if it started before.
     """
 
-    first: NDArray[np.int64]
-    operations: NDArray[np.int64]
+    first: Int64Array
+    operations: Int64Array
     first_delay_ns: Times
     on_free_stream_ns: Times
 
@@ -59,7 +59,7 @@ class Calls(NamedTuple):
         """Launch delay of each call: `first_delay_ns`, 0 where work starts before the return."""
         return np.maximum(self.first_delay_ns, 0)
 
-    def keeping(self, kept: NDArray[np.bool_]) -> Calls:
+    def keeping(self, kept: Mask) -> Calls:
         """Calls that launch any of the operations kept, given a mask of the operations."""
         operations = reduce_runs(np.add, kept.astype(np.int64), self.first)
         launching = operations > 0
@@ -96,10 +96,10 @@ class LaunchedWork:
     """
 
     events: Events
-    parents: NDArray[np.int32]
-    operation: NDArray[np.int64]
-    call: NDArray[np.int64]
-    kernel_type: NDArray[np.int8]
+    parents: Int32Array
+    operation: Int64Array
+    call: Int64Array
+    kernel_type: Int8Array
     cpu_duration_ns: Times
     gpu_duration_ns: Times
     signed_delay_ns: Times
@@ -118,7 +118,7 @@ class LaunchedWork:
         )
 
     @property
-    def correlation(self) -> NDArray[np.int64]:
+    def correlation(self) -> Int64Array:
         """Correlation id of each operation."""
         return self.events.correlation[self.operation]
 
@@ -157,7 +157,7 @@ class LaunchedWork:
         """Total duration of the operations of each call."""
         return reduce_runs(np.add, self.gpu_duration_ns, self.calls.first)
 
-    def worst_calls(self, worst_by: str, number: int) -> NDArray[np.int64]:
+    def worst_calls(self, worst_by: str, number: int) -> Int64Array:
         """Positions of the calls with the longest delay or duration, longest first."""
         times = self.each_call_ns if worst_by == CPU_DURATION else self.calls.delay_ns
         worst = np.arange(times.size)
@@ -166,7 +166,7 @@ class LaunchedWork:
         return worst[np.argsort(-times[worst], kind="stable")][:number]
 
     @cached_property
-    def call_names(self) -> Codes:
+    def call_names(self) -> Int32Array:
         """Name code of the call of each operation."""
         return self.events.name.codes[self.call]
 
@@ -182,7 +182,7 @@ class LaunchedWork:
         table.insert(4, "started_before_return", self.signed_delay_ns < 0)
         return table
 
-    def table_of_calls(self, calls: NDArray[np.int64]) -> pd.DataFrame:
+    def table_of_calls(self, calls: Int64Array) -> pd.DataFrame:
         """Describe some calls, given their positions, by the operation that starts first.
 
         The columns of `table`, with the sum of all operations in ``gpu_duration_ns``, and
@@ -195,7 +195,7 @@ class LaunchedWork:
         table["operations"] = self.calls.operations[calls]
         return table
 
-    def _described(self, chosen: NDArray[np.int64]) -> pd.DataFrame:
+    def _described(self, chosen: Int64Array) -> pd.DataFrame:
         events = self.events
         types = pd.Index([each.name for each in KernelType], dtype=object)
         texts = pd.Index(events.name.values, dtype=object)
@@ -213,7 +213,7 @@ class LaunchedWork:
             }
         )
 
-    def _operators(self, calls: NDArray[np.int64]) -> pd.Categorical:
+    def _operators(self, calls: Int64Array) -> pd.Categorical:
         """Name the innermost operator around each call; empty where there is none."""
         names = self.events.name
         around = self.parents[calls]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
-
-Positions = NDArray[np.int64]
+from hta_widgets.arrays import Int64Array
 
 NEVER: Final = -1
 
@@ -28,12 +26,12 @@ class Blocks(NamedTuple):
     bytes : ndarray of int64
     """
 
-    opened: Positions
-    freed: Positions
-    gone: Positions
-    bytes: Positions
+    opened: Int64Array
+    freed: Int64Array
+    gone: Int64Array
+    bytes: Int64Array
 
-    def alive_at(self, position: int) -> Positions:
+    def alive_at(self, position: int) -> Int64Array:
         """Numbers of the blocks that are open after an event."""
         return np.flatnonzero((self.opened <= position) & (position < self.gone))
 

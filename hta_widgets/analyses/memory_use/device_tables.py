@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.memory_use.blocks import (
     Blocks,
@@ -29,17 +28,16 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.rows import Row, stacked, table_of
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
-
-Positions = NDArray[np.int64]
 
 
 class _Steps(NamedTuple):
     """Steps of the CPU: each lasts until the next begins."""
 
-    number: NDArray[np.int64]
+    number: Int64Array
     start_ns: Times
     end_ns: Times
 
@@ -146,19 +144,19 @@ class DeviceTables:
         first, last = np.searchsorted(self._memory.time_ns, times).tolist()
         return list(zip(first, last, strict=True))
 
-    def _survivors(self) -> list[Positions]:
+    def _survivors(self) -> list[Int64Array]:
         """Blocks of each step but the last that are alive when the next ends."""
         spans = self._spans_of_steps()
         return [self._of_step(first, last, after) for (first, last), (_, after) in pairwise(spans)]
 
-    def _of_step(self, first: int, last: int, after: int) -> Positions:
+    def _of_step(self, first: int, last: int, after: int) -> Int64Array:
         """Blocks that are allocated by some events and alive before a later one."""
         begin, end = np.searchsorted(self._blocks.opened, (first, last)).tolist()
-        alive: Positions = np.flatnonzero(self._blocks.gone[begin:end] >= after)
-        places: Positions = alive + begin
+        alive: Int64Array = np.flatnonzero(self._blocks.gone[begin:end] >= after)
+        places: Int64Array = alive + begin
         return places
 
-    def _by_owner(self, chosen: Positions, *, with_category: bool) -> pd.DataFrame:
+    def _by_owner(self, chosen: Int64Array, *, with_category: bool) -> pd.DataFrame:
         """Some blocks by owner, largest first."""
         rank, calls = self._rank, calls_of(self._rank)
         blocks = Blocks(*(column[chosen] for column in self._blocks))

@@ -6,13 +6,13 @@ import re
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.memory_use.blocks import NEVER, Blocks
 from hta_widgets.analyses.memory_use.recorded import DeviceMemory
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, module_paths, phases
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -43,7 +43,6 @@ ALLOCATORS: Final = re.compile(
 )
 """Operators that make room for the result of the one around them."""
 
-Places = NDArray[np.int64]
 _LATE: Final = np.iinfo(np.int64).max
 
 
@@ -60,12 +59,12 @@ class Owners(NamedTuple):
         Innermost operator that does more than allocate; the outermost operator if none does.
     """
 
-    call: Places
-    operator: Places
-    caller: Places
+    call: Int64Array
+    operator: Int64Array
+    caller: Int64Array
 
 
-def owners_of(rank: Rank, memory: DeviceMemory, positions: Places) -> Owners:
+def owners_of(rank: Rank, memory: DeviceMemory, positions: Int64Array) -> Owners:
     """Owners of the events at some positions of a device."""
     calls = calls_of(rank)
     call = calls_around(calls, memory, positions)
@@ -74,7 +73,7 @@ def owners_of(rank: Rank, memory: DeviceMemory, positions: Places) -> Owners:
     return Owners(call, operator, np.where(more != NO_PARENT, more, _outermost(rank, operator)))
 
 
-def _outermost(rank: Rank, operator: Places) -> Places:
+def _outermost(rank: Rank, operator: Int64Array) -> Int64Array:
     """Place of the outermost operator around each operator."""
     parent = np.append(calls_of(rank).forest.parent, NO_PARENT)
     nearest = np.append(rank.remember(_nearest_operator), NO_PARENT)
@@ -84,19 +83,19 @@ def _outermost(rank: Rank, operator: Places) -> Places:
     return found
 
 
-def _nearest_operator(rank: Rank) -> Places:
+def _nearest_operator(rank: Rank) -> Int64Array:
     calls = calls_of(rank)
     return nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
 
 
-def _nearest_user(rank: Rank) -> Places:
+def _nearest_user(rank: Rank) -> Int64Array:
     """The innermost operator at or around each call that does more than allocate."""
     calls = calls_of(rank)
     operators = calls.kind == Kind.CPU_OP
     return nearest_at_or_above(calls.forest, operators & ~calls.named(ALLOCATORS.search))
 
 
-def calls_around(calls: Calls, memory: DeviceMemory, positions: Places) -> Places:
+def calls_around(calls: Calls, memory: DeviceMemory, positions: Int64Array) -> Int64Array:
     """Place of the innermost call that runs on the thread of each event, -1 for none."""
     time_ns, found = memory.time_ns[positions], np.full(positions.size, NO_PARENT, dtype=np.int64)
     for thread in calls.threads:
@@ -132,7 +131,7 @@ class _Passes(NamedTuple):
     optimizer_ns: Times
 
 
-def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Places:
+def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Int64Array:
     """Positions in `CATEGORIES` of what blocks are for, by how long they live.
 
     Parameters
@@ -186,6 +185,6 @@ def _next(
     return np.append(times, missing)[np.searchsorted(times, asked, side="right")]
 
 
-def module_codes(rank: Rank, owners: Owners) -> Places:
+def module_codes(rank: Rank, owners: Owners) -> Int64Array:
     """Codes into the paths of `module_paths` of the modules of owners, -1 for none."""
     return module_paths(rank).at(owners.call)

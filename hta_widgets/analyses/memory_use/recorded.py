@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
@@ -22,8 +22,6 @@ MOST_BYTES: Final = 2**50
 _SIZES: Final = ("bytes", "total_allocated", "total_reserved")
 
 _TYPES: Final = {0: "CPU", 1: "CUDA", 6: "HIP"}
-
-Numbers = NDArray[np.int64]
 
 
 class DeviceMemory(NamedTuple):
@@ -53,13 +51,13 @@ class DeviceMemory(NamedTuple):
     device_type: int
     device: int
     time_ns: Times
-    pid: Numbers
-    tid: Numbers
-    bytes: Numbers
-    address: Numbers
-    allocated: Numbers
-    reserved: Numbers
-    segment: Numbers
+    pid: Int64Array
+    tid: Int64Array
+    bytes: Int64Array
+    address: Int64Array
+    allocated: Int64Array
+    reserved: Int64Array
+    segment: Int64Array
     has_totals: bool
 
     @property
@@ -100,19 +98,19 @@ def _recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     )
 
 
-def _columns(rank: Rank) -> dict[str, Numbers]:
+def _columns(rank: Rank) -> dict[str, Int64Array]:
     table = rank.details(DetailGroup.MEMORY).table
     return {name: np.asarray(column) for name, column in table.columns.items()}
 
 
-def _is_possible(columns: dict[str, Numbers]) -> NDArray[np.bool_]:
+def _is_possible(columns: dict[str, Int64Array]) -> Mask:
     if not columns:
         return np.zeros(0, dtype=np.bool_)
     sizes = np.stack([columns[name] for name in _SIZES])
     return np.asarray(((sizes >= -MOST_BYTES) & (sizes <= MOST_BYTES)).all(axis=0))
 
 
-def _device(columns: dict[str, Numbers]) -> DeviceMemory:
+def _device(columns: dict[str, Int64Array]) -> DeviceMemory:
     size, total = columns["bytes"], columns["total_allocated"]
     has_totals = bool((total >= 0).all())
     if has_totals:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.paths import merged
 from hta_widgets.analyses.time.calls import calls_of, nearest_above
@@ -20,10 +19,9 @@ from hta_widgets.analyses.time.modules import (
     region_marks,
     region_places,
 )
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
-
-Rows = NDArray[np.int64]
 
 Source: TypeAlias = Literal["auto", "modules", "regions"]
 Merge: TypeAlias = Literal["instance", "class"]
@@ -55,12 +53,12 @@ class ModuleNodes:
         Position in `PHASES` of the phase of each call, where it is not that of `phases`.
     """
 
-    parent: Rows
-    depth: Rows
+    parent: Int64Array
+    depth: Int64Array
     names: list[str]
-    frames: Rows
-    node: Rows
-    phase: NDArray[np.int8] | None = None
+    frames: Int64Array
+    node: Int64Array
+    phase: Int8Array | None = None
 
     def paths(self) -> list[str]:
         """Names from the outermost to each node, as one text."""
@@ -69,7 +67,7 @@ class ModuleNodes:
             found.append(name if parent < 0 else f"{found[parent]}{SEPARATOR}{name}")
         return found
 
-    def totals(self, own: Rows) -> Rows:
+    def totals(self, own: Int64Array) -> Int64Array:
         """Sums over each node and all nodes inside; one row of numbers per node."""
         total = own.copy()
         edges = np.searchsorted(self.depth, np.arange(int(self.depth.max(initial=0)) + 2))
@@ -90,8 +88,8 @@ def region_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
 
 def _nodes(
     rank: Rank,
-    frames_of: Callable[[Rank], NDArray[np.bool_]],
-    places_of: Callable[[Rank], Rows],
+    frames_of: Callable[[Rank], Mask],
+    places_of: Callable[[Rank], Int64Array],
     merge: Merge,
 ) -> ModuleNodes:
     calls, is_frame = calls_of(rank), frames_of(rank)
@@ -113,8 +111,8 @@ def _nodes(
 
 
 def _names(
-    values: tuple[str, ...], codes: NDArray[np.int32], merge: Merge
-) -> tuple[list[str], Rows]:
+    values: tuple[str, ...], codes: Int32Array, merge: Merge
+) -> tuple[list[str], Int64Array]:
     """Distinct names of modules, and the position of each frame's among them."""
     used, which = np.unique(codes, return_inverse=True)
     names = [MODULE.sub("", values[code]) for code in used.tolist()]

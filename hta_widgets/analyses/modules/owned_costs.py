@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.memory_use.blocks import Blocks, blocks_of, bytes_in_no_block
 from hta_widgets.analyses.memory_use.owners import calls_around
@@ -13,19 +12,18 @@ from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memo
 from hta_widgets.analyses.roofline.counted import counted_kernels
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
-Rows = NDArray[np.int64]
-
 
 class ByCall(NamedTuple):
     """Amounts by the place of the call that they belong to, -1 for none."""
 
-    place: Rows
-    amount: Rows
+    place: Int64Array
+    amount: Int64Array
 
 
 class _Memory(NamedTuple):
@@ -33,7 +31,7 @@ class _Memory(NamedTuple):
 
     events: DeviceMemory
     blocks: Blocks
-    call: Rows
+    call: Int64Array
 
 
 def flop(rank: Rank, excerpt: Excerpt | None) -> ByCall:
@@ -80,7 +78,7 @@ def has_gpu_memory(rank: Rank) -> bool:
     return bool(rank.remember(_gpu_memory))
 
 
-def _flop(rank: Rank) -> tuple[Rows, Rows, Times]:
+def _flop(rank: Rank) -> tuple[Int64Array, Int64Array, Times]:
     """Place, FLOP and start of each operator, once for each device."""
     kernels = counted_kernels(rank)
     counted = np.flatnonzero(kernels.cost >= 0)
@@ -99,7 +97,7 @@ def _gpu_memory(rank: Rank) -> tuple[_Memory, ...]:
     )
 
 
-def _inside(rank: Rank, excerpt: Excerpt | None, time_ns: Times) -> NDArray[np.bool_]:
+def _inside(rank: Rank, excerpt: Excerpt | None, time_ns: Times) -> Mask:
     if excerpt is None:
         return np.ones(time_ns.size, dtype=np.bool_)
     return excerpt.holds(rank, time_ns)

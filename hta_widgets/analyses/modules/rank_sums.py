@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.modules import owned_costs
-from hta_widgets.analyses.modules.nodes import Merge, ModuleNodes, Rows, Source
+from hta_widgets.analyses.modules.nodes import Merge, ModuleNodes, Source
 from hta_widgets.analyses.modules.sums_by_node import (
     ROW_PHASES,
     chosen_nodes,
     sums_by_node,
 )
 from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.ranks.rank import Rank
 
 COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
@@ -89,7 +90,7 @@ def _says_frames(rank: Rank) -> bool:
     return any(rank.trace.metadata.get(option) for option in ("with_modules", "with_stack"))
 
 
-def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Rows]) -> pd.DataFrame:
+def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Int64Array]) -> pd.DataFrame:
     filled = np.any([values != 0 for values in columns.values()], axis=0)
     node, phase = np.nonzero(filled)
     paths = nodes.paths()
@@ -106,7 +107,7 @@ def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Rows]) -> p
     return table[list(COLUMNS)]
 
 
-def _outside_table(rank: Rank, columns: dict[str, Rows]) -> pd.DataFrame:
+def _outside_table(rank: Rank, columns: dict[str, Int64Array]) -> pd.DataFrame:
     (phase,) = np.nonzero(np.any([values != 0 for values in columns.values()], axis=0))
     table = pd.DataFrame(
         {

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.recorded import exposed_times
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
@@ -15,7 +14,6 @@ from hta_widgets.analyses.modules import owned_costs
 from hta_widgets.analyses.modules.nodes import (
     Merge,
     ModuleNodes,
-    Rows,
     Source,
     module_nodes,
     region_nodes,
@@ -25,6 +23,7 @@ from hta_widgets.analyses.time.counted import has_cpu_time, host_time, own_cpu_t
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.analyses.time.modules import PHASES, forward_places, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import TextColumn
@@ -85,7 +84,7 @@ def path_of(text: str, merge: Merge) -> Path:
     return tuple(found)
 
 
-def _recorded(rank: Rank, merge: Merge) -> tuple[Rows, list[Path]]:
+def _recorded(rank: Rank, merge: Merge) -> tuple[Int64Array, list[Path]]:
     """Code of the path of each call by place, -1 for none, and the paths."""
     calls = calls_of(rank)
     codes = np.full(calls.name.size, NO_PARENT, dtype=np.int64)
@@ -102,7 +101,7 @@ def _recorded(rank: Rank, merge: Merge) -> tuple[Rows, list[Path]]:
     return codes, paths
 
 
-def _with_calls_inside(rank: Rank, at_operators: Rows) -> tuple[Rows, Rows]:
+def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Node of each call by the operators around it; also by those that it differentiates."""
     forest, forward = calls_of(rank).forest, forward_places(rank)
     around = nearest_at_or_above(forest, at_operators != NO_PARENT)
@@ -112,7 +111,7 @@ def _with_calls_inside(rank: Rank, at_operators: Rows) -> tuple[Rows, Rows]:
     return own, np.where(own != NO_PARENT, own, of_forward)
 
 
-def _phases(rank: Rank, own: Rows, node: Rows) -> NDArray[np.int8]:
+def _phases(rank: Rank, own: Int64Array, node: Int64Array) -> Int8Array:
     """Phases of calls, of which those in modules are forward or backward."""
     found = phases(rank).copy()
     found[(own != NO_PARENT) & (found != _BACKWARD)] = _FORWARD
@@ -132,18 +131,18 @@ class NodeSums:
         self._frames = nodes.frames
         self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
 
-    def of(self, places: Rows, values: Rows) -> Rows:
+    def of(self, places: Int64Array, values: Int64Array) -> Int64Array:
         """Sum values of calls, given by place, -1 for none."""
         return self.over([(places, values)])
 
-    def over(self, parts: Iterable[tuple[Rows, Rows]]) -> Rows:
+    def over(self, parts: Iterable[tuple[Int64Array, Int64Array]]) -> Int64Array:
         """Sum such values of several devices."""
         found = np.zeros(self._shape, dtype=np.int64)
         for places, values in parts:
             found += sums_at(self._row[places], values, found.size).reshape(self._shape)
         return found
 
-    def entered(self, rank: Rank, excerpt: Excerpt | None) -> Rows:
+    def entered(self, rank: Rank, excerpt: Excerpt | None) -> Int64Array:
         """Number of frames that begin in some time."""
         chosen = host_time(rank, excerpt).covers(self._frame_start_ns)
         frames = self._frames[chosen & has_cpu_time(rank)[self._frames]]
@@ -161,7 +160,7 @@ class Sums(NamedTuple):
         Durations of GPU work that CUDA graphs run.
     """
 
-    by_node: dict[str, Rows]
+    by_node: dict[str, Int64Array]
     in_graphs_ns: int
 
 
@@ -199,7 +198,7 @@ def node_sums(rank: Rank, source: Source, merge: Merge) -> NodeSums:
     return NodeSums(rank, chosen_nodes(rank, source, merge)[0])
 
 
-def _exposed(work: GpuWork) -> Rows:
+def _exposed(work: GpuWork) -> Int64Array:
     """Time of each piece of work of a device that is communication and not hidden."""
     exposed_ns = np.zeros(len(work), dtype=np.int64)
     talking = np.flatnonzero(work.type == KernelType.COMMUNICATION)

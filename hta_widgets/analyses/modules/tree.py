@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.modules.nodes import SEPARATOR, Rows
+from hta_widgets.analyses.modules.nodes import SEPARATOR
 from hta_widgets.analyses.modules.rank_sums import COSTS
 from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.arrays import Int64Array
 
 WEIGHTS: Final = {
     "gpu": "gpu_self_ns",
@@ -87,7 +88,7 @@ def _place_around(path: str, name: str, place: dict[str, int]) -> int:
     return place.get(around, -1) if around else -1
 
 
-def _with_inner(own: Rows, parent: Rows, depth: Rows) -> Rows:
+def _with_inner(own: Int64Array, parent: Int64Array, depth: Int64Array) -> Int64Array:
     """Sums over each row and all rows inside."""
     total = own.copy()
     for level in range(int(depth.max(initial=0)), 0, -1):

@@ -28,6 +28,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, place_of
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.analyses.time.rows import of_largest_sum, texts_at
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
@@ -166,7 +167,7 @@ def _paths(rank: Rank) -> Texts:
     return pd.Series([*stacks_of(rank).texts]).array
 
 
-def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+def _ratio(part: Int64Array, whole: Int64Array) -> Float64Array:
     return part / np.where(whole != 0, whole, np.nan)
 
 

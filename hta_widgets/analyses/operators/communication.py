@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.operations import OPERATIONS, operation_of
 from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -22,7 +23,7 @@ _OPERATOR_AROUND: Final = re.compile(r"_?c10d(_functional)?::")
 _ANNOTATION_INSIDE: Final = re.compile(r"(\w*ccl|gloo|mpi|ucc):")
 
 
-def recorded_operations(rank: Rank) -> NDArray[np.int8] | None:
+def recorded_operations(rank: Rank) -> Int8Array | None:
     """What the calls of a rank communicate, by place; None if none of them is a record.
 
     PyTorch gives the operator that launches any collective one name. What it is stands in the
@@ -55,11 +56,11 @@ def collectives_in(rows: pd.DataFrame) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-_Operations = tuple[NDArray[np.int64], NDArray[np.int8]]
+_Operations = tuple[Int64Array, Int8Array]
 """Places of records, and what they communicate."""
 
 
-def _around(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
+def _around(calls: Calls, is_record: Mask) -> _Operations:
     """By the operator that a record lies in."""
     around = calls.forest.parent
     is_inside = is_record & (around >= 0) & calls.named(_OPERATOR_AROUND.match)[around]
@@ -67,7 +68,7 @@ def _around(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
     return np.flatnonzero(is_inside), _operations(names, calls.events.name.values)
 
 
-def _inside(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
+def _inside(calls: Calls, is_record: Mask) -> _Operations:
     """By the annotation that lies in a record."""
     inside = np.flatnonzero(calls.named(_ANNOTATION_INSIDE.match))
     places = calls.forest.parent[inside].astype(np.int64)
@@ -75,7 +76,7 @@ def _inside(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
     return places[is_inside], _operations(calls.name[inside[is_inside]], calls.events.name.values)
 
 
-def _beside(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
+def _beside(calls: Calls, is_record: Mask) -> _Operations:
     """By the fields of a record."""
     table = calls.events.side.get("collectives")
     column = None if table is None else table.columns.get("collective")
@@ -86,7 +87,7 @@ def _beside(calls: Calls, is_record: NDArray[np.bool_]) -> _Operations:
     return places[is_beside], _operations(column.codes[is_beside], column.values)
 
 
-def _operations(codes: NDArray[Any], names: Sequence[str]) -> NDArray[np.int8]:
+def _operations(codes: NDArray[Any], names: Sequence[str]) -> Int8Array:
     """Operations that names stand for; each distinct name is looked at once."""
     distinct, of = np.unique(codes, return_inverse=True)
     operations = [operation_of(names[code]) for code in distinct.tolist()]

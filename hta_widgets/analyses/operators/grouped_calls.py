@@ -22,6 +22,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.excerpt import Excerpt, remember
 from hta_widgets.analyses.time.modules import in_modules, phases
+from hta_widgets.arrays import Int32Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -70,7 +71,7 @@ class _EveryGroup(NamedTuple):
     """
 
     keys: dict[str, NDArray[Any]]
-    group: NDArray[np.int32]
+    group: Int32Array
 
 
 def grouped_calls(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
@@ -13,6 +12,7 @@ from hta_widgets.analyses.time.counted import SubForest, cpu_times, host_time, l
 from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
 from hta_widgets.analyses.time.modules import forward_places
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
     are_operators: bool
     tree: SubForest
-    forward: NDArray[np.int64]
+    forward: Int64Array
 
 
 class CallTimes(NamedTuple):
@@ -54,13 +54,13 @@ class CallTimes(NamedTuple):
     backward_gpu_ns, idle_ns : ndarray of int64
     """
 
-    calls: NDArray[np.int64]
+    calls: Int64Array
     cpu_self_ns: Times
     cpu_total_ns: Times
     gpu_self_ns: Times
     gpu_total_ns: Times
-    gpu_work: NDArray[np.int64]
-    kernels: NDArray[np.int64]
+    gpu_work: Int64Array
+    kernels: Int64Array
     tensor_core_ns: Times
     no_tensor_core_ns: Times
     backward_gpu_ns: Times
@@ -82,7 +82,7 @@ def listed_calls(rank: Rank) -> Listed:
     return rank.remember(_listed)
 
 
-def may_be_listed(rank: Rank) -> tuple[NDArray[np.bool_], bool]:
+def may_be_listed(rank: Rank) -> tuple[Mask, bool]:
     """Which calls are listed in any excerpt, and whether they are operators."""
     calls = calls_of(rank)
     is_operator = calls.kind == Kind.CPU_OP
@@ -101,7 +101,7 @@ def _listed(rank: Rank) -> Listed:
     return Listed(are_operators=has_operators, tree=tree, forward=forward)
 
 
-def _launching(rank: Rank, calls: Calls) -> NDArray[np.bool_]:
+def _launching(rank: Rank, calls: Calls) -> Mask:
     launching = np.zeros(calls.kind.size + 1, dtype=np.bool_)
     launching[calls.places_of(rank.launches[rank.launches >= 0].astype(np.int64))] = True
     return launching[:-1]
@@ -155,7 +155,7 @@ def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
     )
 
 
-def _counts(positions: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _counts(positions: Int64Array, size: int) -> Int64Array:
     return np.bincount(positions[positions >= 0], minlength=size).astype(np.int64)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.json_text import one_line
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.trace.model.events import SideTable, TextColumn
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -27,7 +27,7 @@ class Shapes(NamedTuple):
         JSON on one line, empty at first.
     """
 
-    code: NDArray[np.int64]
+    code: Int64Array
     texts: tuple[str, ...]
 
 
@@ -36,7 +36,7 @@ def shapes_of(rank: Rank) -> dict[str, Shapes]:
     return rank.remember(_read_shapes)
 
 
-def with_shapes(rank: Rank, shapes: Collection[str]) -> NDArray[np.bool_]:
+def with_shapes(rank: Rank, shapes: Collection[str]) -> Mask:
     """Mask by place of the calls whose inputs have one of some shapes."""
     code, texts = shapes_of(rank)[SHAPES[0]]
     wanted = np.array([text in shapes for text in texts], dtype=np.bool_)

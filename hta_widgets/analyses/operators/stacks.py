@@ -7,9 +7,9 @@ import re
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of, nearest_above, nearest_at_or_above
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -35,7 +35,7 @@ class Stacks(NamedTuple):
         Names of the frames from the outermost to the innermost; empty for none.
     """
 
-    code: NDArray[np.int64]
+    code: Int64Array
     texts: list[str]
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.rank_overlap.finding import finding_on
@@ -32,6 +31,7 @@ from hta_widgets.analyses.rank_overlap.outliers import (
 from hta_widgets.analyses.rank_overlap.timeline import slice_edges
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.excerpt import checked_window
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
@@ -218,7 +218,7 @@ def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.
 
 
 def _slices_table(
-    lanes: pd.DataFrame, spent: NDArray[np.int64], edges: Times, *, common_window: bool
+    lanes: pd.DataFrame, spent: Int64Array, edges: Times, *, common_window: bool
 ) -> pd.DataFrame:
     whole = np.broadcast_to(np.diff(edges), spent.shape[1:])
     outside = whole - spent.sum(axis=0)
@@ -236,7 +236,7 @@ def _slices_table(
     return pd.DataFrame(columns)
 
 
-def _comparable(table: pd.DataFrame, by: str) -> list[NDArray[np.int64]]:
+def _comparable(table: pd.DataFrame, by: str) -> list[Int64Array]:
     """Positions of the lanes that are compared with each other: streams of the same number."""
     kind = table["stream"].to_numpy() if by == STREAM else np.zeros(len(table), dtype=np.int64)
     measured = table["span_ns"].to_numpy() > 0

@@ -17,6 +17,7 @@ from hta_widgets.analyses.rank_overlap.timeline import (
     slice_edges,
     time_in_slices,
 )
+from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -111,9 +112,7 @@ def source_label(job: Job, rank: int) -> str:
     return name.removeprefix(_RECIPE_PREFIX)
 
 
-def lane_slices(
-    job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times
-) -> NDArray[np.int64]:
+def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times) -> Int64Array:
     """Cut all lanes of some ranks, in their order, into slices.
 
     Returns
@@ -134,7 +133,7 @@ def _lanes_of(rank: Rank, by: str) -> list[Lane]:
 
 def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
     rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, offsets: RankOffsets
-) -> NDArray[np.int64]:
+) -> Int64Array:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
     offset_ns = dict(offsets)[rank.trace.rank]
     return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
@@ -193,9 +192,9 @@ class _Kernels(NamedTuple):
 
     start_ns: Times
     end_ns: Times
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    type: NDArray[np.int8]
+    device: Int64Array
+    stream: Int64Array
+    type: Int8Array
 
     def take(self, wanted: NDArray[Any]) -> _Kernels:
         """Keep those that are wanted."""

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from hta_widgets.arrays import Float64Array, Mask
 
 OUTLIER = "Outlier"
 LIKELY = "Likely"
@@ -43,7 +43,7 @@ _ROUNDING = 1e-12
 _BISECTIONS = 80
 
 
-def z_scores(values: Floats) -> Floats:
+def z_scores(values: Float64Array) -> Float64Array:
     """Deviations from the mean in sample standard deviations; NaN where all values are equal."""
     if len(values) < 2:  # noqa: PLR2004  # one value has no deviation
         return np.full(values.shape, np.nan)
@@ -63,7 +63,7 @@ def largest_z(count: int) -> float:
     return (count - 1) / math.sqrt(count) if count else 0.0
 
 
-def modified_z_scores(values: Floats) -> Floats:
+def modified_z_scores(values: Float64Array) -> Float64Array:
     """Deviations from the median on the scale of z, from medians (Iglewicz and Hoaglin 1993).
 
     ``0.6745 (x - median) / MAD``; where more than half of the values are equal (MAD is 0), the mean
@@ -73,7 +73,7 @@ def modified_z_scores(values: Floats) -> Floats:
     return scores_beside(values - np.median(values, axis=0), values)
 
 
-def scores_beside(deviations: Floats, noise: Floats) -> Floats:
+def scores_beside(deviations: Float64Array, noise: Float64Array) -> Float64Array:
     """Deviations on the scale of z, given values that differ by noise only.
 
     The scale is that of `modified_z_scores`. Where the noise is 0, deviations are infinite or 0.
@@ -85,7 +85,7 @@ def scores_beside(deviations: Floats, noise: Floats) -> Floats:
     return np.where(scale > 0, deviations / np.where(scale > 0, scale, 1.0), beyond)
 
 
-def leave_one_out_t(values: Floats) -> Floats:
+def leave_one_out_t(values: Float64Array) -> Float64Array:
     """Distance of each value from all others, in units of their spread.
 
     ``z √(n (n - 2) / ((n - 1)² - n z²))``, which has Student's t distribution with n - 2 degrees of
@@ -138,29 +138,29 @@ def _t_within(angle: float, freedom: int) -> float:
     return 2 / math.pi * (angle + (series * math.cos(angle) if freedom > 1 else 0.0))
 
 
-def verdicts_by_z(z: Floats) -> NDArray[np.str_]:
+def verdicts_by_z(z: Float64Array) -> NDArray[np.str_]:
     """Verdict on each value by its z-score: Outlier from 3, Likely from 2, else empty."""
     enough = len(z) >= FEWEST
     return _verdicts((np.abs(z) >= Z_OUTLIER) & enough, (np.abs(z) >= _Z_LIKELY) & enough)
 
 
-def verdicts_by_modified_z(modified: Floats) -> NDArray[np.str_]:
+def verdicts_by_modified_z(modified: Float64Array) -> NDArray[np.str_]:
     """Verdict on each value by its modified z-score: Outlier above 3.5, Likely from 2.5."""
     outlier, likely = np.abs(modified) > OUTLIER_ABOVE, np.abs(modified) >= _LIKELY_FROM
     enough = len(modified) >= FEWEST_FOR_MODIFIED
     return _verdicts(outlier & enough, likely & enough)
 
 
-def verdicts_by_t(t: Floats) -> NDArray[np.str_]:
+def verdicts_by_t(t: Float64Array) -> NDArray[np.str_]:
     """Verdict on each value by its leave-one-out t: Outlier where it exceeds Grubbs' limit."""
     return _verdicts(np.abs(t) > critical_t(len(t)), np.zeros(t.shape, dtype=bool))
 
 
-def directions(values: Floats) -> NDArray[np.str_]:
+def directions(values: Float64Array) -> NDArray[np.str_]:
     """Side of the median that each value is on: ``higher``, ``lower``, or empty if equal."""
     off = values - np.median(values, axis=0)
     return np.select([off > 0, off < 0], ["higher", "lower"], "")
 
 
-def _verdicts(outlier: NDArray[np.bool_], likely: NDArray[np.bool_]) -> NDArray[np.str_]:
+def _verdicts(outlier: Mask, likely: Mask) -> NDArray[np.str_]:
     return np.select([outlier, likely], [OUTLIER, LIKELY], NO_VERDICT)

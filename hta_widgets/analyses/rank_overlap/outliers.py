@@ -15,7 +15,6 @@ from hta_widgets.analyses.rank_overlap.outlier_rules import (
     NO_VERDICT,
     OUTLIER,
     OUTLIER_ABOVE,
-    Floats,
     critical_t,
     directions,
     largest_z,
@@ -28,6 +27,7 @@ from hta_widgets.analyses.rank_overlap.outlier_rules import (
     z_scores,
 )
 from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
+from hta_widgets.arrays import Float64Array, Int64Array
 
 TIMES = tuple(f"{activity}_ns" for activity in ACTIVITIES)
 SHARES = tuple(f"{activity}_percent" for activity in ACTIVITIES)
@@ -60,7 +60,7 @@ def node_number(label: str) -> int:
     return int(found[-1]) if found else NO_NODE
 
 
-def outliers_among(lanes: pd.DataFrame, groups: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
+def outliers_among(lanes: pd.DataFrame, groups: Sequence[Int64Array]) -> pd.DataFrame:
     """Compare lanes with each other, column by column; see `RankOverlap.outliers`.
 
     Parameters
@@ -99,9 +99,7 @@ def _compared(lanes: pd.DataFrame) -> list[str]:
     return [column for column in TIMES + SHARES if column not in omitted]
 
 
-def _lanes_comparison(
-    values: Floats, span_ns: NDArray[np.int64], node: NDArray[np.int64]
-) -> _Grids:
+def _lanes_comparison(values: Float64Array, span_ns: Int64Array, node: Int64Array) -> _Grids:
     z, modified, t = z_scores(values), modified_z_scores(values), leave_one_out_t(values)
     matters = np.abs(values - np.median(values, axis=0)) >= _floor(values, span_ns)
     by_modified = np.where(matters, verdicts_by_modified_z(modified), NO_VERDICT)
@@ -126,7 +124,7 @@ def _lanes_comparison(
 
 
 def _nodes_comparison(
-    medians: Floats, sizes: NDArray[np.int64], noise: Floats, floor: Floats
+    medians: Float64Array, sizes: Int64Array, noise: Float64Array, floor: Float64Array
 ) -> _Grids:
     if len(medians) < FEWEST or sizes.min() == 1:
         unknown, none = np.full(medians.shape, np.nan), np.full(medians.shape, NO_VERDICT)
@@ -158,7 +156,7 @@ def _long(columns: list[str], keys: pd.DataFrame, grids: _Grids) -> pd.DataFrame
     return pd.concat([table, pd.DataFrame(ravelled)], axis=1)
 
 
-def _node_medians(node: NDArray[np.int64], values: Floats) -> Floats:
+def _node_medians(node: Int64Array, values: Float64Array) -> Float64Array:
     """Median of the node of each lane; NaN if the node is unknown."""
     medians = np.full(values.shape, np.nan)
     for number in np.unique(node[node != NO_NODE]):
@@ -166,7 +164,7 @@ def _node_medians(node: NDArray[np.int64], values: Floats) -> Floats:
     return medians
 
 
-def _floor(values: Floats, span_ns: NDArray[np.int64]) -> Floats:
+def _floor(values: Float64Array, span_ns: Int64Array) -> Float64Array:
     """Smallest deviation that matters, for each lane and column."""
     times = values.shape[1] // 2
     whole = [span_ns] * times + [np.full(len(values), 100)] * times
@@ -174,7 +172,7 @@ def _floor(values: Floats, span_ns: NDArray[np.int64]) -> Floats:
     return np.asarray(FLOOR * np.maximum(middle, np.array(whole).T))
 
 
-def _repeated(of_column: Floats | float, like: Floats) -> Floats:
+def _repeated(of_column: Float64Array | float, like: Float64Array) -> Float64Array:
     return np.broadcast_to(of_column, like.shape)
 
 

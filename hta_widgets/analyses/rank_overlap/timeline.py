@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Intervals, Times, sweep
 
 ACTIVITIES = ("compute", "communicate", "overlap", "graph", "empty")
@@ -82,7 +82,7 @@ def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
     return start_ns + places * whole + places * rest // slices
 
 
-def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
+def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
     """Look up timelines at edges.
 
     Parameters
@@ -105,9 +105,7 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> NDArray[np.int64]:
     return at
 
 
-def time_in_slices(
-    at: NDArray[np.int64], edges: Times, start_ns: Times, end_ns: Times
-) -> NDArray[np.int64]:
+def time_in_slices(at: Int64Array, edges: Times, start_ns: Times, end_ns: Times) -> Int64Array:
     """Split timelines at edges, given what `at_edges` found there.
 
     Parameters

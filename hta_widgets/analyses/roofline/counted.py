@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.formulas import (
     COMPILED,
@@ -22,13 +21,12 @@ from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.json_text import one_line
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
-
-Codes = NDArray[np.int64]
 
 NO_LAUNCH: Final = -1
 OUTSIDE: Final = -2
@@ -66,11 +64,11 @@ class CountedKernels(NamedTuple):
     device : ndarray of int64
     duration_ns : ndarray of int64
     kernel : ndarray of int64
-        Codes of their names.
+        Int64Array of their names.
     place : ndarray of int64
         Of the operator that each belongs to, -1 for none.
     name, dims, types : ndarray of int64
-        Codes of the operator's name and inputs, -1 for none.
+        Int64Array of the operator's name and inputs, -1 for none.
     path : ndarray of int64
         Code of the operator's module, -1 for none.
     cost : ndarray of int64
@@ -84,21 +82,21 @@ class CountedKernels(NamedTuple):
         Whether any operator has shapes.
     """
 
-    device: Codes
+    device: Int64Array
     duration_ns: Times
-    kernel: Codes
-    place: Codes
-    name: Codes
-    dims: Codes
-    types: Codes
-    path: Codes
-    cost: Codes
-    counted: Codes
+    kernel: Int64Array
+    place: Int64Array
+    name: Int64Array
+    dims: Int64Array
+    types: Int64Array
+    path: Int64Array
+    cost: Int64Array
+    counted: Int64Array
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
     has_shapes: bool = True
 
-    def take(self, chosen: Codes) -> CountedKernels:
+    def take(self, chosen: Int64Array) -> CountedKernels:
         """Some of the kernels."""
         columns = (
             *("device", "duration_ns", "kernel", "place", "name", "dims", "types", "path"),
@@ -181,7 +179,7 @@ def _counted_kernels(rank: Rank) -> CountedKernels:
 class _Inputs:
     """Inputs of the operators in some rows, as codes of texts."""
 
-    def __init__(self, rank: Rank, rows: Codes) -> None:
+    def __init__(self, rank: Rank, rows: Int64Array) -> None:
         events = rank.trace.events
         self.dims, self.dim_texts = events.texts_at("operators", "input_dims", rows)
         self.types, self.type_texts = events.texts_at("operators", "input_types", rows)
@@ -197,7 +195,9 @@ class _Inputs:
         )
 
 
-def _costs(name: Codes, inputs: _Inputs, names: Sequence[str]) -> tuple[Codes, Codes, list[Cost]]:
+def _costs(
+    name: Int64Array, inputs: _Inputs, names: Sequence[str]
+) -> tuple[Int64Array, Int64Array, list[Cost]]:
     """What one call of each operator costs, as codes of `Cost`; equal inputs are looked at once."""
     alike = grouped(name, inputs.dims, inputs.types, inputs.values)
     cost, counted = np.zeros((2, alike.sizes.size), dtype=np.int64)

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Codes, Events, Kind, KindSet
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, KindSet
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
-
-Mask = NDArray[np.bool_]
-
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +28,15 @@ class Calls:
     kind : ndarray of int8
         Values of `Kind`.
     name : ndarray of int32
-        Codes into the names of the events.
+        Int32Array into the names of the events.
     threads : list of Thread
         Ascending by process and thread.
     """
 
     events: Events
     forest: CutForest
-    kind: NDArray[np.int8]
-    name: Codes
+    kind: Int8Array
+    name: Int32Array
     threads: list[Thread]
 
     @classmethod
@@ -62,7 +59,7 @@ class Calls:
         )
 
     @cached_property
-    def start_ns(self) -> NDArray[np.int64]:
+    def start_ns(self) -> Int64Array:
         """Start of the call at each place."""
         return self.events.start_ns[self.forest.rows]
 
@@ -87,15 +84,15 @@ class Calls:
         fitting[[code for code in self._names_in_use if fits(names[code])]] = True
         return fitting[self.name] if fitting.any() else np.zeros(self.name.size, dtype=np.bool_)
 
-    def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places_of(self, rows: Int64Array) -> Int64Array:
         """Places of calls by their rows, -1 for row -1."""
         return self._place_of_row[rows].astype(np.int64)
 
     @cached_property
-    def _place_of_row(self) -> NDArray[np.int32]:
+    def _place_of_row(self) -> Int32Array:
         return self.forest.place_of_row(self.events)
 
-    def thread_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def thread_of(self, places: Int64Array) -> Int64Array:
         """Position in `threads` of the thread of each call."""
         first = np.array([thread.first for thread in self.threads], dtype=np.int64)
         return np.searchsorted(first, places, side="right") - 1
@@ -112,7 +109,7 @@ def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
     return {names.get(name, name): column for name, column in columns.items()}
 
 
-def nearest_at_or_above(forest: CutForest, chosen: NDArray[np.bool_]) -> Places:
+def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
     """The innermost of some calls at or around each call.
 
     Parameters
@@ -139,13 +136,13 @@ def nearest_at_or_above(forest: CutForest, chosen: NDArray[np.bool_]) -> Places:
     return np.where(found >= 0, np.append(places, NO_PARENT)[found], NO_PARENT)
 
 
-def nearest_above(forest: CutForest, chosen: NDArray[np.bool_]) -> Places:
+def nearest_above(forest: CutForest, chosen: Mask) -> Int64Array:
     """The innermost of some calls around each call, which is not the call itself."""
     at_or_above = np.append(nearest_at_or_above(forest, chosen), NO_PARENT)
     return at_or_above[forest.parent]
 
 
-def at_or_around(parent: NDArray[np.integer[Any]], positions: Places) -> NDArray[np.bool_]:
+def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mask:
     """Mask of some nodes of a tree and of all around them.
 
     Parameters
@@ -174,7 +171,7 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Places) -> NDArray
     return chosen[:-1]
 
 
-def _above_among(forest: CutForest, places: Places) -> Places:
+def _above_among(forest: CutForest, places: Int64Array) -> Int64Array:
     """For each of some calls, in order of place, which of them is the nearest around it.
 
     Every call around one of them is also around the one before, or is it. A candidate that has
@@ -188,5 +185,5 @@ def _above_among(forest: CutForest, places: Places) -> Places:
     return found
 
 
-def _has_ended(candidates: Places, ends: NDArray[np.int32], places: Places) -> NDArray[np.bool_]:
+def _has_ended(candidates: Int64Array, ends: Int32Array, places: Int64Array) -> Mask:
     return (candidates >= 0) & (ends[candidates] <= places)

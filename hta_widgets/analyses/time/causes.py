@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Events
@@ -215,13 +215,13 @@ class LaunchSplit(NamedTuple):
         Until then it is the launch call's time; the rest is not the host's.
     """
 
-    late: NDArray[np.bool_]
+    late: Mask
     host_until_ns: Times
     call_until_ns: Times
 
 
 def split_by_launch(
-    start_ns: Times, end_ns: Times, launch: NDArray[np.int64], events: Events
+    start_ns: Times, end_ns: Times, launch: Int64Array, events: Events
 ) -> LaunchSplit:
     """Split idle intervals by their launch calls.
 
@@ -243,9 +243,7 @@ def split_by_launch(
     return LaunchSplit(late, host_until, call_until)
 
 
-def are_of_one_graph(
-    before: NDArray[np.int64], after: NDArray[np.int64], events: Events
-) -> NDArray[np.bool_]:
+def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> Mask:
     """Whether the work on both sides of each interval was launched by one call, of a graph.
 
     Parameters

@@ -17,16 +17,13 @@ from hta_widgets.analyses.time.excerpt import (
     remember,
 )
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-Rows = NDArray[np.int64]
-
-Positions = NDArray[np.int64]
 
 
 class LaunchedWork(NamedTuple):
@@ -41,7 +38,7 @@ class LaunchedWork(NamedTuple):
     """
 
     work: GpuWork
-    place: NDArray[np.int64]
+    place: Int64Array
 
 
 def launched_work(rank: Rank, excerpt: Excerpt | None) -> LaunchedWork:
@@ -56,7 +53,7 @@ def _launched_work(rank: Rank, excerpt: Excerpt | None) -> LaunchedWork:
     return LaunchedWork(work, calls_of(rank).places_of(work.launch))
 
 
-def has_cpu_time(rank: Rank) -> NDArray[np.bool_]:
+def has_cpu_time(rank: Rank) -> Mask:
     """Which calls have CPU time that counts: not those of the step that is left out.
 
     Idle time is of any call, since a GPU may wait for the next step before it has done this one.
@@ -95,8 +92,8 @@ def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Ti
 
 
 def same_name_around(
-    places: NDArray[np.int64], ends: NDArray[np.integer], name: NDArray[np.integer]
-) -> NDArray[np.int64]:
+    places: Int64Array, ends: NDArray[np.integer], name: NDArray[np.integer]
+) -> Int64Array:
     """The innermost call of the same name around each of some calls.
 
     Parameters
@@ -131,7 +128,7 @@ def same_name_around(
     return found
 
 
-def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> NDArray[np.int64]:
+def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> Int64Array:
     """Largest end among the earlier ones of each group; the groups ascend."""
     apart = np.int64(int(ends.max(initial=0)) + 1)
     number = np.cumsum(np.diff(group, prepend=group[:1]) != 0)
@@ -151,8 +148,8 @@ class OwnCpuTime(NamedTuple):
     ns : ndarray of int64
     """
 
-    place: Rows
-    ns: Rows
+    place: Int64Array
+    ns: Int64Array
 
 
 def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
@@ -164,7 +161,7 @@ def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
     return OwnCpuTime(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _without_inner(total: Rows, around: NDArray[np.integer]) -> Rows:
+def _without_inner(total: Int64Array, around: NDArray[np.integer]) -> Int64Array:
     """What is left of each call without those inside; -1 is around the outermost."""
     own = np.append(total, 0)
     np.subtract.at(own, around, total)
@@ -226,20 +223,20 @@ class SubForest(NamedTuple):
         And the position here of each of those, -1 for others. The last value is -1 as well.
     """
 
-    place: Positions
-    name: NDArray[np.int32]
-    innermost: Positions
-    parent: Positions
-    same_name: Positions
-    last: Positions
+    place: Int64Array
+    name: Int32Array
+    innermost: Int64Array
+    parent: Int64Array
+    same_name: Int64Array
+    last: Int64Array
     start_ns: Times
     end_ns: Times
-    threads: Positions
-    whole: Positions | None = None
-    number: Positions | None = None
+    threads: Int64Array
+    whole: Int64Array | None = None
+    number: Int64Array | None = None
 
     @classmethod
-    def of(cls, calls: Calls, chosen: NDArray[np.bool_]) -> SubForest:
+    def of(cls, calls: Calls, chosen: Mask) -> SubForest:
         """The chosen calls, by place."""
         forest, place = calls.forest, np.flatnonzero(chosen)
         position = np.full(chosen.size + 1, NO_PARENT)
@@ -257,7 +254,7 @@ class SubForest(NamedTuple):
             threads=np.searchsorted(place, [thread.first for thread in calls.threads]),
         )
 
-    def with_around(self, positions: Positions) -> SubForest:
+    def with_around(self, positions: Int64Array) -> SubForest:
         """Some of the calls and all around them; -1 stands for none."""
         chosen = at_or_around(self.parent, positions)
         before = np.append(0, np.cumsum(chosen))
@@ -277,7 +274,7 @@ class SubForest(NamedTuple):
             number=number,
         )
 
-    def open_in(self, counted: Intervals) -> Positions:
+    def open_in(self, counted: Intervals) -> Int64Array:
         """Calls that start in some time, and the innermost of each thread before it.
 
         With those around them, these are all that may be open in it.
@@ -292,11 +289,11 @@ class SubForest(NamedTuple):
             found.append(np.arange(first + max(begin - 1, 0), first + end))
         return np.concatenate(found)
 
-    def at(self, places: Positions) -> Positions:
+    def at(self, places: Int64Array) -> Int64Array:
         """Position of the innermost call at or around each place, -1 for none."""
         return self.of_whole(self.innermost[places])
 
-    def of_whole(self, positions: Positions) -> Positions:
+    def of_whole(self, positions: Int64Array) -> Int64Array:
         """Positions of calls by those among the calls that these are some of, -1 for others."""
         return positions if self.number is None else self.number[positions]
 
@@ -305,7 +302,7 @@ class SubForest(NamedTuple):
         """Number of the calls."""
         return int(self.place.size)
 
-    def own(self, positions: Positions, values: Times) -> Times:
+    def own(self, positions: Int64Array, values: Times) -> Times:
         """Sum of the values that belong to each call itself; those at -1 belong to none."""
         return sums_at(positions, values, self.size)
 
@@ -330,7 +327,7 @@ class CpuTimes(NamedTuple):
         Part of each call in the counted time, with what is inside it.
     """
 
-    calls: NDArray[np.int64]
+    calls: Int64Array
     inside_ns: Times
 
 

@@ -6,21 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.ranks.rank import Rank
 
-Counts = NDArray[np.int64]
-
 DEVICE = "device"
 
 HOST = "host"
 
-Rows = NDArray[np.int64]
 
 CATEGORY_NAMES = {
     "kernel": "kernels",
@@ -48,11 +45,11 @@ class SortedDurations:
     """
 
     duration_ns: Times
-    events: Counts
+    events: Int64Array
     time_ns: Times
 
     @classmethod
-    def of(cls, duration_ns: Times, counts: Counts | None = None) -> SortedDurations:
+    def of(cls, duration_ns: Times, counts: Int64Array | None = None) -> SortedDurations:
         """Sort durations, each of one event or of the given number of events."""
         order = np.argsort(duration_ns)[::-1]
         longest_first = duration_ns[order]
@@ -83,7 +80,7 @@ class SortedDurations:
         """Total duration in ns."""
         return int(self.time_ns[-1]) if self.time_ns.size else 0
 
-    def longest(self, numbers: Counts) -> tuple[Times, Times]:
+    def longest(self, numbers: Int64Array) -> tuple[Times, Times]:
         """Total and shortest duration of the longest events.
 
         Parameters
@@ -195,7 +192,7 @@ def _together(ranks: Iterable[Categories]) -> Categories:
     return found
 
 
-def _inside_other_calls(events: Events) -> Rows:
+def _inside_other_calls(events: Events) -> Int64Array:
     """Rows of the API calls that lie within another API call of their thread.
 
     Of calls that begin and end together, the runtime call is outside, else the first in the file.
@@ -205,7 +202,7 @@ def _inside_other_calls(events: Events) -> Rows:
     return np.concatenate([calls[:0], *(_within_another(events, calls[each]) for each in threads)])
 
 
-def _within_another(events: Events, calls: Rows) -> Rows:
+def _within_another(events: Events, calls: Int64Array) -> Int64Array:
     """Those of the calls of a thread, ascending by start, that lie within one before them."""
     start_ns, end_ns = events.start_ns[calls], events.end_ns[calls]
     if (start_ns[1:] == start_ns[:-1]).any():

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
 from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
@@ -100,7 +100,7 @@ class Excerpt(NamedTuple):
         window = self.window_of(rank)
         return counted if window is None else counted.clip(*window)
 
-    def counts(self, work: GpuWork) -> NDArray[np.bool_]:
+    def counts(self, work: GpuWork) -> Mask:
         """Which pieces of work are counted here: each once, however many parts of it are here."""
         counted = np.ones(len(work), dtype=np.bool_)
         if self.steps:
@@ -109,7 +109,7 @@ class Excerpt(NamedTuple):
             counted[first] = True
         return counted
 
-    def holds(self, rank: Rank, asked_ns: Times) -> NDArray[np.bool_]:
+    def holds(self, rank: Rank, asked_ns: Times) -> Mask:
         """Whether the host asks at these times, in one of the steps and in the window.
 
         Parameters
@@ -242,7 +242,7 @@ def _own_windows(job: Job, window_ns: WindowNs | None) -> tuple[tuple[int, Windo
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
-    steps: NDArray[np.int64] = window_of(rank).steps
+    steps: Int64Array = window_of(rank).steps
     return tuple(steps.tolist())
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.window import Window, window_of
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -102,10 +102,10 @@ class _LeftOut(NamedTuple):
 
     start_ns: Times
     end_ns: Times
-    device: NDArray[np.int64]
-    type: NDArray[np.int8]
+    device: Int64Array
+    type: Int8Array
 
-    def take(self, chosen: NDArray[np.bool_]) -> _LeftOut:
+    def take(self, chosen: Mask) -> _LeftOut:
         return _LeftOut(
             self.start_ns[chosen], self.end_ns[chosen], self.device[chosen], self.type[chosen]
         )

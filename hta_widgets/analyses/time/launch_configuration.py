@@ -8,14 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.model.details import LAUNCH_SHARES, DetailGroup
 from hta_widgets.trace.model.events import SideTable
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 NOT_RECORDED: Final = -1
-
-Numbers = NDArray[np.int64]
 
 
 def launch_configuration(
@@ -41,7 +40,7 @@ def launch_configuration(
     return found
 
 
-def _at(table: SideTable, name: str, place: Numbers) -> NDArray[Any]:
+def _at(table: SideTable, name: str, place: Int64Array) -> NDArray[Any]:
     missing = np.float64(np.nan) if name in LAUNCH_SHARES else np.int64(NOT_RECORDED)
     column = table.columns.get(name)
     if not isinstance(column, np.ndarray) or not column.size:

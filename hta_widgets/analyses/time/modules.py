@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -25,7 +25,6 @@ NO_REGION: Final = re.compile(r"^(Optimizer\.|enumerate\(DataLoader\)|nccl:)")
 PHASES: Final = ("forward", "backward", "optimizer", "other")
 """What a call is a part of, by code."""
 
-Places = NDArray[np.int64]
 
 SEPARATOR: Final = " › "
 """Stands between the names of a path, from the outermost to the innermost."""
@@ -35,7 +34,7 @@ NO_MODULE: Final = -1
 _INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
 
 
-def forward_places(rank: Rank) -> Places:
+def forward_places(rank: Rank) -> Int64Array:
     """Place of the forward operator of each backward operator, by place; -1 for all other calls.
 
     Of the operators with a sequence number, those with a forward thread are backward ones. The
@@ -64,17 +63,17 @@ class _Operators(NamedTuple):
     tid : ndarray of int64
     """
 
-    place: Places
-    number: Places
-    order: Places
-    forward_thread: Places
-    tid: Places
+    place: Int64Array
+    number: Int64Array
+    order: Int64Array
+    forward_thread: Int64Array
+    tid: Int64Array
 
-    def take(self, chosen: NDArray[np.bool_] | Places) -> _Operators:
+    def take(self, chosen: Mask | Int64Array) -> _Operators:
         return _Operators(*(column[chosen] for column in self))
 
 
-def _forward_places(rank: Rank) -> Places:
+def _forward_places(rank: Rank) -> Int64Array:
     calls = calls_of(rank)
     linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int64)
     table = rank.trace.events.side.get("operators")
@@ -91,7 +90,7 @@ def _forward_places(rank: Rank) -> Places:
     return linked
 
 
-def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, NDArray[np.bool_]]:
+def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, Mask]:
     """Operators with a sequence number, and which of them are backward ones."""
     sequence = np.asarray(table.columns["sequence_number"])
     place = calls.places_of(table.rows)
@@ -110,12 +109,12 @@ def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, NDArray[np.bo
     return operators, forward_thread > 0
 
 
-def _numbers_of_pairs(one: Places, other: Places) -> Places:
+def _numbers_of_pairs(one: Int64Array, other: Int64Array) -> Int64Array:
     """One number for each distinct pair."""
     return grouped(one, other).of_rows
 
 
-def _matched(forward: _Operators, keys: _Operators) -> Places:
+def _matched(forward: _Operators, keys: _Operators) -> Int64Array:
     """Place of the forward operator of each key; `keys.order` is that of its first operator."""
     forward = _by_number(forward)
     match = _last_before(forward, keys)
@@ -137,7 +136,7 @@ def _by_number(operators: _Operators) -> _Operators:
     return operators.take(np.lexsort((operators.place, operators.order, operators.number)))
 
 
-def _last_before(forward: _Operators, keys: _Operators) -> Places:
+def _last_before(forward: _Operators, keys: _Operators) -> Int64Array:
     """Position of the last forward operator with the number of each key that starts before it."""
     count = int(max(forward.order.max(initial=0), keys.order.max(initial=0))) + 1
     starts = forward.number * count + forward.order
@@ -146,13 +145,13 @@ def _last_before(forward: _Operators, keys: _Operators) -> Places:
     return np.where(same, found, NO_PARENT)
 
 
-def _numbers_on_several_threads(forward: _Operators) -> Places:
+def _numbers_on_several_threads(forward: _Operators) -> Int64Array:
     """Numbers of operators, sorted by number, that run on more than one thread."""
     changes = (np.diff(forward.number) == 0) & (np.diff(forward.tid) != 0)
     return np.unique(forward.number[1:][changes])
 
 
-def _most_frequent(keys: Places, values: Places) -> dict[int, int]:
+def _most_frequent(keys: Int64Array, values: Int64Array) -> dict[int, int]:
     """The most frequent value of each key."""
     pairs = grouped(keys, values)
     by_count = np.argsort(pairs.sizes, kind="stable")
@@ -163,12 +162,12 @@ def _most_frequent(keys: Places, values: Places) -> dict[int, int]:
 _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASES))
 
 
-def module_frames(rank: Rank) -> NDArray[np.bool_]:
+def module_frames(rank: Rank) -> Mask:
     """Which calls are frames of modules, by place."""
     return rank.remember(_module_frames)
 
 
-def region_marks(rank: Rank) -> NDArray[np.bool_]:
+def region_marks(rank: Rank) -> Mask:
     """Which calls are annotations of the program itself, by place.
 
     Annotations that PyTorch makes around optimizers, data loaders and collectives are none.
@@ -176,7 +175,7 @@ def region_marks(rank: Rank) -> NDArray[np.bool_]:
     return rank.remember(_region_marks)
 
 
-def module_places(rank: Rank) -> Places:
+def module_places(rank: Rank) -> Int64Array:
     """Place of the module frame that each call belongs to, by place; -1 for none.
 
     It is the innermost frame ``nn.Module: X`` at or around the call. Without one, below a backward
@@ -185,12 +184,12 @@ def module_places(rank: Rank) -> Places:
     return rank.remember(_places, module_frames)
 
 
-def region_places(rank: Rank) -> Places:
+def region_places(rank: Rank) -> Int64Array:
     """Place of the region that each call belongs to, found like its module."""
     return rank.remember(_places, region_marks)
 
 
-def phases(rank: Rank) -> NDArray[np.int8]:
+def phases(rank: Rank) -> Int8Array:
     """Position in `PHASES` of the phase of each call, by place.
 
     Backward is what runs below ``autograd::engine::…``, or has its module from the forward operator
@@ -200,21 +199,21 @@ def phases(rank: Rank) -> NDArray[np.int8]:
     return rank.remember(_phases)
 
 
-def _module_frames(rank: Rank) -> NDArray[np.bool_]:
+def _module_frames(rank: Rank) -> Mask:
     calls = calls_of(rank)
     return np.asarray((calls.kind == Kind.PYTHON) & calls.named(MODULE.search))
 
 
-def _region_marks(rank: Rank) -> NDArray[np.bool_]:
+def _region_marks(rank: Rank) -> Mask:
     calls = calls_of(rank)
     return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
 
 
-def _innermost(rank: Rank, of: Callable[[Rank], NDArray[np.bool_]]) -> Places:
+def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int64Array:
     return nearest_at_or_above(calls_of(rank).forest, of(rank))
 
 
-def _places(rank: Rank, of: Callable[[Rank], NDArray[np.bool_]]) -> Places:
+def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int64Array:
     own = rank.remember(_innermost, of)
     forward = forward_places(rank)
     linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
@@ -222,7 +221,7 @@ def _places(rank: Rank, of: Callable[[Rank], NDArray[np.bool_]]) -> Places:
     return np.where(own != NO_PARENT, own, of_forward)
 
 
-def _phases(rank: Rank) -> NDArray[np.int8]:
+def _phases(rank: Rank) -> Int8Array:
     calls = calls_of(rank)
     own, module = rank.remember(_innermost, module_frames), module_places(rank)
     phase = np.full(own.size, _OTHER, dtype=np.int8)
@@ -246,10 +245,10 @@ class ModulePaths(NamedTuple):
         By code; different calls of a module have one path.
     """
 
-    codes: NDArray[np.int64]
+    codes: Int64Array
     paths: tuple[str, ...]
 
-    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, places: Int64Array) -> Int64Array:
         """Code of the path at some places, `NO_MODULE` at place -1."""
         return np.append(self.codes, NO_MODULE)[places]
 
@@ -264,7 +263,7 @@ def has_modules(rank: Rank) -> bool:
     return bool(module_paths(rank).paths)
 
 
-def in_modules(rank: Rank, wanted: Iterable[str]) -> NDArray[np.bool_]:
+def in_modules(rank: Rank, wanted: Iterable[str]) -> Mask:
     """Which calls belong to one of some modules, or to a module inside it, by place.
 
     Parameters

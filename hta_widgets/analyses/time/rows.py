@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Mask
+
 if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray as Texts
 
@@ -60,7 +62,7 @@ def sums_by_text(texts: pd.Series[str], values: pd.Series[int]) -> dict[str, int
     return dict(sorted(zip(map(str, distinct), sums.tolist(), strict=True)))
 
 
-def of_largest_sum(texts: pd.Series[str], values: pd.Series[int]) -> NDArray[np.bool_]:
+def of_largest_sum(texts: pd.Series[str], values: pd.Series[int]) -> Mask:
     """Rows with the text whose values add up to most; the first of several.
 
     Examples

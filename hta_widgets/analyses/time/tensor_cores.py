@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array
 from hta_widgets.grouping import distinct
 
 ATTENTION: Final = re.compile(r"flash|fmha|attn_fwd|mem_eff|sdpa|attention", re.IGNORECASE)
@@ -53,7 +53,7 @@ def tensor_cores(name: str) -> TensorCores:
     return TensorCores.NO if FP32.search(name) else TensorCores.UNKNOWN
 
 
-def tensor_cores_of(codes: NDArray[np.int32], names: Sequence[str]) -> NDArray[np.int8]:
+def tensor_cores_of(codes: Int32Array, names: Sequence[str]) -> Int8Array:
     """`TensorCores` of each kernel, by the code of its name; each name is looked at once."""
     used = distinct(codes)
     states = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int8)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.kernels import KernelType
@@ -40,7 +40,7 @@ class Window:
 
     start_ns: int
     end_ns: int
-    steps: NDArray[np.int64]
+    steps: Int64Array
     step_start_ns: Times
     step_length_ns: Times
 
@@ -79,7 +79,7 @@ class Window:
         end = int((start + events.duration_ns[rows]).max(initial=first))
         return cls(first, end, np.array([NO_STEP]), np.array([first]), np.array([end - first]))
 
-    def step_of(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
+    def step_of(self, rank: Rank, work: GpuWork) -> Int64Array:
         """Position of the step in which the launch call of each piece of work starts.
 
         Work whose launch is not in the trace belongs to the step in which it starts itself, and
@@ -87,11 +87,11 @@ class Window:
         """
         return np.maximum(self._asked_in(rank, work), 0)
 
-    def is_of_a_step(self, rank: Rank, work: GpuWork) -> NDArray[np.bool_]:
+    def is_of_a_step(self, rank: Rank, work: GpuWork) -> Mask:
         """Which work is not known to have been launched before the first step."""
         return (work.launch < 0) | (self._asked_in(rank, work) >= 0)
 
-    def _asked_in(self, rank: Rank, work: GpuWork) -> NDArray[np.int64]:
+    def _asked_in(self, rank: Rank, work: GpuWork) -> Int64Array:
         """Position of the step in which each piece of work is asked for, -1 before the first."""
         starts = rank.trace.events.start_ns
         asked_ns = np.where(work.launch >= 0, starts[work.launch], work.start_ns)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 LOW, HIGH = range(2)
@@ -35,7 +36,7 @@ class Curve(NamedTuple):
         """Largest value, however shortly it holds."""
         return float(self.value.max())
 
-    def extremes(self, edges: Times) -> NDArray[np.float64]:
+    def extremes(self, edges: Times) -> Float64Array:
         """Smallest and largest value between consecutive edges, which ascend.
 
         A value counts where it holds, and where it is reached, if only for an instant.
@@ -59,7 +60,7 @@ class Curve(NamedTuple):
             found[HIGH, busy] = np.fmax(found[HIGH, busy], np.maximum.reduceat(values, starts))
         return found
 
-    def _held(self, edges: Times, first: NDArray[np.int64], found: NDArray[np.float64]) -> None:
+    def _held(self, edges: Times, first: Int64Array, found: Float64Array) -> None:
         """Fill in what holds where bins begin."""
         following = np.append(self.time_ns, self.end_ns)[first[:-1]]
         bins = np.flatnonzero((first[:-1] > 0) & (following > edges[:-1]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAPS
@@ -24,6 +23,7 @@ from hta_widgets.analyses.timeline.classes import (
 )
 from hta_widgets.analyses.timeline.runs import runs_of
 from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments, owned_by_first
+from hta_widgets.arrays import Int8Array
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -124,7 +124,7 @@ def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
     known = phase < len(PHASE_CLASSES)
     chosen, phase = chosen[known], phase[known]
     runs = runs_of(work.start_ns[chosen], work.end_ns[chosen], phase)
-    codes: NDArray[np.int8] = np.array([CODE[PHASES[each]] for each in range(len(PHASE_CLASSES))])
+    codes: Int8Array = np.array([CODE[PHASES[each]] for each in range(len(PHASE_CLASSES))])
     return Segments(
         np.full(runs.first.size, lane),
         codes[phase[runs.first]].astype(np.int8),

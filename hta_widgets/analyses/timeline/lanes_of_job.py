@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
@@ -30,6 +29,7 @@ from hta_widgets.analyses.timeline.window import (
     lane_window,
     pixel_edges,
 )
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
@@ -168,9 +168,7 @@ class JobLanes:
         edges = pixel_edges(start_ns, end_ns, pixels)
         return [self._one(each, edges, most_events, search) for each in lanes]
 
-    def names_of(
-        self, found: Iterable[tuple[int, LaneWindow]]
-    ) -> tuple[list[str], NDArray[np.int64]]:
+    def names_of(self, found: Iterable[tuple[int, LaneWindow]]) -> tuple[list[str], Int64Array]:
         """Distinct names of the events of windows, and the position of each event's, or -1."""
         place: dict[str, int] = {}
         parts = [np.zeros(0, dtype=np.int64)]

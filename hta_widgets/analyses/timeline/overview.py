@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
 from hta_widgets.analyses.timeline.tracks import coverage
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -54,8 +54,8 @@ class RankOverview(NamedTuple):
         On the rank's own clock.
     """
 
-    covered_ns: NDArray[np.int64]
-    by_step_ns: NDArray[np.int64]
+    covered_ns: Int64Array
+    by_step_ns: Int64Array
     steps: StepEdges
 
 
@@ -73,7 +73,7 @@ def overview_of(lanes: RankLanes, span: Span, bins: int) -> RankOverview:
     )
 
 
-def _by_class(lanes: RankLanes, edges: Times) -> NDArray[np.int64]:
+def _by_class(lanes: RankLanes, edges: Times) -> Int64Array:
     """Time of each of `OVERVIEW_CLASSES` between consecutive edges."""
     covered = np.zeros((len(OVERVIEW_CLASSES), max(edges.size - 1, 0)), dtype=np.int64)
     tracks = lanes.tracks(RANK_LANE) or ()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 
 
@@ -21,7 +22,7 @@ class Runs(NamedTuple):
         From the start of the first to the end of the last, at most to where the next run starts.
     """
 
-    first: NDArray[np.int64]
+    first: Int64Array
     start_ns: Times
     end_ns: Times
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Events
 
@@ -30,7 +30,7 @@ class Search(NamedTuple):
         """Whether a name is looked for."""
         return name == self.text if self.is_whole else self.text.lower() in name.lower()
 
-    def codes(self, events: Events) -> NDArray[np.bool_]:
+    def codes(self, events: Events) -> Mask:
         """Which names of a trace are looked for, by code; the last is that of no name."""
         return np.array([*map(self.fits, events.name.values), False])
 
@@ -87,12 +87,12 @@ def first_found(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> Foun
     return min(found) if forward else max(found)
 
 
-def _found(track: Track, place: NDArray[np.int64]) -> Found:
+def _found(track: Track, place: Int64Array) -> Found:
     columns = (track.start_ns[place], track.row[place], track.length_ns(place))
     return Found(*(int(column[0]) for column in columns))
 
 
-def _places(track: Track, events: Events, fits: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _places(track: Track, events: Events, fits: Mask) -> Int64Array:
     code = np.where(track.row >= 0, events.name.codes[track.row], -1)
     return np.flatnonzero(fits[code])
 

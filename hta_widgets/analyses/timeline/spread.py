@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline.lanes import RANK_LANE
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, Span
 from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 
@@ -71,7 +71,7 @@ class RankRows(NamedTuple):
     span: Span
     rows: tuple[ClassRow, ...]
 
-    def spread(self, edges: Times) -> NDArray[np.float64]:
+    def spread(self, edges: Times) -> Float64Array:
         """Least, median and largest time (ns) that a rank spends in each class between edges.
 
         Parameters
@@ -95,7 +95,7 @@ class RankRows(NamedTuple):
         return found
 
 
-def least_median_most(by_rank: NDArray[np.int64]) -> NDArray[np.float64]:
+def least_median_most(by_rank: Int64Array) -> Float64Array:
     """Spread of each column; a median of an even number is the mean of the two in the middle."""
     return np.array([by_rank.min(axis=0), np.median(by_rank, axis=0), by_rank.max(axis=0)])
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import BLOCKING
 from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.tracks import Segments, Tracks
+from hta_widgets.arrays import Int8Array, Int32Array, Mask
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -49,12 +49,12 @@ def thread_tracks(rank: Rank) -> Tracks:
     return Tracks(**rank.derive(_thread_columns))
 
 
-def shown_levels(rank: Rank) -> NDArray[np.int32]:
+def shown_levels(rank: Rank) -> Int32Array:
     """Level of the lane of each call, by place; for a call that is not shown, of the one around."""
     return rank.remember(_shown_levels)
 
 
-def _shown_levels(rank: Rank) -> NDArray[np.int32]:
+def _shown_levels(rank: Rank) -> Int32Array:
     calls = calls_of(rank)
     return calls.forest.levels_among(_shown(calls))
 
@@ -80,7 +80,7 @@ def _thread_columns(rank: Rank) -> Columns:
     return {name: getattr(tracks, name) for name in Tracks.__dataclass_fields__}
 
 
-def _codes(calls: Calls, shown: Mask) -> NDArray[np.int8]:
+def _codes(calls: Calls, shown: Mask) -> Int8Array:
     code = np.full(calls.kind.size, CODE["range"], dtype=np.int8)
     code[calls.kind == Kind.CPU_OP] = CODE["operator"]
     code[(calls.kind == Kind.PYTHON) & shown] = CODE["module"]

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 
@@ -42,11 +43,11 @@ class Segments(NamedTuple):
         Row in the rank's events of what each is a part of, `NO_ROW` for none.
     """
 
-    lane: NDArray[np.int64]
-    code: NDArray[np.int8]
+    lane: Int64Array
+    code: Int8Array
     start_ns: Times
     end_ns: Times
-    row: NDArray[np.int64]
+    row: Int64Array
 
     @classmethod
     def of(
@@ -62,7 +63,7 @@ class Segments(NamedTuple):
         """Segments of covered time."""
         return cls.of(lane, code, covered.starts, covered.ends)
 
-    def take(self, places: NDArray[np.int64]) -> Segments:
+    def take(self, places: Int64Array) -> Segments:
         """Some of the segments."""
         columns: tuple[NDArray[Any], ...] = self
         return Segments(*(column[places] for column in columns))
@@ -93,7 +94,7 @@ class Track(NamedTuple):
     code: int
     start_ns: Times
     sums_ns: Times
-    row: NDArray[np.int32]
+    row: Int32Array
     longest_ns: Times
 
     def covered_between(self, edges: Times) -> Times:
@@ -127,11 +128,11 @@ class Track(NamedTuple):
         """End of a segment (ns)."""
         return int(self.start_ns[place] + self.sums_ns[place + 1] - self.sums_ns[place])
 
-    def length_ns(self, places: NDArray[np.int64]) -> Times:
+    def length_ns(self, places: Int64Array) -> Times:
         """Length of some segments."""
         return np.asarray(self.sums_ns[places + 1] - self.sums_ns[places])
 
-    def places(self, first: int, last: int, least_ns: int) -> NDArray[np.int64]:
+    def places(self, first: int, last: int, least_ns: int) -> Int64Array:
         """Positions between two of the segments that are at least that long."""
         if least_ns <= 1:
             return np.arange(first, last)
@@ -160,12 +161,12 @@ class Tracks:
     row : ndarray of int32
     """
 
-    lane: NDArray[np.int64]
-    code: NDArray[np.int64]
-    first: NDArray[np.int64]
+    lane: Int64Array
+    code: Int64Array
+    first: Int64Array
     start_ns: Times
     sums_ns: Times
-    row: NDArray[np.int32]
+    row: Int32Array
 
     @classmethod
     def of(cls, segments: Segments) -> Tracks:
@@ -202,7 +203,7 @@ class Tracks:
         return Track(code, self.start_ns[first:last], sums, self.row[first:last], longest)
 
 
-def coverage(tracks: Sequence[Track], edges: Times) -> NDArray[np.int64]:
+def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:
     """Time (ns) that each track covers between consecutive edges.
 
     Returns
@@ -226,7 +227,7 @@ def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
     return owned_from, np.maximum(end_ns, owned_from)
 
 
-def _sorted(segments: Segments) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sorted(segments: Segments) -> tuple[Int64Array, Int64Array]:
     """Order by lane, class and start, and the edges of the groups in it."""
     by_start = segments.start_ns
     if np.all(by_start[1:] >= by_start[:-1]):
@@ -237,7 +238,7 @@ def _sorted(segments: Segments) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return ascending[groups.order], groups.edges
 
 
-def _sums(length_ns: Times, edges: NDArray[np.int64]) -> Times:
+def _sums(length_ns: Times, edges: Int64Array) -> Times:
     """Running sums of each group, from 0 to its total: one more than its events."""
     groups = edges.size - 1
     running = np.concatenate(([0], np.cumsum(length_ns)))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.tracks import Track, coverage
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 MOST_EVENTS: Final = 1_500
@@ -40,14 +40,14 @@ class LaneWindow(NamedTuple):
     """
 
     codes: tuple[int, ...]
-    covered_ns: NDArray[np.int64]
+    covered_ns: Int64Array
     start_ns: Times
     duration_ns: Times
-    code: NDArray[np.int64]
-    row: NDArray[np.int64]
+    code: Int64Array
+    row: Int64Array
     is_complete: bool
     found_ns: Times | None = None
-    extremes: NDArray[np.float64] | None = None
+    extremes: Float64Array | None = None
 
 
 def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:
@@ -97,8 +97,8 @@ def lane_window(
 
 
 def _events(
-    tracks: Sequence[Track], places: Sequence[NDArray[np.int64]], most: int
-) -> tuple[Times, Times, NDArray[np.int64], NDArray[np.int64]]:
+    tracks: Sequence[Track], places: Sequence[Int64Array], most: int
+) -> tuple[Times, Times, Int64Array, Int64Array]:
     none = np.zeros(0, dtype=np.int64)
     pairs = list(zip(tracks, places, strict=True))
     start = np.concatenate([none, *(track.start_ns[each] for track, each in pairs)])

@@ -7,9 +7,9 @@ from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.shapes import Shape, inputs_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -174,7 +174,7 @@ class _Proved(NamedTuple):
     starts: list[int]
     ends: list[int]
 
-    def holds(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def holds(self, places: Int64Array) -> Mask:
         """Whether places lie between a product and the next one."""
         after = np.searchsorted(np.sort(self.starts), places)
         return np.asarray(after > np.searchsorted(np.sort(self.ends), places))
@@ -213,7 +213,7 @@ def _touched(kind: _Kind, times: dict[Scores, int]) -> int:
 
 
 def _rows(
-    times: dict[Scores, int], scores: NDArray[np.int64], total_ns: Times, others_ns: Times
+    times: dict[Scores, int], scores: Int64Array, total_ns: Times, others_ns: Times
 ) -> tuple[AttentionRow, ...]:
     rows = []
     for place, (each, count) in enumerate(times.items()):

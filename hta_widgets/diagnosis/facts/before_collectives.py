@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -27,9 +27,9 @@ class BeforeCollectives(NamedTuple):
         Time of each of `HOST_GAPS` since the kernel before it began.
     """
 
-    step: NDArray[np.int64]
+    step: Int64Array
     exposed_ns: Times
-    gaps_ns: NDArray[np.int64]
+    gaps_ns: Int64Array
 
 
 def before_collectives(rank: Rank, split: RankSplit, steps: DeviceSteps) -> BeforeCollectives:

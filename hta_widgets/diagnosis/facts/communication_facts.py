@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
 from hta_widgets.diagnosis.facts.operators_of_kernels import time_by_module
 from hta_widgets.intervals import Intervals, Times
@@ -38,7 +38,7 @@ class CommunicationFacts(NamedTuple):
         ``transfer_ns`` of all of them by the module that asks for it, see `time_by_module`.
     """
 
-    step: NDArray[np.int64]
+    step: Int64Array
     wait_ns: Times
     transfer_ns: Times
     modules: Mapping[str, int]
@@ -65,7 +65,7 @@ def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:
     return CommunicationFacts(_steps(rank, chosen), wait_ns, transfer_ns, modules)
 
 
-def _steps(rank: Rank, chosen: GpuWork) -> NDArray[np.int64]:
+def _steps(rank: Rank, chosen: GpuWork) -> Int64Array:
     """Step of each kernel.
 
     Where the launch is not recorded, the kernels that start before any work of the steps that

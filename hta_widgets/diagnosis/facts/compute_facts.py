@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.attention_facts import AttentionFacts, attention_facts
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
@@ -65,7 +65,7 @@ class ComputeFacts(NamedTuple):
         Those with most time.
     """
 
-    step: NDArray[np.int64]
+    step: Int64Array
     product_ns: Times
     plain_ns: Times
     half_ns: Times
@@ -116,15 +116,13 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     )
 
 
-def _is_elementwise(work: GpuWork) -> NDArray[np.bool_]:
+def _is_elementwise(work: GpuWork) -> Mask:
     used, place = np.unique(work.name, return_inverse=True)
     names = [work.names[code] for code in used.tolist()]
     return np.array([bool(ELEMENTWISE.search(name)) for name in names], dtype=bool)[place]
 
 
-def _chains(
-    work: GpuWork, step: NDArray[np.int64], elementwise: NDArray[np.bool_]
-) -> list[NDArray[np.int64]]:
+def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> list[Int64Array]:
     """Rows of consecutive elementwise kernels of a stream and step, if there are several."""
     order = np.lexsort((work.start_ns, work.stream))
     is_one, stream, of_step = elementwise[order], work.stream[order], step[order]
@@ -137,12 +135,12 @@ def _chains(
     return [rows for rows in found if _different(work, rows) >= FEWEST_IN_CHAIN]
 
 
-def _different(work: GpuWork, rows: NDArray[np.int64]) -> int:
+def _different(work: GpuWork, rows: Int64Array) -> int:
     """Number of kernels that differ from the one before: equal ones work on other tensors."""
     return 1 + int(np.count_nonzero(np.diff(work.name[rows])))
 
 
-def _largest_chains(work: GpuWork, chains: list[NDArray[np.int64]]) -> tuple[Row, ...]:
+def _largest_chains(work: GpuWork, chains: list[Int64Array]) -> tuple[Row, ...]:
     """Chains by their length and first kernel."""
     count: dict[tuple[int, int], int] = {}
     total: dict[tuple[int, int], int] = {}

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS, Inside, inside
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -22,8 +22,6 @@ from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LISTED: Final = 5
-
-Places = NDArray[np.int64]
 
 
 class Owner(NamedTuple):
@@ -124,7 +122,7 @@ class Around:
         """Name of a call, empty for none."""
         return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
 
-    def operator_of(self, places: Places) -> Places:
+    def operator_of(self, places: Int64Array) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""
         distinct, which = np.unique(places, return_inverse=True)
         found = distinct.copy()
@@ -134,7 +132,7 @@ class Around:
             above = np.where(climbs, self._parent[above], NOBODY)
         return np.asarray(found[which])
 
-    def code_of(self, places: Places) -> Places:
+    def code_of(self, places: Int64Array) -> Int64Array:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
         distinct, which = np.unique(places, return_inverse=True)
         found = self._parent[distinct]
@@ -142,7 +140,7 @@ class Around:
             found[climbs] = self._parent[found[climbs]]
         return np.asarray(found[which])
 
-    def owners(self, owner: Places, event: Places, length_ns: Times) -> tuple[Owner, ...]:
+    def owners(self, owner: Int64Array, event: Int64Array, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""
         names = np.append(self.calls.name, NOBODY)
         place = self.code_of(owner)
@@ -156,7 +154,7 @@ class Around:
             found.append(Owner(name, code, int(idle_ns[number]), count))
         return tuple(found)
 
-    def longest(self, gap: Places, length_ns: Times) -> tuple[Stretch, ...]:
+    def longest(self, gap: Int64Array, length_ns: Times) -> tuple[Stretch, ...]:
         """The intervals with most of this time."""
         gaps, owned = self.rank.remember(gaps_of), np.bincount(gap, length_ns)
         chosen = np.argsort(-owned, kind="stable")[:MOST_LISTED]

@@ -6,10 +6,10 @@ import re
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.inside import Inside
 from hta_widgets.diagnosis.facts.inside import inside as inside_of
 from hta_widgets.grouping import grouped
@@ -48,7 +48,7 @@ class HostCopies(NamedTuple):
         The calls that ask for most of the exposed time.
     """
 
-    exposed_ns: NDArray[np.int64]
+    exposed_ns: Int64Array
     by_name: tuple[CopiesOfName, ...]
     inside: Inside
 
@@ -100,7 +100,7 @@ def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
 
 
 def _by_name(
-    rank: Rank, work: GpuWork, chosen: NDArray[np.int64], exposed_ns: Times
+    rank: Rank, work: GpuWork, chosen: Int64Array, exposed_ns: Times
 ) -> tuple[CopiesOfName, ...]:
     sizes = _sizes(rank, work.rows[chosen])
     groups = grouped(work.name[chosen])
@@ -117,7 +117,7 @@ def _by_name(
     return tuple(sorted(found, key=lambda each: -each.exposed_ns))
 
 
-def _sizes(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
     """Bytes of each copy, 0 where they are not recorded."""
     table = rank.trace.events.side.get("transfers")
     if table is None or not table.rows.size:
@@ -127,6 +127,6 @@ def _sizes(rank: Rank, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(at >= 0, np.maximum(sizes, 0), 0).astype(np.int64)
 
 
-def _named(work: GpuWork, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _named(work: GpuWork, pattern: re.Pattern[str]) -> Mask:
     codes = [code for code in np.unique(work.name).tolist() if pattern.search(work.names[code])]
     return np.asarray(np.isin(work.name, codes) & (work.type == KernelType.MEMORY))

@@ -13,11 +13,12 @@ from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
-from hta_widgets.analyses.idle_owners.paths import Nodes, Paths, paths_of
+from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.before_collectives import BeforeCollectives, before_collectives
 from hta_widgets.diagnosis.facts.gap_owners import GapOwners, gap_owners
 from hta_widgets.diagnosis.facts.host_copies import HostCopies, host_copies
@@ -92,7 +93,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     )
 
 
-def _region(rank: Rank, work: GpuWork, kernels: NDArray[np.int64], gaps: HostGaps) -> Region | None:
+def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> Region | None:
     chosen = np.isin(gaps.kind, (GAP["gap_op"], GAP["gap_sync"]))
     segments = gaps.segments.take(np.flatnonzero(chosen))
     idle_ns, calls = segments.length_ns(), calls_of(rank)
@@ -123,7 +124,7 @@ def _region(rank: Rank, work: GpuWork, kernels: NDArray[np.int64], gaps: HostGap
     )
 
 
-def _largest(paths: Paths, total_ns: NDArray[np.float64], names: tuple[str, ...]) -> Nodes:
+def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
     """The outermost nodes of the region: one, or all of the backward pass."""
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
@@ -140,7 +141,7 @@ def _largest(paths: Paths, total_ns: NDArray[np.float64], names: tuple[str, ...]
     return np.array([top])
 
 
-def _name_of(paths: Paths, top: Nodes, names: tuple[str, ...]) -> str:
+def _name_of(paths: Paths, top: Int64Array, names: tuple[str, ...]) -> str:
     if top.size > 1:
         return BACKWARD
     name = names[paths.name[top[0]]]
@@ -148,7 +149,7 @@ def _name_of(paths: Paths, top: Nodes, names: tuple[str, ...]) -> str:
     return found[1] if found else name
 
 
-def _with_inner(paths: Paths, own: NDArray[np.generic]) -> NDArray[np.float64]:
+def _with_inner(paths: Paths, own: NDArray[np.generic]) -> Float64Array:
     """Sums over each node and all nodes below it."""
     total = own.astype(np.float64)
     for depth in range(int(paths.depth.max(initial=0)), 0, -1):
@@ -157,7 +158,7 @@ def _with_inner(paths: Paths, own: NDArray[np.generic]) -> NDArray[np.float64]:
     return total
 
 
-def _at_or_below(paths: Paths, top: Nodes) -> NDArray[np.bool_]:
+def _at_or_below(paths: Paths, top: Int64Array) -> Mask:
     """Mask of some nodes and all nodes below them, with an entry for no node at the end."""
     inside = np.zeros(paths.parent.size + 1, dtype=np.bool_)
     inside[top] = True
@@ -167,7 +168,7 @@ def _at_or_below(paths: Paths, top: Nodes) -> NDArray[np.bool_]:
     return inside
 
 
-def _median(values: NDArray[np.int64]) -> float:
+def _median(values: Int64Array) -> float:
     return float(np.median(values)) if values.size else 0.0
 
 
@@ -197,7 +198,7 @@ class HostFacts(NamedTuple):
     launching: Launching
     trials: Trials
     copies: HostCopies
-    retries_ns: NDArray[np.int64]
+    retries_ns: Int64Array
     overhead_ns: Mapping[str, int]
     has_stacks: bool
 
@@ -227,7 +228,7 @@ def _trials(rank: Rank, steps: DeviceSteps, work: GpuWork, limits: TrialLimits) 
     return unmarked._replace(columns={**unmarked.columns, "once": found.columns["once"]})
 
 
-def _retries(rank: Rank, steps: DeviceSteps) -> NDArray[np.int64]:
+def _retries(rank: Rank, steps: DeviceSteps) -> Int64Array:
     alloc, calls = steps.gaps.of_kind("gap_alloc"), calls_of(rank)
     quarters = np.linspace(steps.edges[0], steps.edges[-1], QUARTERS + 1)
     sums = np.zeros(QUARTERS, dtype=np.int64)

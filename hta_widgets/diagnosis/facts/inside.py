@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
@@ -62,7 +62,7 @@ class Inside(NamedTuple):
     loader: str = ""
 
 
-def inside(rank: Rank, places: NDArray[np.int64], length_ns: Times) -> Inside:
+def inside(rank: Rank, places: Int64Array, length_ns: Times) -> Inside:
     """Follow some time from the outermost call inwards, as long as most of it is in one path.
 
     Parameters

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import SideTable, TextColumn
@@ -44,7 +45,6 @@ _DIMENSION: Final = re.compile(r"[1-9]\d*")
 UNKNOWN: Final = -1
 
 Keys = NDArray[np.uint64]
-Rows = NDArray[np.int64]
 
 
 class LikeKernelFacts(NamedTuple):
@@ -73,13 +73,13 @@ class LikeKernelFacts(NamedTuple):
     """
 
     key: Keys
-    step: Rows
-    counts: Rows
+    step: Int64Array
+    counts: Int64Array
     total_ns: Times
     median_ns: Times
     kind: Keys
-    size: NDArray[np.float64]
-    is_shaped: NDArray[np.bool_]
+    size: Float64Array
+    is_shaped: Mask
     names: dict[int, str]
     described_ns: int
     kernels_ns: int
@@ -89,9 +89,9 @@ class _Kernels(NamedTuple):
     work: GpuWork
     key: Keys
     kind: Keys
-    size: NDArray[np.float64]
-    is_shaped: NDArray[np.bool_]
-    is_described: NDArray[np.bool_]
+    size: Float64Array
+    is_shaped: Mask
+    is_described: Mask
 
 
 def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
@@ -122,7 +122,7 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
     )
 
 
-def pace_in_windows(rank: Rank) -> NDArray[np.float64]:
+def pace_in_windows(rank: Rank) -> Float64Array:
     """How long kernels of a rank take beside alike ones at other times: the median of each 10 ms.
 
     Returns
@@ -175,7 +175,7 @@ def _kernels(rank: Rank) -> _Kernels:
     return _Kernels(work, key, kind, size, codes >= 0, is_described)
 
 
-def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:
+def shape_codes(rank: Rank, work: GpuWork) -> tuple[Int64Array, tuple[str, ...]]:
     """Input shapes of the nearest operator around each launch that records some.
 
     Returns
@@ -201,7 +201,7 @@ def shape_codes(rank: Rank, work: GpuWork) -> tuple[Rows, tuple[str, ...]]:
     return found, dims.values
 
 
-def sizes_of_shapes(texts: Sequence[str]) -> NDArray[np.float64]:
+def sizes_of_shapes(texts: Sequence[str]) -> Float64Array:
     """How much work shapes are: the logarithm of the product of all their dimensions.
 
     Where one dimension is longer than elsewhere, this differs at least as much as the work does.
@@ -215,7 +215,7 @@ def sizes_of_shapes(texts: Sequence[str]) -> NDArray[np.float64]:
     return np.array(found)
 
 
-def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
+def _values_at(table: SideTable, values: Int32Array, rows: Int64Array) -> Int64Array:
     """Values of a column at some rows of the events; -1 where the table has none."""
     if not table.rows.size:
         return np.full(rows.size, UNKNOWN, dtype=np.int64)
@@ -223,7 +223,7 @@ def _values_at(table: SideTable, values: NDArray[np.int32], rows: Rows) -> Rows:
     return np.where(at >= 0, values[at], UNKNOWN).astype(np.int64)
 
 
-def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]:
+def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, Float64Array]:
     """Hash of the grid and block of each kernel, and its number of threads; 0 if not recorded."""
     sizes = launch_configuration(rank, work, _SIZES)
     mixed, threads = np.zeros(len(work), dtype=np.uint64), np.ones(len(work))
@@ -236,7 +236,7 @@ def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, NDArray[np.float64]]
     return mixed, threads
 
 
-def _hashes(codes: Rows | NDArray[np.int32], texts: Sequence[str]) -> Keys:
+def _hashes(codes: Int64Array | Int32Array, texts: Sequence[str]) -> Keys:
     """Hash of each text by its code, the same in any process; 0 for the code -1."""
     used, places = np.unique(codes, return_inverse=True)
     by_code = [0 if code < 0 else _hash(texts[code]) for code in used.tolist()]
@@ -253,7 +253,7 @@ def _mixed(one: Keys, other: Keys, factor: np.uint64) -> Keys:
     return np.asarray(product ^ (product >> np.uint64(29)))
 
 
-def _runs(order: Rows, *columns: NDArray[np.generic]) -> Groups:
+def _runs(order: Int64Array, *columns: NDArray[np.generic]) -> Groups:
     """Groups of rows that are in order already."""
     opens = np.arange(order.size) == 0
     for column in columns:
@@ -262,6 +262,6 @@ def _runs(order: Rows, *columns: NDArray[np.generic]) -> Groups:
     return Groups(order, np.append(np.flatnonzero(opens), order.size))
 
 
-def _distinct(keys: Keys, names: NDArray[np.int32]) -> list[tuple[int, int]]:
+def _distinct(keys: Keys, names: Int32Array) -> list[tuple[int, int]]:
     distinct, first = np.unique(keys, return_index=True)
     return list(zip(distinct.tolist(), names[first].tolist(), strict=True))

@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import SEPARATOR, module_paths
+from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-Places = NDArray[np.int64]
 
 _NUMBER: Final = re.compile(r"_\d+$")
 
@@ -41,8 +39,8 @@ class Operators(NamedTuple):
         Name, shapes and types, as in the trace; empty where they are not recorded.
     """
 
-    place: Places
-    kind: Places
+    place: Int64Array
+    kind: Int64Array
     kinds: list[tuple[str, str, str]]
 
 
@@ -89,7 +87,7 @@ def _text(texts: Sequence[str], code: int) -> str:
     return texts[code] if code >= 0 else ""
 
 
-def time_by_module(rank: Rank, places: NDArray[np.int64], length_ns: Times) -> dict[str, int]:
+def time_by_module(rank: Rank, places: Int64Array, length_ns: Times) -> dict[str, int]:
     """Time inside each kind of module of the user's model.
 
     Parameters

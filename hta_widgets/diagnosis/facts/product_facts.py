@@ -18,6 +18,7 @@ from hta_widgets.analyses.time.tensor_cores import (
     is_product,
     tensor_cores,
 )
+from hta_widgets.arrays import Mask
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import UNKNOWN, shape_codes
 from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
@@ -38,8 +39,6 @@ HALF_TYPES: Final = ("fp16", "bf16")
 
 _ABOVE_PEAK: Final = 1.1
 """What is faster than the peak of float32 by more than this contradicts its shapes."""
-
-Mask = NDArray[np.bool_]
 
 
 class ProductRow(NamedTuple):

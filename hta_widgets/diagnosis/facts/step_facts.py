@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_calls import blocking_calls, loading_calls
 from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.calls import Calls, Mask, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
@@ -42,7 +42,7 @@ STEP_COLUMNS: Final = (
 )
 """What rules work on."""
 
-Columns = dict[str, NDArray[np.int64]]
+Columns = dict[str, Int64Array]
 
 
 def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
@@ -102,11 +102,11 @@ class _Marks:
     def covered_by(self, covered: Intervals) -> Times:
         return covered.covered_until(self.end_ns) - covered.covered_until(self.start_ns)
 
-    def counted(self, ascending_ns: Times) -> NDArray[np.int64]:
+    def counted(self, ascending_ns: Times) -> Int64Array:
         first, last = (np.searchsorted(ascending_ns, at) for at in (self.start_ns, self.end_ns))
         return np.asarray(last - first)
 
-    def of_steps(self, of_marks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_steps(self, of_marks: Int64Array) -> Int64Array:
         """Sum over the marks of each step."""
         sums = [int(of_marks[self.number == step].sum()) for step in self.steps.tolist()]
         return np.array(sums, dtype=np.int64)
@@ -186,7 +186,7 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
     }
 
 
-def _kernels(rank: Rank, steps: DeviceSteps) -> NDArray[np.int64]:
+def _kernels(rank: Rank, steps: DeviceSteps) -> Int64Array:
     """Kernels that each step launches; where no launch is recorded, those that start in it."""
     work, window = rank.gpu_work.by_device()[steps.device], steps.window
     counted = rank.trace.events.kind[work.rows] == Kind.KERNEL

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
@@ -39,10 +39,8 @@ MOST_NAMED: Final = 5
 
 _NO_NAME: Final = -1
 
-Rows = NDArray[np.int64]
 
-
-def waits_for_events(rank: Rank) -> Rows:
+def waits_for_events(rank: Rank) -> Int64Array:
     """When the host begins to wait for events, ascending."""
     return _waits(rank, patterns.WAITS_FOR_EVENT)
 
@@ -53,7 +51,7 @@ def flushes(work: GpuWork) -> list[int]:
     return [code for code in codes if _FLUSHES.search(work.names[code])]
 
 
-def launched_kernels(rank: Rank, work: GpuWork) -> Rows:
+def launched_kernels(rank: Rank, work: GpuWork) -> Int64Array:
     """Kernels with a launch call, in the order of these, without what empties the cache."""
     is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
     chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes(work)))
@@ -61,20 +59,20 @@ def launched_kernels(rank: Rank, work: GpuWork) -> Rows:
     return np.asarray(chosen[np.argsort(launched_ns, kind="stable")])
 
 
-def segments(rank: Rank, work: GpuWork, kernels: Rows, waits: Rows) -> Rows:
+def segments(rank: Rank, work: GpuWork, kernels: Int64Array, waits: Int64Array) -> Int64Array:
     """Number of the segment between two waits that launches each kernel, without empty ones."""
     launched_ns = rank.trace.events.start_ns[work.launch[kernels]]
     _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
     return np.asarray(segment, dtype=np.int64)
 
 
-def opens_and_alone(name: NDArray[np.int32], segment: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+def opens_and_alone(name: Int32Array, segment: Int64Array) -> tuple[Int64Array, Mask]:
     """Where each segment opens, and whether all of its kernels are of one name."""
     opens = np.flatnonzero(np.diff(segment, prepend=_NO_SEGMENT))
     return opens, np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
 
 
-def repeated_between_waits(rank: Rank, work: GpuWork) -> Rows:
+def repeated_between_waits(rank: Rank, work: GpuWork) -> Int64Array:
     """Kernels that are launched several times in a row between two waits for the device, alone."""
     waits, kernels = _waits(rank, patterns.WAITS_FOR_DEVICE), launched_kernels(rank, work)
     if not (waits.size and kernels.size):
@@ -84,7 +82,7 @@ def repeated_between_waits(rank: Rank, work: GpuWork) -> Rows:
     return np.asarray(kernels[np.repeat(is_alone & (sizes >= FEWEST_IN_A_ROW), sizes)])
 
 
-def _waits(rank: Rank, pattern: re.Pattern[str]) -> Rows:
+def _waits(rank: Rank, pattern: re.Pattern[str]) -> Int64Array:
     calls = calls_of(rank)
     return np.sort(calls.start_ns[calls.named(pattern.search) & calls.is_launch_call])
 
@@ -105,14 +103,12 @@ class Trials(NamedTuple):
         without trials, and where the steps are recorded.
     """
 
-    columns: Mapping[str, NDArray[np.int64]]
+    columns: Mapping[str, Int64Array]
     names: tuple[str, ...]
     spans_ns: tuple[tuple[int, int], ...] = ()
 
 
-def trials(
-    rank: Rank, work: GpuWork, step: NDArray[np.int64], count: int, limits: TrialLimits
-) -> Trials:
+def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits) -> Trials:
     """Find the kernels that few steps have.
 
     Parameters
@@ -156,7 +152,7 @@ def trials(
     )
 
 
-def _waits_between(rank: Rank, work: GpuWork, tried: NDArray[np.int64]) -> int:
+def _waits_between(rank: Rank, work: GpuWork, tried: Int64Array) -> int:
     """Number of waits for events between the first and the last launch of some kernels."""
     launch = work.launch[tried]
     starts = rank.trace.events.start_ns[launch[launch >= 0]]
@@ -167,9 +163,7 @@ def _waits_between(rank: Rank, work: GpuWork, tried: NDArray[np.int64]) -> int:
     return int(np.count_nonzero((at >= starts.min()) & (at <= starts.max() + slack_ns)))
 
 
-def _sums(
-    length_ns: NDArray[np.int64], step: NDArray[np.int64], chosen: NDArray[np.bool_], count: int
-) -> NDArray[np.int64]:
+def _sums(length_ns: Int64Array, step: Int64Array, chosen: Mask, count: int) -> Int64Array:
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, step[chosen], length_ns[chosen])
     return sums
@@ -212,7 +206,7 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     return _trials(work, np.concatenate(found), spans) if found and is_part else None
 
 
-def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
+def _stretches(name: Int32Array, segment: Int64Array) -> list[Int64Array]:
     """Kernels of consecutive segments with one name each, for each such series of segments.
 
     The last kernels of one name before it are the first trials: the host did not wait before them.
@@ -228,22 +222,20 @@ def _stretches(name: NDArray[np.int32], segment: Rows) -> list[Rows]:
     return [np.arange(first[max(start - 1, 0)], end) for start, end in pairs]
 
 
-def _runs_elsewhere(name: NDArray[np.int32], stretches: list[Rows]) -> NDArray[np.bool_]:
+def _runs_elsewhere(name: Int32Array, stretches: list[Int64Array]) -> Mask:
     """Whether each name runs outside all stretches."""
     is_outside = np.ones(name.size, dtype=np.bool_)
     is_outside[np.concatenate(stretches)] = False
     return np.asarray(np.bincount(name[is_outside], minlength=int(name.max()) + 1) > 0)
 
 
-def _tried(
-    name: NDArray[np.int32], rows: Rows, elsewhere: NDArray[np.bool_], limits: TrialLimits
-) -> Rows:
+def _tried(name: Int32Array, rows: Int64Array, elsewhere: Mask, limits: TrialLimits) -> Int64Array:
     """Kernels of a stretch whose name runs often enough in it, and outside of none."""
     names, which, runs = np.unique(name[rows], return_inverse=True, return_counts=True)
     return np.asarray(rows[((runs >= limits.runs) & ~elsewhere[names])[which]])
 
 
-def _trials(work: GpuWork, tried: Rows, spans: list[tuple[int, int]]) -> Trials:
+def _trials(work: GpuWork, tried: Int64Array, spans: list[tuple[int, int]]) -> Trials:
     length_ns = np.bincount(work.name[tried], work.duration_ns[tried], len(work.names))
     codes = np.argsort(-length_ns, kind="stable")
     codes = codes[length_ns[codes] > 0]

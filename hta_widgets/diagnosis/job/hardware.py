@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.facts.kernel_facts import like_kernel_facts, pace_in_windows
 from hta_widgets.diagnosis.job.like_kernels import LikeKernels
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
@@ -53,7 +53,7 @@ class Hardware:
     slow: tuple[int, ...] = ()
     throttled: tuple[int, ...] = ()
     stage: tuple[int, ...] = ()
-    against_itself: NDArray[np.float64] | None = None
+    against_itself: Float64Array | None = None
 
     def excess_of(self, places: Sequence[int]) -> Matrix:
         """Excess of some ranks, 0 for the others."""
@@ -103,7 +103,7 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
     return replace(found, slow=slow, throttled=throttled)
 
 
-def _is_often(slower: NDArray[np.bool_], percent: float) -> NDArray[np.bool_]:
+def _is_often(slower: Mask, percent: float) -> Mask:
     """Which ranks are slower in this part of the steps, and in two of them if there are two."""
     fewest = min(2, slower.shape[1])
     return np.asarray((100 * slower.mean(axis=1) >= percent) & (slower.sum(axis=1) >= fewest))
@@ -124,7 +124,7 @@ def _are_a_stage(hot: Sequence[int], copies: Sequence[tuple[int, ...]]) -> bool:
     return len(hot) > 1 and any({*hot} == {*stage} for stage in copies)
 
 
-def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> NDArray[np.bool_]:
+def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> Mask:
     """Whether the pace of each rank changes more than that of the usual one does."""
     by_rank = job.reduce(pace_range, steps.ranks)
     ranges = np.array([by_rank[rank] for rank in steps.ranks])

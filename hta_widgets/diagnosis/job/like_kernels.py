@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts, Rows
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts
 from hta_widgets.diagnosis.job.like_sizes import (
     PAIR,
-    Floats,
     SizePaces,
     paces_by_size,
     runs_of,
@@ -70,15 +70,15 @@ class LikeKernels:
 
     steps: Steps
     names: Mapping[int, str]
-    place: Rows
-    step: Rows
+    place: Int64Array
+    step: Int64Array
     key: Keys
-    counts: Rows
-    total_ns: Floats
-    median_ns: Floats
+    counts: Int64Array
+    total_ns: Float64Array
+    median_ns: Float64Array
     kind: Keys
-    size: Floats
-    is_shaped: NDArray[np.bool_]
+    size: Float64Array
+    is_shaped: Mask
     are_described: bool
 
     @classmethod
@@ -150,7 +150,7 @@ class LikeKernels:
         part = np.where(self.are_described & (taken > 0), needed / np.maximum(taken, 1), 1.0)
         return self.steps["compute"] * part.reshape(self._shape)
 
-    def against_itself(self) -> Floats:
+    def against_itself(self) -> Float64Array:
         """How long the kernels of the median rank take in each step, beside its fast steps."""
         usual = np.ones(len(self.steps.numbers))
         order = np.lexsort((self.median_ns, self.step, self.key))
@@ -203,20 +203,20 @@ class LikeKernels:
         return self._shape[0] * self._shape[1]
 
     @cached_property
-    def _cells(self) -> Rows:
+    def _cells(self) -> Int64Array:
         return self.place * self._shape[1] + self.step
 
     @cached_property
-    def _shared(self) -> NDArray[np.bool_]:
+    def _shared(self) -> Mask:
         """Whether another rank runs alike kernels in the step, which are the same work."""
         return self._has_key_elsewhere & self._tells
 
     @cached_property
-    def _has_key_elsewhere(self) -> NDArray[np.bool_]:
+    def _has_key_elsewhere(self) -> Mask:
         return np.asarray(self._over_ranks(self.median_ns)[1] >= PAIR)
 
     @cached_property
-    def _tells(self) -> NDArray[np.bool_]:
+    def _tells(self) -> Mask:
         """Whether kernels of one key, or of one size, are the same work."""
         is_other = self._sizes.is_unlike & ~self._has_key_elsewhere
         return tells_of_work(self._cells, self.total_ns, self.is_shaped, is_other)
@@ -227,28 +227,28 @@ class LikeKernels:
         return paces_by_size(*rows, counts=self.counts, total_ns=self.total_ns, size=self.size)
 
     @cached_property
-    def _compared(self) -> NDArray[np.bool_]:
+    def _compared(self) -> Mask:
         """Whether another rank runs alike kernels, or as many of one name and like size."""
         return self._shared | (self._sizes.is_like & self._tells)
 
     @cached_property
-    def _pace(self) -> Floats:
+    def _pace(self) -> Float64Array:
         """Mean duration of each row beside the median of the ranks; 1 if that is not known."""
         usual, _ = self._over_ranks(self.total_ns / self.counts)
         alike = self.total_ns / np.maximum(usual * self.counts, 1)
         by_size = np.where(self._tells, self._sizes.pace, 1.0)
         return np.where(self._shared, alike, by_size)
 
-    def _medians_of(self, pace: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    def _medians_of(self, pace: Float64Array, chosen: Mask) -> Float64Array:
         weights = self.total_ns[chosen]
         return weighted_medians(self._cells[chosen], pace[chosen], weights, self._size)
 
-    def _covered(self, chosen: NDArray[np.bool_]) -> Floats:
+    def _covered(self, chosen: Mask) -> Float64Array:
         """Part of the time of each rank and step that some rows are."""
         of_cell = np.bincount(self._cells, self.total_ns, self._size)
         of_chosen = np.bincount(self._cells[chosen], self.total_ns[chosen], self._size)
         return np.asarray(of_chosen / np.maximum(of_cell, 1))
 
-    def _over_ranks(self, values: Floats) -> tuple[Floats, Rows]:
+    def _over_ranks(self, values: Float64Array) -> tuple[Float64Array, Int64Array]:
         """Median over the ranks with the same key and step, of two the smaller; and how many."""
         return usual_of(values, self.step, self.key)

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
+
 PAIR: Final = 2
 """With so many ranks, the faster one is the usual one."""
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 LIKE_SIZE: Final = 1.05
 """How many times as many kernels, or as large ones, are still about the same."""
@@ -31,7 +31,9 @@ _LARGEST: Final = 50.0
 """Logarithm of a size beside another that is not told from still larger ones."""
 
 
-def usual_of(values: Floats, *columns: NDArray[np.generic]) -> tuple[Floats, Rows]:
+def usual_of(
+    values: Float64Array, *columns: NDArray[np.generic]
+) -> tuple[Float64Array, Int64Array]:
     """Median of the values whose columns are equal, of two the smaller; and how many they are.
 
     Examples
@@ -50,7 +52,9 @@ def usual_of(values: Floats, *columns: NDArray[np.generic]) -> tuple[Floats, Row
     return usual, ranks
 
 
-def weighted_medians(cells: Rows, values: Floats, weights: Floats, size: int) -> Floats:
+def weighted_medians(
+    cells: Int64Array, values: Float64Array, weights: Float64Array, size: int
+) -> Float64Array:
     """Median of the values of each cell, weighted; 1 for cells without any.
 
     Examples
@@ -72,7 +76,7 @@ def weighted_medians(cells: Rows, values: Floats, weights: Floats, size: int) ->
     return found
 
 
-def runs_of(*columns: NDArray[np.generic]) -> tuple[Rows, Rows]:
+def runs_of(*columns: NDArray[np.generic]) -> tuple[Int64Array, Int64Array]:
     """Start and size of each run of equal rows."""
     size = columns[0].size
     opens = np.arange(size) == 0
@@ -95,19 +99,19 @@ class SizePaces(NamedTuple):
         whether they are of another size.
     """
 
-    pace: Floats
-    is_like: NDArray[np.bool_]
-    is_unlike: NDArray[np.bool_]
+    pace: Float64Array
+    is_like: Mask
+    is_unlike: Mask
 
 
 def paces_by_size(
-    place: Rows,
-    step: Rows,
+    place: Int64Array,
+    step: Int64Array,
     kind: NDArray[np.uint64],
     *,
-    counts: Rows,
-    total_ns: Floats,
-    size: Floats,
+    counts: Int64Array,
+    total_ns: Float64Array,
+    size: Float64Array,
 ) -> SizePaces:
     """Compare the kernels of each name over the ranks; the arguments are columns of `LikeKernels`.
 
@@ -136,8 +140,8 @@ def paces_by_size(
 
 
 def tells_of_work(
-    cells: Rows, total_ns: Floats, is_shaped: NDArray[np.bool_], is_other: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+    cells: Int64Array, total_ns: Float64Array, is_shaped: Mask, is_other: Mask
+) -> Mask:
     """Whether kernels with the same key are the same work, see `MOST_UNLIKE`.
 
     Parameters

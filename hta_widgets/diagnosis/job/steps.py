@@ -9,13 +9,13 @@ from functools import cached_property, reduce
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_gaps import HOST_GAPS
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS, Columns
 
-Matrix = NDArray[np.float64]
+Matrix = Float64Array
 
 BUSY: Final = ("compute", "memory", "transfer", "transfer_p2p")
 """Time that the GPU needs, however fast the host is. Communication whose waiting is not known may

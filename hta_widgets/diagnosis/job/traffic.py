@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.collectives.waits import Waits
@@ -23,13 +22,13 @@ from hta_widgets.analyses.communication.kernels import P2P, Series
 from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.analyses.communication.operations import bus_factor
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.trace.job import Job
 
 Neighbours = Mapping[int, set[int]]
 
-Rows = NDArray[np.int64]
 
 ELSEWHERE = -1
 
@@ -128,10 +127,10 @@ class Traffic:
 
     steps: Steps
     waits: Waits
-    place: Rows
-    step: Rows
-    exposed_wait_ns: Rows
-    exposed_transfer_ns: Rows
+    place: Int64Array
+    step: Int64Array
+    exposed_wait_ns: Int64Array
+    exposed_transfer_ns: Int64Array
 
     @property
     def matches(self) -> Matches:
@@ -158,18 +157,18 @@ class Traffic:
         return tuple(copies for copies in chosen if copies)
 
     @cached_property
-    def is_in_steps(self) -> NDArray[np.bool_]:
+    def is_in_steps(self) -> Mask:
         """Whether each collective has a kernel in the steps."""
         found = np.zeros(len(self.matches), dtype=bool)
         found[self.matches.of_row[self._inside]] = True
         return found
 
-    def of_operation(self, operation: str) -> NDArray[np.bool_]:
+    def of_operation(self, operation: str) -> Mask:
         """Whether each collective is of an operation."""
         return np.array([each.operation == operation for each in self.series], dtype=bool)
 
     @cached_property
-    def busbw_gb_per_s(self) -> NDArray[np.float64]:
+    def busbw_gb_per_s(self) -> Float64Array:
         """Bus bandwidth of each collective by its transfer; NaN if its size is not recorded."""
         matches = self.matches
         sizes = matches.kernels.size_bytes[matches.rows[matches.edges[:-1]]].astype(np.float64)
@@ -177,7 +176,7 @@ class Traffic:
         sizes[(sizes <= 0) | (self.waits.transfer_of_all_ns <= 0)] = np.nan
         return np.asarray(sizes * factors / np.maximum(self.waits.transfer_of_all_ns, 1))
 
-    def in_cells(self, values: Rows, collectives: NDArray[np.bool_]) -> Matrix:
+    def in_cells(self, values: Int64Array, collectives: Mask) -> Matrix:
         """Sum of the values of kernels of some collectives, by rank and step."""
         rows = self._inside[collectives[self.matches.of_row[self._inside]]]
         shape = len(self.steps.ranks), len(self.steps.numbers)
@@ -186,7 +185,7 @@ class Traffic:
         return sums.astype(np.float64).reshape(shape)
 
     @cached_property
-    def _inside(self) -> Rows:
+    def _inside(self) -> Int64Array:
         return np.flatnonzero((self.place >= 0) & (self.step >= 0))
 
 
@@ -219,7 +218,7 @@ def traffic_of(job: Job, steps: Steps, facts: Mapping[int, CommunicationFacts]) 
     return Traffic(steps, waits, **columns)
 
 
-def _positions(step: Rows, numbers: tuple[int, ...]) -> Rows:
+def _positions(step: Int64Array, numbers: tuple[int, ...]) -> Int64Array:
     if numbers == (NO_STEP,):
         return np.zeros_like(step)
     every = np.array(numbers)

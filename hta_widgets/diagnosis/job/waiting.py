@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
 from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.facts.before_collectives import BeforeCollectives
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.intervals import Times
@@ -42,12 +42,12 @@ class CollectiveWaits:
         Time of each of `HOST_GAPS` of the late rank since its collective before.
     """
 
-    rank: NDArray[np.int64]
-    step: NDArray[np.int64]
+    rank: Int64Array
+    step: Int64Array
     exposed_ns: Times
-    late_rank: NDArray[np.int64]
-    late_step: NDArray[np.int64]
-    gaps_ns: NDArray[np.int64]
+    late_rank: Int64Array
+    late_step: Int64Array
+    gaps_ns: Int64Array
 
     @classmethod
     def of(cls, job: Job, by_rank: Mapping[int, BeforeCollectives]) -> CollectiveWaits:
@@ -104,9 +104,7 @@ class CollectiveWaits:
         return found
 
 
-def _late_rows(
-    late_place: NDArray[np.int64], places: NDArray[np.int64], of_row: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _late_rows(late_place: Int64Array, places: Int64Array, of_row: Int64Array) -> Int64Array:
     """For each row of the matches, the row of the rank that it waits for; -1 if not certain."""
     is_late = places == late_place[of_row]
     row_of = np.full(late_place.size, _NOBODY)
@@ -115,7 +113,7 @@ def _late_rows(
     return np.asarray(row_of[of_row])
 
 
-def _places(known: Sequence[int], asked: NDArray[np.int64]) -> NDArray[np.int64]:
+def _places(known: Sequence[int], asked: Int64Array) -> Int64Array:
     """Position of each number among the known ones, -1 where it is none."""
     numbers = np.array([*known], dtype=np.int64)
     order = np.argsort(numbers)

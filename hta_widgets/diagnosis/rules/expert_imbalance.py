@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.collectives.waits import medians
+from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -32,9 +32,9 @@ class _Exchanges(NamedTuple):
         Of each rank, over all exchanges.
     """
 
-    chosen: NDArray[np.bool_]
+    chosen: Mask
     imbalance: float
-    elements: NDArray[np.float64]
+    elements: Float64Array
 
 
 @cause(
@@ -83,7 +83,7 @@ def _words(
     context: Context,
     found: _Exchanges,
     ranks: tuple[int, ...],
-    share: NDArray[np.float64],
+    share: Float64Array,
     recoverable_ns: float,
 ) -> str:
     if not ranks:
@@ -116,7 +116,7 @@ def _exchanges(traffic: Traffic) -> _Exchanges | None:
     return _Exchanges(chosen, imbalance, elements)
 
 
-def _imbalance(traffic: Traffic, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _imbalance(traffic: Traffic, values: Float64Array) -> Float64Array:
     """Largest share of each collective beside its mean one."""
     matches = traffic.matches
     whole = np.bincount(matches.of_row, values, minlength=len(matches))

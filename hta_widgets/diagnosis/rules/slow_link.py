@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.operations import bus_factor
+from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -122,7 +122,7 @@ def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
     )
 
 
-def _have_known_ranks(traffic: Traffic) -> NDArray[np.bool_]:
+def _have_known_ranks(traffic: Traffic) -> Mask:
     """Whether the ranks of the group of each collective are known: recorded, or those that met.
 
     Where ranks are missing, those that are there may be of several groups with one name.
@@ -142,9 +142,7 @@ def _group(traffic: Traffic, collective: int) -> Ranks:
     return tuple(matches.kernels.ranks[place] for place in places)
 
 
-def _of_other_groups(
-    each: pd.DataFrame, table: pd.DataFrame, kinds: list[str]
-) -> NDArray[np.float64]:
+def _of_other_groups(each: pd.DataFrame, table: pd.DataFrame, kinds: list[str]) -> Float64Array:
     """Median of the same transfers in the groups other than that of each row."""
     usual = np.full(len(table), np.nan)
     by_kind = dict(iter(each.groupby(kinds, sort=False)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
@@ -63,12 +63,12 @@ def stage_imbalance(context: Context) -> Finding | None:
     )
 
 
-def stages_of(context: Context) -> NDArray[np.float64]:
+def stages_of(context: Context) -> Float64Array:
     """Computing time (ns) of each stage: of the mean step, of the median copy."""
     work = context.work.mean(axis=1)
     places = [[context.ranks.index(rank) for rank in stage] for stage in context.traffic.copies]
     return np.array([np.median(work[stage]) for stage in places])
 
 
-def _median_of_others(values: NDArray[np.float64], at: int) -> float:
+def _median_of_others(values: Float64Array, at: int) -> float:
     return max(float(np.median(np.delete(values, at))), 1.0)

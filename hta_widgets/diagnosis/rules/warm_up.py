@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
@@ -72,7 +72,7 @@ def _usual(matrix: Matrix, count: int) -> Matrix:
     return np.asarray(np.median(matrix[:, count:], axis=1, keepdims=True))
 
 
-def _of_rank(facts: LikeKernelFacts, numbers: Sequence[int], count: int) -> NDArray[np.float64]:
+def _of_rank(facts: LikeKernelFacts, numbers: Sequence[int], count: int) -> Float64Array:
     table = pd.DataFrame(
         {
             "key": facts.key,
@@ -185,7 +185,7 @@ def _is_longer(context: Context, count: int) -> bool:
     return bool(_excess_ns(context.steps, count)[-1] > least_ns)
 
 
-def _excess_ns(steps: Steps, count: int) -> NDArray[np.float64]:
+def _excess_ns(steps: Steps, count: int) -> Float64Array:
     """What each of the first steps takes more than the median of the others."""
     period = np.median(steps["period"], axis=0)
     return np.asarray(period[:count] - np.median(period[count:]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 
 _KEPT_PER_INTERVAL = 3
@@ -15,7 +16,7 @@ _KEPT_PER_INTERVAL = 3
 
 def steps_to_draw(
     time_ns: Times, values: NDArray[Any], start_ns: int, end_ns: int, points: int
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """Choose the changes of a step line that show it on a stretch of time.
 
     If there are more changes than points, the stretch is cut into equal intervals, and the minimum,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS, lane_names
 from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
@@ -103,7 +104,7 @@ class DrawnLanes(NamedTuple):
         titles = [[f"Rank {name} ({hover_name(label)})"] for name, label in labels]
         return cls(list(keys), names, np.array(titles, dtype=object).reshape(-1, 1))
 
-    def take(self, rows: NDArray[np.int64]) -> DrawnLanes:
+    def take(self, rows: Int64Array) -> DrawnLanes:
         """Some of the lanes."""
         places = rows.tolist()
         names = [self.names[place] for place in places]

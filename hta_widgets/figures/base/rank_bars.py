@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
@@ -137,7 +137,7 @@ def stacked_time_bars(
 
 def bars_of_ranks(
     table: pd.DataFrame,
-    heights: NDArray[np.float64],
+    heights: Float64Array,
     hover: list[str],
     *,
     color: str,

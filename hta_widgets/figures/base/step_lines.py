@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
@@ -65,8 +66,8 @@ class _Stretch(NamedTuple):
 
 
 def lines_of_ranks(
-    rank: NDArray[np.int64],
-    changes: NDArray[np.int64],
+    rank: Int64Array,
+    changes: Int64Array,
     labels: Sequence[str],
     shift_ns: Mapping[int, int],
     line: Callable[[str, int, slice, int], StepLine],
@@ -91,14 +92,14 @@ def lines_of_ranks(
     return [line(*each) for each in zip(labels, rank.tolist(), rows, shifts, strict=True)]
 
 
-def _first_changes(rank: NDArray[np.int64], changes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_changes(rank: Int64Array, changes: Int64Array) -> Int64Array:
     """Position of the first change of each line among the changes of its rank."""
     before = np.cumsum(changes) - changes
     _, first, place = np.unique(rank, return_index=True, return_inverse=True)
     return np.asarray(before - before[first[place]])
 
 
-def lines_with_most_changes(lines: Sequence[StepLine], wanted: NDArray[np.bool_]) -> StepLines:
+def lines_with_most_changes(lines: Sequence[StepLine], wanted: Mask) -> StepLines:
     """The `STRIPS_AT_MOST` wanted lines with the most changes, in the original order."""
     places = np.flatnonzero(wanted)
     changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
@@ -175,9 +176,7 @@ def _shares(changes: Sequence[int], points: int) -> list[int]:
     return shares
 
 
-def _trace(
-    line: StepLine, positions: NDArray[np.int64], stretch: _Stretch, place: int
-) -> PlotlyTrace:
+def _trace(line: StepLine, positions: Int64Array, stretch: _Stretch, place: int) -> PlotlyTrace:
     name = plot_text(line.name)
     time_ns, values = line.time_ns[positions], line.values[positions]
     if positions.size:

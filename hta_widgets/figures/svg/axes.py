@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.ticks import round_ticks
 from hta_widgets.figures.svg.elements import text_width
-
-Numbers = NDArray[np.float64]
 
 _PADDING = 0.05
 _LABEL_GAP = 10
@@ -31,7 +30,7 @@ class Axis:
     settings : dict
         Of the layout.
     start, end : float
-        Numbers at its ends; logarithms on a logarithmic axis.
+        Float64Array at its ends; logarithms on a logarithmic axis.
     names : tuple of str
         What the numbers 0, 1, … stand for on an axis of names.
     first, last : float
@@ -73,7 +72,7 @@ class Axis:
         length = last - first
         return replace(self, first=first + low * length, last=first + high * length)
 
-    def at(self, values: Any) -> Numbers:  # noqa: ANN401
+    def at(self, values: Any) -> Float64Array:  # noqa: ANN401
         """Places (px) of numbers or names; not a number where there is none."""
         share = (self._numbers(values) - self.start) / ((self.end - self.start) or 1)
         return np.asarray(self.first + share * (self.last - self.first))
@@ -105,7 +104,7 @@ class Axis:
     def _is_log(self) -> bool:
         return self.settings.get("type") == "log"
 
-    def _numbers(self, values: Any) -> Numbers:  # noqa: ANN401
+    def _numbers(self, values: Any) -> Float64Array:  # noqa: ANN401
         array = np.asarray(values)
         if self.names and array.dtype.kind in "OU":
             place = {name: number for number, name in enumerate(self.names)}

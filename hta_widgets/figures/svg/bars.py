@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import PlotlyTrace
 from hta_widgets.figures.base.style import NEUTRAL, NOT_SELECTED_OPACITY
-from hta_widgets.figures.svg.axes import Numbers
 
 _GAP = 0.2
 
@@ -34,10 +34,10 @@ class Boxes(NamedTuple):
         Colour of the line around the boxes; empty for none.
     """
 
-    x: Numbers
-    y: Numbers
+    x: Float64Array
+    y: Float64Array
     colors: list[str]
-    opacity: Numbers
+    opacity: Float64Array
     texts: list[str]
     inside: bool = False
     hatched: bool = False
@@ -47,9 +47,9 @@ class Boxes(NamedTuple):
 class Whiskers(NamedTuple):
     """Vertical ranges in the numbers of their axes."""
 
-    x: Numbers
-    low: Numbers
-    high: Numbers
+    x: Float64Array
+    low: Float64Array
+    high: Float64Array
 
 
 def is_horizontal(bar: PlotlyTrace) -> bool:
@@ -95,15 +95,15 @@ def whiskers_of(bar: PlotlyTrace) -> Whiskers | None:
     return Whiskers(_positions(bar), length - below, length + above)
 
 
-def _positions(bar: PlotlyTrace) -> Numbers:
+def _positions(bar: PlotlyTrace) -> Float64Array:
     return _floats(bar["y" if is_horizontal(bar) else "x"])
 
 
-def _lengths(bar: PlotlyTrace) -> Numbers:
+def _lengths(bar: PlotlyTrace) -> Float64Array:
     return _floats(bar["x" if is_horizontal(bar) else "y"])
 
 
-def _floats(values: Any) -> Numbers:  # noqa: ANN401
+def _floats(values: Any) -> Float64Array:  # noqa: ANN401
     return np.asarray(values, dtype=float)
 
 
@@ -118,7 +118,7 @@ def _colors(bar: PlotlyTrace, count: int) -> list[str]:
     return list(repeat(color, count)) if isinstance(color, str) else list(color)
 
 
-def _opacity(bar: PlotlyTrace, count: int) -> Numbers:
+def _opacity(bar: PlotlyTrace, count: int) -> Float64Array:
     if "selectedpoints" not in bar:
         return np.ones(count)
     opacity = np.full(count, NOT_SELECTED_OPACITY)

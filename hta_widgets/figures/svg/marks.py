@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import PlotlyTrace
-from hta_widgets.figures.svg.axes import Axis, Numbers
+from hta_widgets.figures.svg.axes import Axis
 from hta_widgets.figures.svg.bars import Boxes, Whiskers
 from hta_widgets.figures.svg.elements import (
     decimal,
@@ -94,14 +95,14 @@ def draw_cells(trace: PlotlyTrace, x: Axis, y: Axis) -> str:
     )
 
 
-def shares_of_scale(trace: PlotlyTrace) -> Numbers:
+def shares_of_scale(trace: PlotlyTrace) -> Float64Array:
     """Share of the colour scale at which each cell of a heatmap is."""
     values = np.asarray(trace["z"], dtype=float)
     low, high = trace["zmin"], trace["zmax"]
     return np.asarray((values - low) / ((high - low) or 1))
 
 
-def cell_edges(trace: PlotlyTrace) -> Numbers:
+def cell_edges(trace: PlotlyTrace) -> Float64Array:
     """Numbers between the columns of a heatmap, and at both ends."""
     columns = np.asarray(trace["z"]).shape[1]
     step = trace.get("dx", 1)
@@ -156,7 +157,7 @@ def _line(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:
     return element("path", d=path, **look)
 
 
-def _steps(x: Numbers, y: Numbers, most: int) -> str:
+def _steps(x: Float64Array, y: Float64Array, most: int) -> str:
     """Path of a step line: as many steps as the picture can show."""
     times = np.rint(_STEP_UNIT * x).astype(np.int64)
     kept = steps_to_draw(times, y, int(times[0]), int(times[-1]), most)
@@ -170,7 +171,7 @@ def _steps(x: Numbers, y: Numbers, most: int) -> str:
     return "".join(path)
 
 
-def _apart(x: Numbers, y: Numbers) -> list[tuple[float, float]]:
+def _apart(x: Float64Array, y: Float64Array) -> list[tuple[float, float]]:
     """Points of a line that are some pixels apart, and the last one."""
     kept = [(float(x[0]), float(y[0]))]
     for point in zip(x[1:].tolist(), y[1:].tolist(), strict=True):

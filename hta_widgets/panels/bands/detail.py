@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.bands.events import selected_events
@@ -137,8 +137,8 @@ def _facts(events: pd.DataFrame) -> list[Fact]:
 class Windows(NamedTuple):
     """The windows (ns) that show each of some events, in order; one for events at the same time."""
 
-    start_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
+    start_ns: Int64Array
+    end_ns: Int64Array
 
     @classmethod
     def of(cls, events: pd.DataFrame) -> Windows:

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.shapes import with_shapes
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
@@ -21,8 +21,6 @@ from hta_widgets.trace.ranks.rank import Rank
 
 NONE: Final = -1
 """Time and length of a launch call that was not recorded."""
-
-Places = NDArray[np.int64]
 
 
 class Asked(NamedTuple):
@@ -109,7 +107,7 @@ def _count_of(rank: Rank, asked: Asked) -> int:
     return int(chosen_work(rank, asked).size)
 
 
-def chosen_work(rank: Rank, asked: Asked) -> Places:
+def chosen_work(rank: Rank, asked: Asked) -> Int64Array:
     """Positions in `gpu_work` of what is selected."""
     work = rank.gpu_work
     chosen = np.ones(len(work), dtype=np.bool_)
@@ -130,7 +128,7 @@ def chosen_work(rank: Rank, asked: Asked) -> Places:
     return np.flatnonzero(chosen)
 
 
-def _chosen_calls(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
+def _chosen_calls(rank: Rank, calls: Calls, asked: Asked) -> Mask:
     chosen = np.ones(calls.kind.size, dtype=np.bool_)
     if asked.operators or asked.shapes:
         chosen &= calls.forest.at_or_below(_chosen_operators(rank, calls, asked))
@@ -141,7 +139,7 @@ def _chosen_calls(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
     return chosen
 
 
-def _chosen_operators(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool_]:
+def _chosen_operators(rank: Rank, calls: Calls, asked: Asked) -> Mask:
     chosen = np.ones(calls.kind.size, dtype=np.bool_)
     if asked.operators:
         chosen &= calls.named({*asked.operators}.__contains__)
@@ -150,10 +148,10 @@ def _chosen_operators(rank: Rank, calls: Calls, asked: Asked) -> NDArray[np.bool
     return chosen
 
 
-def _steps(rank: Rank) -> Places:
+def _steps(rank: Rank) -> Int64Array:
     """Number of the step of each piece of work."""
     whole = window_of(rank)
-    numbers: Places = whole.steps[whole.step_of(rank, rank.gpu_work)]
+    numbers: Int64Array = whole.steps[whole.step_of(rank, rank.gpu_work)]
     return numbers
 
 
@@ -185,10 +183,10 @@ def _table_of(rank: Rank, asked: Asked) -> pd.DataFrame:
     )
 
 
-def _operators(rank: Rank) -> NDArray[np.int32]:
+def _operators(rank: Rank) -> Int32Array:
     """Code of the name of the innermost operator around the launch of each piece of work, or -1."""
     calls = calls_of(rank)
     operators = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
     around = np.append(operators, NONE)[calls.places_of(rank.gpu_work.launch)]
-    codes: NDArray[np.int32] = np.append(calls.name, NONE)[around].astype(np.int32)
+    codes: Int32Array = np.append(calls.name, NONE)[around].astype(np.int32)
     return codes

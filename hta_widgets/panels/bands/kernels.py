@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -16,8 +16,8 @@ class KernelTimes(NamedTuple):
     """Executions of each kernel, copy and memset of a rank: parallel arrays."""
 
     names: tuple[str, ...]
-    counts: NDArray[np.int64]
-    totals_ns: NDArray[np.int64]
+    counts: Int64Array
+    totals_ns: Int64Array
 
 
 def times_of_rank(rank: Rank) -> KernelTimes:

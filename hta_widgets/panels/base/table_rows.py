@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.csv_file import safe_texts
 from hta_widgets.lazy_modules import LazyModule
@@ -28,8 +28,6 @@ LONGEST_FILTER: Final = 500
 
 _LIKE_A_REGEX: Final = 3
 """Characters of the shortest regular expression between slashes."""
-
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Order:
     filter: str = ""
 
 
-def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Positions:
+def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Int64Array:
     """Places of the rows, from 0.
 
     Numbers are ordered by size, texts regardless of case; equal rows keep the table's order, and
@@ -82,7 +80,7 @@ def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Posit
     return np.asarray(found[by.index.to_numpy()], dtype=np.int64)
 
 
-def matching(table: pd.DataFrame, wanted: str, names: dict[str, str]) -> NDArray[np.bool_]:
+def matching(table: pd.DataFrame, wanted: str, names: dict[str, str]) -> Mask:
     """Whether each row is found by a filter."""
     every = np.ones(len(table), dtype=bool)
     if not wanted.strip():
@@ -119,7 +117,7 @@ def _texts(column: pd.Series[Any]) -> pd.Series[Any]:
     return column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
 
 
-def _equal(column: pd.Series[Any], wanted: str) -> NDArray[np.bool_]:
+def _equal(column: pd.Series[Any], wanted: str) -> Mask:
     try:
         value = float(wanted.replace(",", ""))
     except ValueError:
@@ -127,7 +125,7 @@ def _equal(column: pd.Series[Any], wanted: str) -> NDArray[np.bool_]:
     return (column == value).fillna(value=False).to_numpy(dtype=bool)
 
 
-def _contains(texts: list[str], wanted: str) -> NDArray[np.bool_]:
+def _contains(texts: list[str], wanted: str) -> Mask:
     is_regex = len(wanted) >= _LIKE_A_REGEX and wanted[0] == wanted[-1] == "/"
     search = pc.match_substring_regex if is_regex else pc.match_substring
     pattern = wanted[1:-1] if is_regex else wanted.strip()

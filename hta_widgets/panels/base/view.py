@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.protocol import Figure, View
 from hta_widgets.quantities import number
@@ -66,7 +67,7 @@ def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
     return {"dtype": code, "bdata": content, **shape}
 
 
-def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+def _narrowed(values: Int64Array) -> NDArray[np.signedinteger[Any]]:
     least, most = int(values.min()), int(values.max())
     for narrow in (np.int8, np.int16, np.int32):
         if np.iinfo(narrow).min <= least and most <= np.iinfo(narrow).max:

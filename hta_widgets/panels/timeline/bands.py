@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.analyses.timeline.overview import (
@@ -17,6 +16,7 @@ from hta_widgets.analyses.timeline.overview import (
 )
 from hta_widgets.analyses.timeline.spread import least_median_most, rank_rows
 from hta_widgets.analyses.timeline.window import pixel_edges
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels.timeline.encoding import in_bytes
 from hta_widgets.panels.timeline.messages import Band
@@ -89,6 +89,6 @@ def band_window(
     return found, edges.size - 1, in_bytes(spread, edges).tobytes()
 
 
-def _of_class(overview: RankOverview, place: int, count: int) -> NDArray[np.int64]:
+def _of_class(overview: RankOverview, place: int, count: int) -> Int64Array:
     covered_ns = overview.covered_ns[place, : count * _TOGETHER]
     return np.asarray(covered_ns.reshape(count, _TOGETHER).sum(axis=1))

@@ -12,6 +12,7 @@ from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview, overview_edges
 from hta_widgets.analyses.timeline.window import LaneWindow
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.panels.timeline.messages import RankRow, Step, WindowLane
 
@@ -100,7 +101,7 @@ def overview_bytes(
     return rows, count, b"".join(parts)
 
 
-def _together(covered: NDArray[np.int64], by: int, count: int) -> NDArray[np.int64]:
+def _together(covered: Int64Array, by: int, count: int) -> Int64Array:
     shape = covered.shape[0], count, by
     return np.asarray(covered[:, : count * by].reshape(shape).sum(axis=2))
 
@@ -155,7 +156,7 @@ def window_bytes(
     return told, [b"".join(planes), *columns]
 
 
-def _column(parts: list[NDArray[np.int64]], dtype: type[np.generic]) -> bytes:
+def _column(parts: list[Int64Array], dtype: type[np.generic]) -> bytes:
     joined: NDArray[Any] = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
     return joined.astype(dtype).tobytes()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array
 from hta_widgets.trace.cache.column_file import (
     array_of,
     array_of_texts,
@@ -67,7 +68,7 @@ class LoadedTrace(NamedTuple):
     """
 
     trace: Trace
-    links: Mapping[str, NDArray[np.int32]]
+    links: Mapping[str, Int32Array]
     derived: DerivedColumnCache | None = None
 
 
@@ -138,7 +139,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
     columns = _decode_columns(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
-    links: dict[str, NDArray[np.int32]] = {}
+    links: dict[str, Int32Array] = {}
     for name, column in columns.items():
         where, table, *rest = name.split(_SEPARATOR)
         if where == _LINKS:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array, Int32Array, Int64Array
+
 ColumnBlock = dict[str, NDArray[Any]]
 """Columns of equal length, by name."""
 
@@ -46,7 +48,7 @@ class GrowingColumns:
         self._close_block()
         return list(self._types)
 
-    def pop(self, key: str, positions: NDArray[np.int64] | None = None) -> NDArray[Any]:
+    def pop(self, key: str, positions: Int64Array | None = None) -> NDArray[Any]:
         """Return a whole column and remove it.
 
         Parameters
@@ -78,7 +80,7 @@ class GrowingColumns:
         self._pieces = []
 
 
-def inverse_permutation(order: NDArray[np.int64]) -> NDArray[np.int64]:
+def inverse_permutation(order: Int64Array) -> Int64Array:
     """Position of each value after sorting by `order`, an argsort."""
     positions = np.empty_like(order)
     positions[order] = np.arange(order.size)
@@ -130,7 +132,7 @@ class Vocabulary(dict[Value, int]):
         code = self[value] = len(self)
         return code
 
-    def codes(self, values: Iterable[Value], count: int) -> NDArray[np.int32]:
+    def codes(self, values: Iterable[Value], count: int) -> Int32Array:
         """Encode `count` values."""
         return np.fromiter(map(self.__getitem__, values), dtype=np.int32, count=count)
 
@@ -150,7 +152,7 @@ class Labels(dict[str, int]):
         return code
 
 
-def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.int64]:
+def integers(values: Sequence[Any], labels: Labels | None = None) -> Int64Array:
     """Convert values to int64.
 
     Text that is not a number becomes the code of a label, or `ABSENT` without `labels`. Missing
@@ -164,14 +166,14 @@ def integers(values: Sequence[Any], labels: Labels | None = None) -> NDArray[np.
         return np.array([_to_integer(value, labels) for value in values], dtype=np.int64)
 
 
-def streams(values: Sequence[Any]) -> NDArray[np.int64]:
+def streams(values: Sequence[Any]) -> Int64Array:
     """Convert stream ids to int64; CUPTI's unsigned -1 is `ABSENT`."""
     ids = integers(values)
     ids[ids == _NO_STREAM] = ABSENT
     return ids
 
 
-def floats(values: Sequence[Any]) -> NDArray[np.float64]:
+def floats(values: Sequence[Any]) -> Float64Array:
     """Convert values to float64; NaN where a value is not a number."""
     try:
         return np.fromiter(values, dtype=np.float64, count=len(values))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.loaders.columns import (
     ABSENT,
@@ -39,13 +40,13 @@ class EventBlocks:
 
     def add(
         self,
-        kind: Kind | NDArray[np.int8],
+        kind: Kind | Int8Array,
         start_ns: Times,
         duration_ns: Times,
         names: Iterable[str],
         *,
         side: Mapping[str, Mapping[str, Values]] | None = None,
-        **identity: NDArray[np.int64] | int,
+        **identity: Int64Array | int,
     ) -> None:
         """Add events.
 
@@ -104,7 +105,7 @@ class EventBlocks:
                 columns[column] = vocabulary.codes(values, size)
         self._side.setdefault(table, GrowingColumns()).append(columns)
 
-    def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
+    def _finish_table(self, table: str, event_positions: Int64Array) -> SideTable:
         grown = self._side[table]
         rows = event_positions[grown.pop("rows")]
         order = np.argsort(rows, kind="stable")
@@ -117,7 +118,7 @@ class EventBlocks:
         return SideTable(rows[order], columns)
 
 
-def transfer_columns(transferred: NDArray[np.int64], duration_ns: Times) -> dict[str, Values]:
+def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, Values]:
     """Columns of the side table ``transfers``, for exports that state bytes but no bandwidth.
 
     Bytes are `ABSENT`, and bandwidths (GB/s) NaN, where they are not known.

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Float64Array
 from hta_widgets.intervals import Times
 
 FLOAT_EXACT_US = 2.0**42
@@ -95,7 +96,7 @@ def _fits(values: NDArray[Any], count: int, limit: float) -> bool:
     return values.size == count and bool(np.all(np.abs(values) < limit))
 
 
-def _split_to_ns(microseconds: NDArray[np.float64]) -> Times:
+def _split_to_ns(microseconds: Float64Array) -> Times:
     whole = np.floor(microseconds)
     fraction = np.rint((microseconds - whole) * 1000)
     return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)

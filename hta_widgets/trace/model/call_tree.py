@@ -16,16 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
 
 BACKWARD_CALL = "autograd::engine::"
 BACKWARD_RANGES = ("## backward ##", "ProfilerStep")
 """Annotations of the thread that waits for the backward pass."""
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +44,12 @@ class CallTree:
         Position of each event of the trace, -1 for events that are not CPU calls.
     """
 
-    rows: Rows
-    ends: Rows
-    place: Rows
+    rows: Int64Array
+    ends: Int64Array
+    place: Int64Array
 
     @classmethod
-    def of(cls, events: Events, parents: NDArray[np.int32]) -> CallTree:
+    def of(cls, events: Events, parents: Int32Array) -> CallTree:
         """Build the tree from the parent of each call (see `nesting.parent_rows`)."""
         rows = calls_in_preorder(events)
         tree = cls._from_order(rows, parents)
@@ -63,13 +61,13 @@ class CallTree:
         return cls._from_order(tree.rows_with_moved(calls, ranges), parents)
 
     @classmethod
-    def _from_order(cls, rows: Rows, parents: NDArray[np.int32]) -> CallTree:
+    def _from_order(cls, rows: Int64Array, parents: Int32Array) -> CallTree:
         place = np.full(parents.size, NO_PARENT, dtype=np.int64)
         place[rows] = np.arange(rows.size)
         above = parents[rows]
         return cls(rows, _subtree_ends(np.where(above >= 0, place[above], NO_PARENT)), place)
 
-    def rows_with_moved(self, calls: Rows, into: Rows) -> Rows:
+    def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int64Array:
         """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
         start, around = self.place[calls], self.place[into]
         sizes = self.ends[start] - start
@@ -80,14 +78,14 @@ class CallTree:
         depth[inside] = np.repeat(-around, sizes)
         return np.asarray(self.rows[np.lexsort((positions, depth, stays, target))])
 
-    def outermost(self, positions: Rows) -> NDArray[np.bool_]:
+    def outermost(self, positions: Int64Array) -> Mask:
         """Mask of the calls (positions, ascending) that are not nested in another of them."""
         reached = np.maximum.accumulate(self.ends[positions])
         before = np.concatenate([[0], reached[:-1]]) if positions.size else reached
         return np.asarray(positions >= before)
 
 
-def _subtree_ends(parents: Rows) -> Rows:
+def _subtree_ends(parents: Int64Array) -> Int64Array:
     """Position after each subtree, from the positions of the parents.
 
     A subtree ends where the next sibling starts. A last child ends with its parent, so its end is
@@ -107,7 +105,9 @@ def _subtree_ends(parents: Rows) -> Rows:
     return np.asarray(ends[ends_with])
 
 
-def _backward_calls(events: Events, rows: Rows, parents: NDArray[np.int32]) -> tuple[Rows, Rows]:
+def _backward_calls(
+    events: Events, rows: Int64Array, parents: Int32Array
+) -> tuple[Int64Array, Int64Array]:
     """Outermost calls of backward threads, and the annotation in which each starts."""
     outermost = np.sort(rows[parents[rows] < 0])
     begins_backward = _name_starts_with(events, outermost, BACKWARD_CALL)
@@ -126,19 +126,21 @@ def _backward_calls(events: Events, rows: Rows, parents: NDArray[np.int32]) -> t
     return calls[around >= 0], around[around >= 0]
 
 
-def _name_starts_with(events: Events, rows: Rows, prefix: str) -> NDArray[np.bool_]:
+def _name_starts_with(events: Events, rows: Int64Array, prefix: str) -> Mask:
     matches = np.array([name.startswith(prefix) for name in events.name.values], dtype=bool)
     return np.asarray(matches[events.name.codes[rows]])
 
 
-def _on_threads(events: Events, rows: Rows, threads: set[tuple[np.int64, np.int64]]) -> Rows:
+def _on_threads(
+    events: Events, rows: Int64Array, threads: set[tuple[np.int64, np.int64]]
+) -> Int64Array:
     on_threads = np.zeros(rows.size, dtype=bool)
     for pid, tid in threads:
         on_threads |= (events.pid[rows] == pid) & (events.tid[rows] == tid)
     return np.asarray(rows[on_threads])
 
 
-def _enclosing_ranges(events: Events, calls: Rows, ranges: Rows) -> Rows:
+def _enclosing_ranges(events: Events, calls: Int64Array, ranges: Int64Array) -> Int64Array:
     """Last started range of the same process that is running when each call starts, else -1."""
     if not ranges.size:
         return np.full_like(calls, NO_PARENT)

@@ -36,6 +36,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
@@ -47,8 +48,6 @@ TOLERANCE_NS: Final = 2_000
 _RECORDING = r"_?record_function|RecordFunction|torch/(autograd/)?profiler"
 ENTERS: Final = re.compile(rf"__enter__|{_RECORDING}")
 EXITS: Final = re.compile(rf"__exit__|{_RECORDING}")
-
-Places = NDArray[np.int32]
 
 
 class Thread(NamedTuple):
@@ -76,10 +75,10 @@ class CutForest:
         ``places[place:ends[place]]`` are the call at a place and all calls inside it.
     """
 
-    rows: NDArray[np.int64]
-    parent: Places
+    rows: Int64Array
+    parent: Int32Array
     cut_end_ns: Times
-    ends: Places
+    ends: Int32Array
 
     def threads(self, events: Events) -> list[Thread]:
         """The threads with calls, ascending by process and thread."""
@@ -89,33 +88,33 @@ class CutForest:
             Thread(int(pid[first]), int(tid[first]), first, last) for first, last in pairwise(edges)
         ]
 
-    def place_of_row(self, events: Events) -> Places:
+    def place_of_row(self, events: Events) -> Int32Array:
         """Place of the call in each row of the events, and for row -1; -1 for rows without one."""
         place = np.full(len(events) + 1, NO_PARENT, dtype=np.int32)
         place[self.rows] = np.arange(self.rows.size, dtype=np.int32)
         return place
 
-    def at_or_below(self, places: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def at_or_below(self, places: Mask) -> Mask:
         """Mask of some calls and everything inside them."""
         return self.depth_within(places) > 0
 
     @cached_property
-    def depth(self) -> NDArray[np.int32]:
+    def depth(self) -> Int32Array:
         """Number of calls around each."""
         everything = np.ones(self.rows.size, dtype=np.bool_)
         return self.levels_among(everything)
 
-    def levels_among(self, places: NDArray[np.bool_]) -> NDArray[np.int32]:
+    def levels_among(self, places: Mask) -> Int32Array:
         """Number of the chosen calls around each call that is chosen itself."""
         return self.depth_within(places) - np.int32(1)
 
-    def depth_within(self, places: NDArray[np.bool_]) -> NDArray[np.int32]:
+    def depth_within(self, places: Mask) -> Int32Array:
         """Number of the chosen calls among each call and those around it."""
         closing = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]
         return np.cumsum(places - closing, dtype=np.int32)
 
 
-def cut_forest(events: Events, parents: NDArray[np.int32]) -> Mapping[str, NDArray[Any]]:
+def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:
     """Columns of the `CutForest` of a trace.
 
     The parents as recorded are right for all calls but those that outlive their parent, and the
@@ -140,17 +139,17 @@ def cut_forest(events: Events, parents: NDArray[np.int32]) -> Mapping[str, NDArr
     }
 
 
-def _is_step_mark(events: Events) -> NDArray[np.bool_]:
+def _is_step_mark(events: Events) -> Mask:
     marks = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
     return np.isin(events.name.codes, marks)
 
 
 def _recorded_parents(
     events: Events,
-    parents: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    is_mark: NDArray[np.bool_],
-) -> Places:
+    parents: Int32Array,
+    rows: Int64Array,
+    is_mark: Mask,
+) -> Int32Array:
     """Place of the innermost recorded call around each, which is neither a mark nor has ended."""
     above = parents[rows]
     if is_mark.any():
@@ -167,7 +166,7 @@ def _recorded_parents(
     return place[above]
 
 
-def _run_edges(pid: NDArray[np.int64], tid: NDArray[np.int64]) -> list[int]:
+def _run_edges(pid: Int64Array, tid: Int64Array) -> list[int]:
     changes = np.flatnonzero((pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1])) + 1
     return [0, *changes.tolist(), pid.size] if pid.size else [0]
 
@@ -175,7 +174,7 @@ def _run_edges(pid: NDArray[np.int64], tid: NDArray[np.int64]) -> list[int]:
 class _Cutter:
     """Finds parents and cut ends, starting from the recorded parents."""
 
-    def __init__(self, events: Events, rows: NDArray[np.int64], recorded: Places) -> None:
+    def __init__(self, events: Events, rows: Int64Array, recorded: Int32Array) -> None:
         self.start = events.start_ns[rows]
         self.end = self.start + events.duration_ns[rows]
         self.recorded = recorded
@@ -253,7 +252,7 @@ class _Cutter:
         child = self._running_inside.get(place, place)
         return [child] if child > place and self.end[child] > self.cut_end[place] else []
 
-    def subtree_ends(self) -> Places:
+    def subtree_ends(self) -> Int32Array:
         """Place after each subtree: the first call of the thread that begins after the cut end.
 
         A call that begins when the calls around it are cut is the last one inside them.

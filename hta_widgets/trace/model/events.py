@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.notices import Notice
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 else:
     pd = LazyModule("pandas")
 
-Codes = NDArray[np.int32]
 
 _FIRST_LABEL = -2
 
@@ -61,7 +61,7 @@ class KindSet:
     def __init__(self, kinds: Collection[Kind]) -> None:
         self._table = bytes(code in kinds for code in range(256))
 
-    def among(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
+    def among(self, kind: Int8Array) -> Mask:
         """Mask of the events of these kinds."""
         return np.frombuffer(kind.tobytes().translate(self._table), np.bool_)
 
@@ -75,10 +75,10 @@ GPU_SIDE = (*GPU_WORK, Kind.SYNC, Kind.GPU_ANNOTATION, Kind.PROFILER_RANGE)
 class TextColumn:
     """Dictionary-encoded text: ``values[codes[i]]``; code -1 is missing."""
 
-    codes: Codes
+    codes: Int32Array
     values: tuple[str, ...]
 
-    def take(self, rows: NDArray[np.int64]) -> TextColumn:
+    def take(self, rows: Int64Array) -> TextColumn:
         """Keep the given rows, in the given order."""
         return TextColumn(self.codes[rows], self.values)
 
@@ -98,10 +98,10 @@ class SideTable:
     columns : mapping of str to ndarray or TextColumn
     """
 
-    rows: NDArray[np.int64]
+    rows: Int64Array
     columns: Mapping[str, NDArray[np.generic] | TextColumn]
 
-    def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places_of(self, rows: Int64Array) -> Int64Array:
         """Place in this table of some rows of the main table, -1 for those that are not here."""
         if not self.rows.size:
             return np.full(rows.size, -1, dtype=np.int64)
@@ -143,14 +143,14 @@ class Events:
 
     start_ns: Times
     duration_ns: Times
-    kind: NDArray[np.int8]
+    kind: Int8Array
     name: TextColumn
-    pid: NDArray[np.int64]
-    tid: NDArray[np.int64]
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    correlation: NDArray[np.int64]
-    index: NDArray[np.int32]
+    pid: Int64Array
+    tid: Int64Array
+    device: Int64Array
+    stream: Int64Array
+    correlation: Int64Array
+    index: Int32Array
     labels: tuple[str, ...] = ()
     side: Mapping[str, SideTable] = field(default_factory=dict)
 
@@ -163,13 +163,13 @@ class Events:
         """End of each event in ns since the trace's origin."""
         return self.start_ns + self.duration_ns
 
-    def rows_of(self, *kinds: Kind) -> NDArray[np.int64]:
+    def rows_of(self, *kinds: Kind) -> Int64Array:
         """Rows of the events of the given kinds."""
         return np.flatnonzero(KindSet(kinds).among(self.kind))
 
     def texts_at(
-        self, table: str, column: str, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        self, table: str, column: str, rows: Int64Array
+    ) -> tuple[Int64Array, tuple[str, ...]]:
         """Codes of a side table's column at some rows, -1 where it has no text, and the texts."""
         side = self.side.get(table)
         found = None if side is None else side.columns.get(column)
@@ -178,11 +178,11 @@ class Events:
         codes = np.append(found.codes, np.int32(-1))[side.places_of(rows)]
         return codes.astype(np.int64), found.values
 
-    def names_at(self, rows: NDArray[np.int64]) -> list[str]:
+    def names_at(self, rows: Int64Array) -> list[str]:
         """Names of the events in the given rows."""
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]
 
-    def ids_in_source(self, ids: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
+    def ids_in_source(self, ids: Int64Array) -> Int64Array | NDArray[np.object_]:
         """Process or thread ids as in the source, where labels are text."""
         if not self.labels or not np.any(ids <= _FIRST_LABEL):
             return ids

@@ -9,8 +9,8 @@ from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import remembered
 from hta_widgets.trace.model.events import Events, Kind
@@ -140,7 +140,7 @@ class KernelRules:
         kinds = [(kind.name, each.name) for kind, each in _TYPE_OF_KIND.items()]
         return repr((patterns, kinds))
 
-    def types(self, events: Events, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+    def types(self, events: Events, rows: Int64Array) -> Int8Array:
         """Type of the GPU work in the given rows, as values of `KernelType`."""
         kind = events.kind[rows]
         codes = events.name.codes[rows]
@@ -185,7 +185,7 @@ _BUILT_IN = built_in_rules(COMMUNICATION_NAMES, MEMORY_NAMES)
 _BUSY = tuple((each, re.compile(f"^{name}$")) for name, each in BUSY_TYPES.items())
 
 
-def _type_by_code(codes: NDArray[np.int32], names: Sequence[str], rules: Rules) -> NDArray[np.int8]:
+def _type_by_code(codes: Int32Array, names: Sequence[str], rules: Rules) -> Int8Array:
     """Type by name, -1 where no rule applies; each distinct name is matched once."""
     by_code = np.full(len(names), -1, dtype=np.int8)
     type_of = _type_of_name(rules)

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS, Events
 
 NO_LAUNCH = -1
 
-Rows = NDArray[np.int64]
 
-
-def launch_rows(events: Events) -> NDArray[np.int32]:
+def launch_rows(events: Events) -> Int32Array:
     """Find the launch call of each GPU event.
 
     Correlation ids are unique within a process. If several calls of a process have the same id (a
@@ -77,7 +76,7 @@ def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) ->
     return delay
 
 
-def _outermost_calls(events: Events) -> Rows:
+def _outermost_calls(events: Events) -> Int64Array:
     """One call per correlation id and process, by id, then by start."""
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[events.correlation[calls] >= 0]
@@ -92,7 +91,7 @@ def _outermost_calls(events: Events) -> Rows:
     return calls[outermost]
 
 
-def _earliest_of_each(events: Events, calls: Rows) -> Rows:
+def _earliest_of_each(events: Events, calls: Int64Array) -> Int64Array:
     """First call of each correlation id and process; the longest of those that start together."""
     correlation, pid = events.correlation[calls], events.pid[calls]
     order = np.lexsort((-events.duration_ns[calls], events.start_ns[calls], pid, correlation))
@@ -101,13 +100,15 @@ def _earliest_of_each(events: Events, calls: Rows) -> Rows:
     return np.asarray(calls[order][is_first])
 
 
-def _only_first_is_before(events: Events, work: Rows, first: Rows, second: Rows) -> NDArray[Any]:
+def _only_first_is_before(
+    events: Events, work: Int64Array, first: Int64Array, second: Int64Array
+) -> NDArray[Any]:
     """Whether only the first call, of several by start, starts before the work."""
     start_ns = events.start_ns
     return (start_ns[first] <= start_ns[work]) & (start_ns[second] > start_ns[work])
 
 
-def _processes_of_devices(events: Events, launches: NDArray[np.int32], gpu: Rows) -> dict[int, int]:
+def _processes_of_devices(events: Events, launches: Int32Array, gpu: Int64Array) -> dict[int, int]:
     """Process that launches all of this work of each device; none for a device of several."""
     pairs = np.stack([events.device[gpu], events.pid[launches[gpu]]])
     devices, processes = np.unique(pairs, axis=1)
@@ -115,7 +116,7 @@ def _processes_of_devices(events: Events, launches: NDArray[np.int32], gpu: Rows
     return dict(zip(devices[alone].tolist(), processes[alone].tolist(), strict=True))
 
 
-def _call_of_process(events: Events, candidates: Rows, process: int, default: int) -> int:
+def _call_of_process(events: Events, candidates: Int64Array, process: int, default: int) -> int:
     """Choose the call of a process."""
     of_process = candidates[events.pid[candidates] == process]
     return int(of_process[0]) if of_process.size else default

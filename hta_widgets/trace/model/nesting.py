@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.trace.model.events import Events, Kind, KindSet
 
 NO_PARENT = -1
@@ -36,7 +37,7 @@ CPU_CALLS = (
 )
 
 
-def parent_rows(events: Events) -> NDArray[np.int32]:
+def parent_rows(events: Events) -> Int32Array:
     """Find the innermost call around each CPU call.
 
     A call's parent is the last started of the calls on the same process and thread that are still
@@ -60,14 +61,14 @@ def parent_rows(events: Events) -> NDArray[np.int32]:
     return parents
 
 
-def calls_in_preorder(events: Events) -> NDArray[np.int64]:
+def calls_in_preorder(events: Events) -> Int64Array:
     """Rows of the CPU calls, thread by thread, each before the calls inside it."""
     rows, threads = _by_thread(events)
     _put_longest_first(events, rows, threads)
     return rows
 
 
-def _by_thread(events: Events) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
+def _by_thread(events: Events) -> tuple[Int64Array, NDArray[np.unsignedinteger[Any]]]:
     """Rows of the CPU calls by thread and start, and the thread number of each.
 
     The order is overwritten with the rows, piece by piece, to save memory on large traces.
@@ -82,7 +83,7 @@ def _by_thread(events: Events) -> tuple[NDArray[np.int64], NDArray[np.unsignedin
     return order, threads
 
 
-def ancestors(parents: NDArray[np.int32], row: int) -> Iterator[int]:
+def ancestors(parents: Int32Array, row: int) -> Iterator[int]:
     """Yield the calls around a call, innermost first."""
     parent = int(parents[row])
     while parent != NO_PARENT:
@@ -90,7 +91,7 @@ def ancestors(parents: NDArray[np.int32], row: int) -> Iterator[int]:
         parent = int(parents[parent])
 
 
-def _thread_codes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.unsignedinteger[Any]]:
+def _thread_codes(events: Events, rows: Int64Array) -> NDArray[np.unsignedinteger[Any]]:
     """Number the threads of all processes, in a type narrow enough for numpy's radix sort."""
     processes, threads = (_distinct_piecewise(ids, rows) for ids in (events.pid, events.tid))
     codes = np.empty(rows.size, np.min_scalar_type(processes.size * threads.size))
@@ -102,7 +103,7 @@ def _thread_codes(events: Events, rows: NDArray[np.int64]) -> NDArray[np.unsigne
     return codes
 
 
-def _distinct_piecewise(ids: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct_piecewise(ids: Int64Array, rows: Int64Array) -> Int64Array:
     pieces = [
         _distinct(ids[rows[first : first + _CALLS_AT_ONCE]])
         for first in range(0, rows.size, _CALLS_AT_ONCE)
@@ -110,7 +111,7 @@ def _distinct_piecewise(ids: NDArray[np.int64], rows: NDArray[np.int64]) -> NDAr
     return _distinct(np.concatenate([ids[:0], *pieces]))
 
 
-def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct(ids: Int64Array) -> Int64Array:
     """Do what `numpy.unique` does, without its import of `numpy.ma`."""
     ids = np.sort(ids)
     is_first = np.ones(ids.size, dtype=bool)
@@ -119,7 +120,7 @@ def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _put_longest_first(
-    events: Events, rows: NDArray[np.int64], threads: NDArray[np.unsignedinteger[Any]]
+    events: Events, rows: Int64Array, threads: NDArray[np.unsignedinteger[Any]]
 ) -> None:
     """Sort calls that start together on a thread, longest first; `rows` are by thread and start."""
     starts = events.start_ns[rows]
@@ -134,7 +135,7 @@ def _put_longest_first(
     rows[positions] = calls[order]
 
 
-def _move_outwards(events: Events, parents: NDArray[np.int32], waiting: NDArray[np.int64]) -> None:
+def _move_outwards(events: Events, parents: Int32Array, waiting: Int64Array) -> None:
     """Replace parents that have ended when their call starts by the parents of those.
 
     Where a parent has ended, so have all calls between it and its own parent: the search goes on

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
@@ -33,7 +33,7 @@ class ProfilerSteps:
         Nanoseconds since the trace's origin.
     """
 
-    number: NDArray[np.int64]
+    number: Int64Array
     start_ns: Times
     end_ns: Times
 
@@ -51,7 +51,7 @@ class ProfilerSteps:
         return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
 
 
-def step_marks(events: Events) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def step_marks(events: Events) -> tuple[Int64Array, Int64Array]:
     """Rows of the marks of ProfilerSteps that the CPU recorded, and their numbers."""
     numbers = {
         code: int(found[1])
@@ -84,11 +84,11 @@ def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) ->
 
 def rows_to_analyse(
     events: Events,
-    launches: NDArray[np.int32],
+    launches: Int32Array,
     steps: ProfilerSteps,
     *,
     include_last_profiler_step: bool,
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Mask of the events that are analysed.
 
     With two or more ProfilerSteps, the last one is left out, as in HTA: CPU events from its start

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
@@ -114,7 +115,7 @@ def _of_some(events: Events) -> _Columns:
     return columns
 
 
-def _without_empty(codes: NDArray[np.int64], texts: tuple[str, ...]) -> TextColumn:
+def _without_empty(codes: Int64Array, texts: tuple[str, ...]) -> TextColumn:
     """An empty text is one that is not recorded."""
     empty = [code for code, text in enumerate(texts) if not text]
     return TextColumn(np.where(np.isin(codes, empty), _MISSING, codes).astype(np.int32), texts)

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations
-from hta_widgets.trace.model.events import Codes
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
@@ -36,7 +35,7 @@ class GpuWork:
     type : ndarray of int8
         Values of `KernelType`.
     name : ndarray of int32
-        Codes into `names`.
+        Int32Array into `names`.
     device, stream : ndarray of int64
     launch : ndarray of int64
         Row of the launch call, -1 if it is not in the trace.
@@ -45,14 +44,14 @@ class GpuWork:
         Derives columns that are kept beside the rank.
     """
 
-    rows: NDArray[np.int64]
+    rows: Int64Array
     start_ns: Times
     duration_ns: Times
-    type: NDArray[np.int8]
-    name: Codes
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    launch: NDArray[np.int64]
+    type: Int8Array
+    name: Int32Array
+    device: Int64Array
+    stream: Int64Array
+    launch: Int64Array
     names: tuple[str, ...]
     derivations: Derivations = field(default_factory=Derivations)
 
@@ -104,7 +103,7 @@ class GpuWork:
         work = self.take(np.flatnonzero(self.device == device))
         return replace(work, derivations=self.derivations.within(f"device {device}"))
 
-    def take(self, positions: NDArray[np.int64]) -> GpuWork:
+    def take(self, positions: Int64Array) -> GpuWork:
         """Keep some of the work."""
         return GpuWork(
             rows=self.rows[positions],

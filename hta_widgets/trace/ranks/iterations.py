@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -14,7 +14,7 @@ NO_ITERATION = -1
 _LAUNCHED = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 
 
-def iterations(rank: Rank) -> NDArray[np.int64]:
+def iterations(rank: Rank) -> Int64Array:
     """Number of the ProfilerStep of each event, by row; -1 for none.
 
     CPU events, and ranges that the profiler projected onto the GPU, belong to the last step whose
@@ -24,7 +24,7 @@ def iterations(rank: Rank) -> NDArray[np.int64]:
     return rank.remember(_iterations)
 
 
-def _iterations(rank: Rank) -> NDArray[np.int64]:
+def _iterations(rank: Rank) -> Int64Array:
     events, launch = rank.trace.events, rank.launches
     on_gpu = _LAUNCHED.among(events.kind)
     asked = np.where(on_gpu & (launch >= 0), launch, np.arange(len(events)))
@@ -33,7 +33,7 @@ def _iterations(rank: Rank) -> NDArray[np.int64]:
     return found
 
 
-def iterations_at(rank: Rank, times: Times) -> NDArray[np.int64]:
+def iterations_at(rank: Rank, times: Times) -> Int64Array:
     """Number of the ProfilerStep whose mark, the last started one, is open; -1 for none."""
     steps = rank.steps
     last = np.searchsorted(steps.start_ns, times, side="right") - 1

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, Derivations, DerivedColumnCache
@@ -181,13 +181,13 @@ class Rank:
         return as_numbers(self._source.details(self.trace, group))
 
     @cached_property
-    def launches(self) -> NDArray[np.int32]:
+    def launches(self) -> Int32Array:
         """Row of the launch call of each event, -1 for none."""
         known = self._sound.links.get(LAUNCHES)
         return read_only(launch_rows(self.trace.events) if known is None else known)
 
     @cached_property
-    def parents(self) -> NDArray[np.int32]:
+    def parents(self) -> Int32Array:
         """Row of the call around each CPU call, -1 for none."""
         known = self._sound.links.get(PARENTS)
         return read_only(parent_rows(self.trace.events) if known is None else known)
@@ -198,7 +198,7 @@ class Rank:
         return read_only(profiler_steps(self.trace.events))
 
     @cached_property
-    def analysed(self) -> NDArray[np.bool_]:
+    def analysed(self) -> Mask:
         """Mask of the events that pass the step filter."""
         return self.derive(Rank._analysed)["analysed"].view(np.bool_)
 
@@ -238,9 +238,7 @@ class Rank:
         left_out = [self.left_out_work.take(others)] if others.size else []
         return [self.gpu_work.by_device()[device], *left_out]
 
-    def _work(
-        self, rows: NDArray[np.int64], types: NDArray[np.int8], derivations: Derivations
-    ) -> GpuWork:
+    def _work(self, rows: Int64Array, types: Int8Array, derivations: Derivations) -> GpuWork:
         events = self.trace.events
         return GpuWork(
             rows=rows,
@@ -298,7 +296,7 @@ class Rank:
         whole = len(self.gpu_work)
         return [Notice(words, (count, whole)) for words, count in counts.items() if count]
 
-    def _with_calls_of_several_processes(self, unmatched: NDArray[np.int64]) -> int:
+    def _with_calls_of_several_processes(self, unmatched: Int64Array) -> int:
         """Number of operations without a launch for which there are several candidates."""
         events = self.trace.events
         calls = events.rows_of(*LAUNCH_CALLS) if unmatched.size else unmatched

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.calls import calls_of, nearest_above
@@ -27,6 +26,7 @@ from hta_widgets.analyses.timeline.gpu_lanes import COMPUTES
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.runs import runs_of
 from hta_widgets.analyses.timeline.tracks import Segments, Tracks
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LEVELS: Final = 8
@@ -49,8 +49,8 @@ class _Marks(NamedTuple):
         In `CODE`.
     """
 
-    is_mark: NDArray[np.bool_]
-    around: NDArray[np.int64]
+    is_mark: Mask
+    around: Int64Array
     name: str
 
 
@@ -83,9 +83,7 @@ def _lanes(rank: Rank) -> list[AddedLane]:
     return lanes
 
 
-def _by_level(
-    rank: Rank, marks: _Marks, innermost: NDArray[np.int64]
-) -> Iterator[NDArray[np.int64]]:
+def _by_level(rank: Rank, marks: _Marks, innermost: Int64Array) -> Iterator[Int64Array]:
     """Place of the mark of each level around some calls, outermost first, -1 where there is none.
 
     Parameters

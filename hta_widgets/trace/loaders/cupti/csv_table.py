@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
@@ -138,7 +138,7 @@ def nanoseconds(column: pa.Array) -> Times:
         return decimal_text_to_ns(column.to_pylist())
 
 
-def whole_numbers(column: pa.Array) -> NDArray[np.int64]:
+def whole_numbers(column: pa.Array) -> Int64Array:
     """Convert text to integers, `ABSENT` where it is not one; 7.0, as pandas may write it, is 7."""
     try:
         return np.asarray(column.cast(pa.string()).cast(pa.int64()).to_numpy(), np.int64)
@@ -154,7 +154,7 @@ def distinct_texts(column: pa.Array) -> tuple[list[str], list[int]]:
     return texts, encoded.indices.to_pylist()
 
 
-def has_exponent(column: pa.Array) -> NDArray[np.bool_]:
+def has_exponent(column: pa.Array) -> Mask:
     """Mask of the numbers written with an exponent, such as 1.7e+15."""
     found = pc.match_substring(column, "e", ignore_case=True)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
 from hta_widgets.trace.loaders.cupti.csv_table import distinct_texts, whole_numbers
@@ -21,7 +21,6 @@ from hta_widgets.trace.model.events import Kind, SideTable, Trace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Numbers = NDArray[np.int64]
 
 _AXES: Final = "xyz"
 _SIZES: Final = ("grid", "block")
@@ -97,7 +96,7 @@ def _along_axes(columns: Mapping[str, pa.Array], size: str) -> ColumnBlock:
     return {f"{size}_{axis}": sizes[codes, place] for place, axis in enumerate(_AXES)}
 
 
-def _shared_bytes(columns: Mapping[str, pa.Array]) -> Numbers | None:
+def _shared_bytes(columns: Mapping[str, pa.Array]) -> Int64Array | None:
     """Shared memory of a block: in one number, or what is known at compile time and the rest."""
     parts = [_counts(columns[name]) for name in _PARTS_OF_SHARED if name in columns]
     if not parts:
@@ -107,7 +106,7 @@ def _shared_bytes(columns: Mapping[str, pa.Array]) -> Numbers | None:
     return np.asarray(np.where(is_known, total, ABSENT))
 
 
-def _counts(column: pa.Array) -> Numbers:
+def _counts(column: pa.Array) -> Int64Array:
     return np.maximum(whole_numbers(column), ABSENT)
 
 

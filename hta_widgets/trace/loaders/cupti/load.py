@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
@@ -210,8 +210,8 @@ def _add_rows(
     blocks.add(kind, start_ns, duration_ns, names, side=side, **_ids(columns))
 
 
-def _ids(columns: Mapping[str, pa.Array]) -> dict[str, NDArray[np.int64] | int]:
-    ids: dict[str, NDArray[np.int64] | int] = dict(_IDS)
+def _ids(columns: Mapping[str, pa.Array]) -> dict[str, Int64Array | int]:
+    ids: dict[str, Int64Array | int] = dict(_IDS)
     ids |= {key: whole_numbers(columns[key]) for key in _IDS if key in columns}
     ids["stream"] = np.where(np.equal(ids["stream"], _NO_STREAM), ABSENT, ids["stream"])
     return ids

@@ -7,8 +7,8 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Mask
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.loaders.cupti.csv_table import (
@@ -77,7 +77,7 @@ def readable_rows(
         yield Rows(*times, kept, int(coarse.sum()), left_out, in_full)
 
 
-def _is_coarse(start: pa.Array) -> NDArray[np.bool_]:
+def _is_coarse(start: pa.Array) -> Mask:
     """Mask of the times written with too few digits for whole µs."""
     coarse = has_exponent(start)
     for row in np.flatnonzero(coarse).tolist():
@@ -89,7 +89,7 @@ def _is_coarse(start: pa.Array) -> NDArray[np.bool_]:
     return coarse
 
 
-def _times(columns: Mapping[str, pa.Array], coarse: NDArray[np.bool_]) -> tuple[Times, Times]:
+def _times(columns: Mapping[str, pa.Array], coarse: Mask) -> tuple[Times, Times]:
     """Start and duration of each row; the duration is `UNREADABLE` where either cannot be read."""
     start_ns = nanoseconds(columns["start"])
     readable = ~coarse & (start_ns > _EARLIEST_NS) & (start_ns < _LATEST_NS)

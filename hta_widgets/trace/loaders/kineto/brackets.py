@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from hta_widgets.arrays import Int64Array
 
 _QUOTE_OR_BRACKET: Final = re.compile(rb'["\[\]{}]')
 _PART_OF_STRING: Final = re.compile(rb'(?:[^"\\]+|\\.){1,4096}', re.DOTALL)
@@ -75,7 +76,7 @@ def key_of_outermost(text: bytes, key: re.Pattern[bytes]) -> int | None:
     return None
 
 
-def quotes(text: bytes) -> NDArray[np.int64]:
+def quotes(text: bytes) -> Int64Array:
     """Positions of the quotes that open and close strings, in turn."""
     unescaped = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
     return np.flatnonzero(np.frombuffer(unescaped, np.uint8) == ord('"'))

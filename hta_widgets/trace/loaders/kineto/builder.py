@@ -8,8 +8,8 @@ from itertools import compress, islice
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.loaders.columns import (
     ABSENT,
@@ -158,7 +158,7 @@ class EventsBuilder:
         }
 
     def _add_counters(
-        self, text: bytes, positions: NDArray[np.int64], rows: NDArray[np.int64], count: int
+        self, text: bytes, positions: Int64Array, rows: Int64Array, count: int
     ) -> None:
         events = decode_counters(text)
         if len(events) != count:
@@ -174,7 +174,7 @@ class _Kinds:
     def __init__(self) -> None:
         self._known: dict[str | None, dict[str | None, int]] = {}
 
-    def of(self, events: Sequence[Event]) -> NDArray[np.int8]:
+    def of(self, events: Sequence[Event]) -> Int8Array:
         """Kind of each event, or a negative code for why it is left out."""
         try:
             codes = self._of_known(events)
@@ -197,7 +197,7 @@ class _Kinds:
         complete = self._known.get("X", {})
         return sorted(name or "" for name, code in complete.items() if code == Kind.OTHER)
 
-    def _of_known(self, events: Sequence[Event]) -> NDArray[np.int8]:
+    def _of_known(self, events: Sequence[Event]) -> Int8Array:
         known = self._known
         codes = bytes([known[event.ph][event.cat] for event in events])
         return np.frombuffer(codes, np.int8)
@@ -212,7 +212,7 @@ class _Named:
         self._is_one = np.zeros(0, dtype=np.bool_)
         self._is_any = False
 
-    def among(self, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def among(self, codes: Int32Array) -> Mask:
         """Mask of these codes."""
         if self._is_one.size < len(self._names):
             new = islice(self._names, self._is_one.size, None)
@@ -233,7 +233,7 @@ def _code_of(phase: str | None, category: str | None) -> int:
     return _NOT_AN_EVENT if phase in _NOT_IN_TIME else _OTHER_PHASE
 
 
-def _named(events: Sequence[Event], codes: NDArray[np.int8]) -> NDArray[np.int8]:
+def _named(events: Sequence[Event], codes: Int8Array) -> Int8Array:
     """Kinds of which some are told by names alone: `SYNC_NAMES`."""
     codes = codes.copy()
     for place in np.flatnonzero(codes == Kind.KERNEL).tolist():
@@ -243,14 +243,14 @@ def _named(events: Sequence[Event], codes: NDArray[np.int8]) -> NDArray[np.int8]
     return codes
 
 
-def _select(items: Sequence[Item], wanted: NDArray[np.bool_]) -> Sequence[Item]:
+def _select(items: Sequence[Item], wanted: Mask) -> Sequence[Item]:
     count = np.count_nonzero(wanted)
     if not count:
         return []
     return items if count == wanted.size else list(compress(items, wanted.tobytes()))
 
 
-def _times(events: Sequence[EventInTime], kind: NDArray[np.int8]) -> tuple[Times, Times]:
+def _times(events: Sequence[EventInTime], kind: Int8Array) -> tuple[Times, Times]:
     start = decimal_text_to_ns([event.ts for event in events])
     duration = np.zeros(len(events), dtype=np.int64)
     lasting = ~_WITHOUT_DURATION.among(kind)
@@ -259,7 +259,7 @@ def _times(events: Sequence[EventInTime], kind: NDArray[np.int8]) -> tuple[Times
 
 
 def _placement(
-    events: Sequence[EventInTime], arguments: Sequence[Any], kind: NDArray[np.int8]
+    events: Sequence[EventInTime], arguments: Sequence[Any], kind: Int8Array
 ) -> ColumnBlock:
     """Device, stream and correlation; for GPU work, Kineto's pid is the device, tid the stream."""
     device, stream, correlation = (np.full(len(events), ABSENT, np.int64) for _ in range(3))

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Mask
 from hta_widgets.trace.loaders.columns import (
     ColumnBlock,
     Vocabulary,
@@ -109,7 +109,7 @@ class Fields(NamedTuple):
     columns: Callable[[Sequence[Any], Vocabularies], ColumnBlock]
     texts: tuple[str, ...] = ()
 
-    def are_in(self, arguments: Sequence[Any]) -> NDArray[np.bool_]:
+    def are_in(self, arguments: Sequence[Any]) -> Mask:
         """Which of the decoded arguments of events have any of the fields."""
         found = np.array([each is not None for each in arguments], dtype=np.bool_)
         unknown = np.flatnonzero(found)

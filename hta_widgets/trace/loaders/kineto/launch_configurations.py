@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hta_widgets.arrays import Int32Array
 from hta_widgets.trace.loaders.columns import ABSENT, Vocabulary, bytes_of, floats, integers
 from hta_widgets.trace.model.details import LAUNCH_NUMBERS, LAUNCH_SHARES, LAUNCH_SIZES
 
@@ -32,7 +30,7 @@ Launch = tuple[Any, ...]
 class LaunchConfigurations(Vocabulary[Launch]):
     """Code of each launch configuration that differs from the others."""
 
-    def of(self, arguments: Sequence[Any]) -> NDArray[np.int32]:
+    def of(self, arguments: Sequence[Any]) -> Int32Array:
         """Codes of the launch configurations of kernels, given their decoded arguments."""
         try:
             return self.codes(_launches(arguments), len(arguments))

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.loaders.columns import (
     ColumnBlock,
     GrowingColumns,
@@ -121,8 +122,8 @@ class Marks(NamedTuple):
         Which are launches of kernels on AMD's GPUs.
     """
 
-    by_values: NDArray[np.bool_]
-    launches_on_amd: NDArray[np.bool_]
+    by_values: Mask
+    launches_on_amd: Mask
 
 
 class SideTablesBuilder:
@@ -137,7 +138,7 @@ class SideTablesBuilder:
     def add(
         self,
         arguments: Sequence[Any],
-        kind: NDArray[np.int8],
+        kind: Int8Array,
         marks: Marks,
         offset: int,
     ) -> None:
@@ -171,7 +172,7 @@ class SideTablesBuilder:
             columns["rows"] = rows + offset
             self._tables.setdefault(table, GrowingColumns()).append(columns)
 
-    def add_counters(self, arguments: Sequence[Any], rows: NDArray[np.int64]) -> None:
+    def add_counters(self, arguments: Sequence[Any], rows: Int64Array) -> None:
         """Add one row per event and counter."""
         lines = [
             (row, name, value)
@@ -186,7 +187,7 @@ class SideTablesBuilder:
         }
         self._tables.setdefault("counters", GrowingColumns()).append(columns)
 
-    def finish(self, positions: NDArray[np.int64]) -> dict[str, SideTable]:
+    def finish(self, positions: Int64Array) -> dict[str, SideTable]:
         """Return the tables, given the final position of each event in the main table."""
         return {table: self._finish_table(table, positions) for table in self._tables}
 
@@ -207,9 +208,7 @@ class SideTablesBuilder:
             columns[name] = self._raw_codes(table, name, [values[field] for field in fields])
         return columns
 
-    def _raw_codes(
-        self, table: str, column: str, fields: Sequence[Sequence[Any]]
-    ) -> NDArray[np.int32]:
+    def _raw_codes(self, table: str, column: str, fields: Sequence[Sequence[Any]]) -> Int32Array:
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
         for raws in fields:
             if raws[0] is not MISSING_TEXT or raws.count(MISSING_TEXT) < len(raws):
@@ -222,8 +221,8 @@ class SideTablesBuilder:
         column: str,
         source: str,
         arguments: Sequence[Any],
-        chosen: NDArray[np.bool_],
-    ) -> NDArray[np.int32]:
+        chosen: Mask,
+    ) -> Int32Array:
         """Codes of a field of the chosen arguments; of the others, that of no text."""
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
         codes = np.full(len(arguments), vocabulary[bytes(MISSING_TEXT)], np.int32)
@@ -232,7 +231,7 @@ class SideTablesBuilder:
             codes[chosen] = vocabulary.codes(bytes_of(raws), len(raws))
         return codes
 
-    def _codes(self, table: str, column: str, texts: Sequence[str]) -> NDArray[np.int32]:
+    def _codes(self, table: str, column: str, texts: Sequence[str]) -> Int32Array:
         vocabulary = self._vocabularies.setdefault((table, column), Vocabulary[str]())
         return vocabulary.codes(texts, len(texts))
 
@@ -246,7 +245,7 @@ class SideTablesBuilder:
         vocabulary = self._vocabularies.get((table, column))
         return None if vocabulary is None else tuple(vocabulary)
 
-    def _finish_table(self, table: str, event_positions: NDArray[np.int64]) -> SideTable:
+    def _finish_table(self, table: str, event_positions: Int64Array) -> SideTable:
         grown = self._tables[table]
         rows = event_positions[grown.pop("rows")]
         order = np.argsort(rows, kind="stable")
@@ -275,8 +274,8 @@ def _whole_numbers(spec: _Table, arguments: Sequence[Any]) -> ColumnBlock | None
 
 
 def _with_field(
-    spec: _Table, required: str, rows: NDArray[np.int64], arguments: list[Any]
-) -> tuple[NDArray[np.int64], list[Any]]:
+    spec: _Table, required: str, rows: Int64Array, arguments: list[Any]
+) -> tuple[Int64Array, list[Any]]:
     """Keep the rows and arguments that have a field, or a number in one of whole numbers."""
     values = _of_all(required, arguments)
     if required in spec.integers.values():

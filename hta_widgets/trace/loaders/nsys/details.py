@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
@@ -14,8 +14,6 @@ from hta_widgets.trace.loaders.nsys.load import open_tables, start_of_session
 from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, MISSING
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
-
-Numbers = NDArray[np.int64]
 
 _IDENTITY = ("start", "end", "deviceId", "correlationId", "globalPid")
 
@@ -43,7 +41,7 @@ def read_details(path: Path, trace: Trace, process: int | None, group: DetailGro
     return SideTable(rows, _launches({name: table[name][places] for name in LAUNCH_COLUMNS}))
 
 
-def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Numbers, Numbers]:
+def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Int64Array, Int64Array]:
     """Rows of kernels among the events, ascending, and the place of each in the table."""
     rows = events.rows_of(Kind.KERNEL)
     ids = (_ids(table["deviceId"]), _ids(table["correlationId"]))
@@ -60,7 +58,7 @@ def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Numbers
     return rows[first[found][order]], last[found][order] - rows.size
 
 
-def _launches(table: ColumnBlock) -> dict[str, Numbers]:
+def _launches(table: ColumnBlock) -> dict[str, Int64Array]:
     columns = {
         f"{size}_{axis.lower()}": _ids(table[f"{size}{axis}"])
         for size in ("grid", "block")
@@ -76,5 +74,5 @@ def _launches(table: ColumnBlock) -> dict[str, Numbers]:
     }
 
 
-def _ids(values: Numbers) -> Numbers:
+def _ids(values: Int64Array) -> Int64Array:
     return np.where(values == MISSING, ABSENT, values)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.loaders.nsys.names import (
@@ -206,10 +206,10 @@ class NsysEvents:
 
     def _add_on_cpu(
         self,
-        kind: NDArray[np.int8],
+        kind: Int8Array,
         rows: ColumnBlock,
         names: Iterable[str],
-        correlation: NDArray[np.int64] | int = ABSENT,
+        correlation: Int64Array | int = ABSENT,
     ) -> None:
         owner = rows["globalTid"]
         self._blocks.add(
@@ -227,17 +227,17 @@ class NsysEvents:
         is_timed = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
         return self._keep(rows, is_timed, _UNTIMED)
 
-    def _keep(self, rows: ColumnBlock, kept: NDArray[np.bool_], words: str) -> ColumnBlock:
+    def _keep(self, rows: ColumnBlock, kept: Mask, words: str) -> ColumnBlock:
         """Keep some rows, and count the others under the words of a notice."""
         self._counts[words] += int((~kept).sum())
         return _select(rows, kept)
 
-    def _names(self, ids: NDArray[np.int64]) -> list[str]:
+    def _names(self, ids: Int64Array) -> list[str]:
         names = self._texts(ids)
         self._counts[_UNNAMED] += names.count("")
         return names
 
-    def _texts(self, ids: NDArray[np.int64]) -> list[str]:
+    def _texts(self, ids: Int64Array) -> list[str]:
         numbers = ids.tolist()
         new = set(numbers) - self._known.keys()
         if new:
@@ -246,21 +246,21 @@ class NsysEvents:
         return [self._known[number] for number in numbers]
 
 
-def _select(rows: ColumnBlock, mask: NDArray[np.bool_]) -> ColumnBlock:
+def _select(rows: ColumnBlock, mask: Mask) -> ColumnBlock:
     if mask.all():
         return rows
     return {name: values[mask] for name, values in rows.items()}
 
 
-def _ids(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ids(values: Int64Array) -> Int64Array:
     return np.where(values == MISSING, ABSENT, values)
 
 
-def _processes(owner: NDArray[np.int64]) -> NDArray[np.int64]:
+def _processes(owner: Int64Array) -> Int64Array:
     return np.where(owner == MISSING, ABSENT, process_of(owner) & _PROCESS_BITS)
 
 
-def _launches(rows: ColumnBlock) -> NDArray[np.int64]:
+def _launches(rows: ColumnBlock) -> Int64Array:
     """Combine process and correlation id into one number per launch call."""
     process = process_of(rows["globalPid"]) & _PROCESS_BITS
     return (rows["correlationId"] << _CORRELATION_SHIFT) | process

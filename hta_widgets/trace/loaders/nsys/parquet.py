@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
@@ -158,7 +159,7 @@ def _column(name: str, values: pa.Array) -> NDArray[Any]:
     return np.fromiter(texts, dtype=object, count=len(texts))
 
 
-def _numbers(values: pa.Array) -> NDArray[np.int64]:
+def _numbers(values: pa.Array) -> Int64Array:
     """Integers of any width, signed or unsigned; other types are converted value by value."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -166,7 +167,7 @@ def _numbers(values: pa.Array) -> NDArray[np.int64]:
         others = _texts(values) if is_text(values.type) else values.to_pylist()
         return np.array([to_integer(value) for value in others], dtype=np.int64)
     filled = values.fill_null(0).to_numpy(zero_copy_only=False)
-    numbers: NDArray[np.int64] = filled.astype(np.int64)
+    numbers: Int64Array = filled.astype(np.int64)
     numbers[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
     return numbers
 

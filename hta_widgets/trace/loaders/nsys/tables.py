@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.columns import ColumnBlock
 
@@ -74,7 +75,7 @@ TEXT_COLUMNS = ("text", "value", "name")
 _PROCESS_SHIFT = 24
 
 
-IntegerOrColumn = TypeVar("IntegerOrColumn", int, NDArray[np.int64])
+IntegerOrColumn = TypeVar("IntegerOrColumn", int, Int64Array)
 
 
 class NsysTables(Protocol):

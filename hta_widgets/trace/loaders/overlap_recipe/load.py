@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from hta_widgets.arrays import Mask
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.lazy_modules import LazyModule
@@ -76,9 +76,9 @@ class _Description(msgspec.Struct):
 class _Segments(NamedTuple):
     start_ns: Times
     end_ns: Times
-    of_type: dict[str, NDArray[np.bool_]]
+    of_type: dict[str, Mask]
 
-    def take(self, kept: NDArray[np.bool_]) -> _Segments:
+    def take(self, kept: Mask) -> _Segments:
         of_type = {name: is_type[kept] for name, is_type in self.of_type.items()}
         return _Segments(self.start_ns[kept], self.end_ns[kept], of_type)
 

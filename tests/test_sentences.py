@@ -15,7 +15,7 @@ from hta_widgets import Dashboard, diagnose, open_trace
 from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.cli.diagnose.report import report
-from hta_widgets.panels.bands.head import verdict
+from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.analyses.diagnosis.scripts import Host

@@ -28,7 +28,7 @@ from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.base.table_messages import answer_about_table, is_about_table
+from hta_widgets.panels.base.table import answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import references, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text

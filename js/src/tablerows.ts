@@ -3,7 +3,7 @@ import { type Order, ordered, type Row, UNSORTED } from "./cells";
 import type { Model } from "./models";
 import type { Cell, Table } from "./types";
 
-/** What a table asks Python with; panels/base/table_messages.py answers. */
+/** What a table asks Python with; panels/base/table.py answers. */
 export const ROWS = "table-rows";
 export const TEXT = "table-text";
 

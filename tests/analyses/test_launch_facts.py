@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.errors import ParameterError
+from hta_widgets.panels.bands.bands import launch_of
 from hta_widgets.panels.bands.events import selected_events
-from hta_widgets.panels.bands.launch import launch_of
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace_analysis import TraceAnalysis
 from tests.analyses.test_attribution import frame

@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Bool, Enum, Float, Int, List, Unicode
 
 from hta_widgets.panels import Dashboard, Panel
-from hta_widgets.panels.base.table_messages import ROWS, TEXT
+from hta_widgets.panels.base.table import ROWS, TEXT
 from hta_widgets.panels.base.traits import Integers, Texts
 from hta_widgets.panels.base.widget import Widget
 from hta_widgets.panels.timeline import TimelinePanel

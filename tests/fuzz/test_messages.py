@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hta_widgets.panels import Dashboard, KernelBreakdownPanel, Panel
-from hta_widgets.panels.base.table_messages import ROWS
+from hta_widgets.panels.base.table import ROWS
 from hta_widgets.panels.base.widget import Widget
 from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.sample import write_sample

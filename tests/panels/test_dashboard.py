@@ -13,11 +13,11 @@ from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import budget
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
+from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.panels.bands.budget import budget_band
-from hta_widgets.panels.bands.head import verdict
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
-from hta_widgets.panels.bands.of_diagnosis import OWN_TIME
+from hta_widgets.panels.bands.own_panels import OWN_TIME
 from hta_widgets.panels.bands.tabs import order, tabs_of
 from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS

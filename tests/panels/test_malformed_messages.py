@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.panels.base.assets import shared_assets
-from hta_widgets.panels.base.table_messages import ROWS
+from hta_widgets.panels.base.table import ROWS
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace

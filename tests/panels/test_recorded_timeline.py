@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hta_widgets.panels import TimelinePanel
-from hta_widgets.panels.timeline import recorded as module
+from hta_widgets.panels.timeline import panel as module
 from hta_widgets.panels.timeline.requests import answer
 from hta_widgets.trace.job import Job
 

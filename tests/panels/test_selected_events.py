@@ -11,7 +11,7 @@ import pytest
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.panels import Dashboard, Selection
-from hta_widgets.panels.bands import events, launch
+from hta_widgets.panels.bands import bands, events
 from hta_widgets.panels.bands.detail import Windows
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.trace.job import Job
@@ -235,9 +235,9 @@ def test_how_a_kernel_is_launched_is_known_without_reading_more(board, monkeypat
     name = computing["name"].mode()[0]
     events = computing[computing["name"] == name]
     slowest = int(events.groupby("rank")["duration_ns"].sum().idxmax())
-    monkeypatch.setattr(launch, "MOST_EVENTS", 10)
+    monkeypatch.setattr(bands, "MOST_EVENTS", 10)
     monkeypatch.setattr("hta_widgets.trace.ranks.source.RankSource.details", None)
-    facts = {fact["label"]: fact["text"] for fact in launch.launch_of(board.job, name, events)}
+    facts = {fact["label"]: fact["text"] for fact in bands.launch_of(board.job, name, events)}
     row = launch_facts(board.job, [slowest], kernel=name, by="configuration").kernels.iloc[0]
     assert facts["grid"].startswith(f"{row['grid']} blocks of {row['block']} threads")
 

@@ -21,12 +21,15 @@ from hta_widgets.panels import (
     Selection,
     TemporalBreakdownPanel,
 )
-from hta_widgets.panels.base.table_messages import CHUNK_BYTES, MOST_ROWS
-from hta_widgets.panels.base.table_rows import Order, matching, positions
-from hta_widgets.panels.base.table_view import (
+from hta_widgets.panels.base.table import (
+    CHUNK_BYTES,
+    MOST_ROWS,
+    Order,
     TableLook,
     cell_text,
     heading_text,
+    matching,
+    positions,
     shown_cells,
     table_view,
 )
@@ -184,7 +187,7 @@ def test_rows_in_another_order(page):
 
 
 def test_all_rows_as_a_file_in_parts(page, monkeypatch):
-    monkeypatch.setattr("hta_widgets.panels.base.table_messages.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("hta_widgets.panels.base.table.CHUNK_BYTES", 1000)
     text, size = b"", 1
     while len(text) < size:
         content, (chunk,) = page.ask({**TEXT, "sort": "sum_ns", "offset": len(text)})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.panels.bands.head import devices_in_words
+from hta_widgets.panels.bands.bands import devices_in_words
 from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.loaders.nsys.events import _TWICE, _UNTIMED, _WHOLE
 from hta_widgets.trace.loaders.nsys.load import GpuProcess, gpu_processes, is_nsys_export, load_nsys

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.panels.bands import launch
+from hta_widgets.panels.bands import bands
+from hta_widgets.panels.bands.bands import devices_in_words
 from hta_widgets.panels.bands.events import selected_events
-from hta_widgets.panels.bands.head import devices_in_words
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.opening.open import open_trace
@@ -76,9 +76,9 @@ def test_the_panels_wait_until_a_large_export_is_read(opened, monkeypatch):
     events = selected_events(job, Selection(kernel="gemm"))
 
     def grid() -> str:
-        return next(each["text"] for each in launch.launch_of(job, "gemm", events))
+        return next(each["text"] for each in bands.launch_of(job, "gemm", events))
 
-    monkeypatch.setattr(launch, "MOST_EVENTS", 0)
+    monkeypatch.setattr(bands, "MOST_EVENTS", 0)
     assert grid() == "with “Launch facts” in the kernel breakdown"
     launch_facts(job)
     assert grid() == "1×2×3 blocks of 4×5×6 threads"

@@ -15,8 +15,8 @@ from hta_widgets.analyses.idle_owners.gaps import (
     gaps_of,
     launch_split,
 )
-from hta_widgets.analyses.idle_owners.host_causes import HostCauses
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments, Timeline, joined
+from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
@@ -28,6 +28,80 @@ from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
+
+UNDECIDED = -1
+
+_BY_PATH = {
+    "profiler": patterns.PROFILER,
+    "data_loading": patterns.DATA_LOADING,
+    "garbage_collection": patterns.GARBAGE_COLLECTION,
+    "compiling": patterns.COMPILING,
+}
+_BY_API_CALL = {
+    "allocating": patterns.ALLOCATING,
+    "initialising": patterns.INITIALISING,
+    "synchronising": patterns.BLOCKING,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class HostCauses:
+    """What a call, or a call around it, says of the time in which it is innermost.
+
+    Attributes
+    ----------
+    named : ndarray of int8
+        By place: cause that the name of the call or of one around it decides, else `UNDECIDED`.
+    usual : ndarray of int8
+        By place: cause of the rest, by the kind of call.
+    """
+
+    named: Int8Array
+    usual: Int8Array
+
+    @classmethod
+    def of(cls, calls: Calls) -> HostCauses:
+        """Decide for every call."""
+        named = np.full(calls.kind.size, UNDECIDED, dtype=np.int8)
+        for cause, decides in reversed(_deciding(calls)):
+            if decides.any():
+                named[calls.forest.at_or_below(decides)] = CODE[cause]
+        usual = np.full(calls.kind.size, CODE["host_code"], dtype=np.int8)
+        usual[calls.forest.at_or_below(calls.kind == Kind.CPU_OP)] = CODE["operator"]
+        usual[calls.is_launch_call] = CODE["launching"]
+        return cls(named, usual)
+
+    def decide(self, owner: Int64Array, *, overhead: Mask, drained: Mask) -> Int8Array:
+        """Cause of each segment of time.
+
+        Parameters
+        ----------
+        owner : ndarray of int64
+            Place of the innermost call, -1 for none.
+        overhead : ndarray of bool
+            Whether the profiler was at work on any thread.
+        drained : ndarray of bool
+            Whether the idle interval followed a blocking call that had drained the GPU.
+        """
+        named = np.append(self.named, UNDECIDED)
+        usual = np.append(self.usual, CODE["nothing_recorded"])
+        cause = np.where(drained, CODE["synchronising"], usual[owner])
+        cause = np.where(named[owner] == UNDECIDED, cause, named[owner])
+        return np.where(overhead, CODE["profiler"], cause).astype(np.int8)
+
+
+def _deciding(calls: Calls) -> list[tuple[str, Mask]]:
+    """Calls that decide the cause of all time inside them; the first in the list decides first."""
+    api = calls.is_launch_call
+    duration_ns = calls.events.duration_ns[calls.forest.rows]
+    sets_up = api & (duration_ns >= patterns.SLOW_NS)
+    if sets_up.any():
+        sets_up &= ~calls.named(patterns.GIVES_WORK.search)
+    return [
+        *((cause, calls.named(pattern.search)) for cause, pattern in _BY_PATH.items()),
+        *((cause, calls.named(pattern.search) & api) for cause, pattern in _BY_API_CALL.items()),
+        ("initialising", sets_up),
+    ]
 
 
 @dataclass(frozen=True, eq=False)

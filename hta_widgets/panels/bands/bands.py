@@ -1,21 +1,50 @@
-"""Everything that a dashboard shows above its tabs, for what is selected."""
+"""All that the bands of a dashboard say: header, chips, findings, details, budget."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from hta_widgets.diagnosis import Diagnosis
+import pandas as pd
+
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.roofline.peaks import devices_of
+from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.analyses.time.window import window_of
+from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.errors import number_ranges
+from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
-from hta_widgets.panels.bands.head import facts, verdict
-from hta_widgets.panels.bands.launch import launch_of
-from hta_widgets.panels.bands.messages import Bands, Detail
-from hta_widgets.panels.base.cpu_rows import cpu_rows
+from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.base.protocol import FindingRow
+from hta_widgets.panels.base.protocol import FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.table import table_view
+from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.ranks.rank import Rank
+
+_OPERATORS: Final = "The panel of the operators lists all of them, also by shape and by line."
+_LINES: Final = "The flame graph shows what they call."
+_LOADING: Final = (
+    "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms cheaper."
+)
+
+MOST_EVENTS: Final = 300_000
+"""Of a rank whose file is read for this, which then takes less than a second."""
+
+_NOT_RECORDED: Final = Fact(label="grid", text="not recorded")
+
+_NOT_READ: Final = Fact(label="grid", text="with “Launch facts” in the kernel breakdown")
+
+_LONGEST_NAME: Final = 40
+
+_MOST_KINDS: Final = 2
 
 NOT_YET: Final = Bands(
     ready=False,
@@ -29,6 +58,156 @@ NOT_YET: Final = Bands(
     code="",
     error=None,
 )
+
+
+def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
+    """Turn what the CPUs did into rows; none where GPU work was recorded.
+
+    Parameters
+    ----------
+    found : Diagnosis
+    selection : Selection or None
+        What *Show* sets; None if there is nothing to set.
+    """
+    work = found.cpu_work
+    if work is None:
+        return []
+    lacks = [
+        _row(f"{each.what} not recorded: {each.untold}.", f"{each.how}.")
+        for each in found.not_recorded[1:]
+    ]
+    return [*_of_work(work, selection), *lacks]
+
+
+def _of_work(work: CpuWork, selection: Selection | None) -> list[FindingRow]:
+    show = None
+    if selection is not None and work.operators:
+        show = {**selection.nothing(), "operators": [work.operators[0].name]}
+    rows = [
+        _row(work.of_operators, _OPERATORS, [_table("operators", work.operators)], show),
+        _row(work.of_lines, _LINES, [_table("Python functions", work.lines)]),
+        _row(work.of_loading, _LOADING),
+        _row(work.memory),
+    ]
+    return [row for row in rows if row["sentence"]]
+
+
+def _row(
+    sentence: str,
+    action: str = "",
+    numbers: Sequence[Numbers] = (),
+    show: dict[str, Any] | None = None,
+) -> FindingRow:
+    """A row without a price: what a step would save is not known."""
+    return FindingRow(
+        price="",
+        share=0,
+        color="",
+        fill="solid",
+        sentence=sentence,
+        doubt="",
+        action=action,
+        numbers=[*numbers],
+        show=show,
+        panel="operators",
+        folded=False,
+    )
+
+
+def _table(label: str, owners: Sequence[CpuOwner]) -> Numbers:
+    table = pd.DataFrame([*owners], columns=CpuOwner._fields)
+    return Numbers(label=label, text="", table=table_view(table))
+
+
+def launch_of(job: Job, kernel: str, events: pd.DataFrame) -> list[Fact]:
+    """Grid and block with most of the time, on the rank with most of it, and what follows."""
+    if not kernel or events.empty:
+        return []
+    by_rank = events.groupby("rank")["duration_ns"].sum()
+    number = int(by_rank.index.to_numpy()[by_rank.to_numpy().argmax()])
+    rank = job.rank(number)
+    if len(rank.trace.events) > MOST_EVENTS and not rank.has_read(DetailGroup.LAUNCH_CONFIGURATION):
+        return [_NOT_READ]
+    found = launch_facts(job, [number], by="configuration", kernel=kernel)
+    if found.kernels.empty:
+        return []
+    rows = records(found.kernels)
+    most = max(rows, key=lambda row: row["gpu_ns"])
+    sizes = {(row["grid"], row["block"]) for row in rows}
+    return _facts(most, len(sizes) - 1) if most["grid"] else [_NOT_RECORDED]
+
+
+def _facts(row: Row, others: int) -> list[Fact]:
+    more = f" and {counted(others, 'other size')}" if others else ""
+    sizes = f"{row['grid']} blocks of {row['block']} threads{more}"
+    found = [Fact(label="grid", text=sizes)]
+    if row["registers"] > 0:
+        found.append(Fact(label="registers of a thread", text=number(row["registers"])))
+    if row["shared_bytes"] > 0:
+        text = data_size(row["shared_bytes"])
+        found.append(Fact(label="shared memory of a block", text=text))
+    if row["occupancy_percent"] >= 0:
+        said = " (estimated)" if row["occupancy_source"] == "estimated" else ""
+        found.append(Fact(label="occupancy", text=f"{percent(row['occupancy_percent'])}{said}"))
+    if 0 < row["blocks"] < row["sms"]:
+        found.append(Fact(label="fills", text=f"{row['blocks']:,} of {row['sms']:,} SMs"))
+    elif row["waves"] >= 0:
+        found.append(Fact(label="waves", text=number(row["waves"])))
+    if row["tensor_core"]:
+        found.append(Fact(label="tensor cores", text=row["tensor_core"]))
+    return found
+
+
+def devices_in_words(job: Job) -> str:
+    """How many GPUs of which kind did work, such as ``4 × NVIDIA H100``, and how many ranks."""
+    by_rank = job.reduce(gpu_names, job.ranks).values()
+    kinds = Counter(name for names in by_rank for name in names)
+    if not kinds:
+        return counted(len(job.ranks), "rank")
+    said = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
+    if "" in kinds or len(kinds) > _MOST_KINDS:
+        said = counted(kinds.total(), "GPU")
+    return said if kinds.total() == len(job.ranks) else f"{counted(len(job.ranks), 'rank')}, {said}"
+
+
+def gpu_names(rank: Rank) -> tuple[str, ...]:
+    """Name of each GPU on which the rank did work; an empty text where it is not recorded."""
+    known = devices_of(rank.trace.metadata)
+    return tuple(
+        cut_in_the_middle(known[device].name, _LONGEST_NAME) for device in rank.gpu_work.devices
+    )
+
+
+def facts(job: Job, found: Diagnosis) -> list[str]:
+    """Devices, analysed steps, and the time of one."""
+    said = [devices_in_words(job)]
+    steps = found.steps["step"].unique().tolist()
+    has_steps = bool(steps) and steps != [-1]
+    if has_steps:
+        said.append(f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}")
+    if found.cpu_work is not None:
+        analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
+        said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
+    if found.period_ns > 0:
+        time = duration(found.period_ns)
+        said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
+    return said
+
+
+def _analysed_ns(rank: Rank) -> int:
+    window = window_of(rank)
+    return window.end_ns - window.start_ns
+
+
+def verdict(found: Diagnosis) -> str:
+    """How much of a step computes nothing; empty where that is not known."""
+    if found.steps.empty:
+        return ""
+    table = budget(found.steps)
+    whole_ns = float(table["period_ns"].mean())
+    idle_ns = whole_ns - float(table["compute_ns"].mean())
+    what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
+    return f"no computation in {duration(idle_ns)} of {duration(whole_ns)} {what}"
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:

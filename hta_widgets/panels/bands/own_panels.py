@@ -1,15 +1,217 @@
-"""Panels that only a dashboard has."""
+"""Panels that only a dashboard has: the budget of ranks and steps, and what became of findings."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from hta_widgets.panels.bands.compared import ComparedFindingsPanel
-from hta_widgets.panels.bands.of_diagnosis import RanksPanel, StepsPanel
+import pandas as pd
+
+from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.diagnosis import Diagnosis, Finding, diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.compared_findings import (
+    ComparedFinding,
+    ComparedFindings,
+    compare_findings,
+)
+from hta_widgets.diagnosis.own_time import own_time
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.budget_bars import job_budgets, rank_budgets, step_budgets
+from hta_widgets.figures.diagnosis import own_time_cells
+from hta_widgets.panels.bands.budget import budgets_in_window
+from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
+from hta_widgets.panels.base.protocol import FindingRow
+from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+
+OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
+_NS_PER_MS = 1e6
+
+_PRICES = {"gone": "gone", "untold": "?"}
+
+
+class _OfDiagnosis(Panel[Diagnosis]):
+    """What the diagnosis of all ranks knows of each rank and step."""
+
+    wide = True
+    any_number_of_ranks = True
+    follows = TIME_FIELDS
+    needs = (Recorded.KERNELS,)
+
+    def analyse(self, ranks: list[int]) -> Diagnosis:
+        """Diagnose the job: what ranks wait for is seen on all of them."""
+        self.job.select_ranks(ranks)
+        found = self.job.remember(diagnosis)
+        return self._memo.get("result", lambda: replace(found, finding=""), found)
+
+    def nothing_to_show(self, result: Diagnosis) -> str | None:
+        """Explain an empty panel: no GPU work."""
+        return None if result.cpu_work is None else result.cpu_work.no_gpu_work
+
+    def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
+        """The budget in the selected steps; in all if none of these is analysed."""
+        chosen = result.steps["step"].isin(self.selection.steps)
+        return budget(result.steps[chosen] if chosen.any() else result.steps)
+
+
+class RanksPanel(_OfDiagnosis):
+    """What the mean step of each rank is spent on."""
+
+    name = "ranks"
+    tab = "ranks"
+    place = 1
+    title = "Where the time of each rank goes"
+    table_open = True
+
+    def draw(self, result: Diagnosis) -> dict[str, Drawing]:
+        """Draw a stacked bar for each rank, the one that waits least first."""
+        has_steps = bool((result.steps["step"] != NO_STEP).any())
+        unit = "ms per step" if has_steps else "ms of the GPU span"
+        if self._in_window(result) is not None:
+            unit = "ms in the window"
+        return {self.title: rank_budgets(self.tabulate(result), selected=self.ranks, unit=unit)}
+
+    def tabulate(self, result: Diagnosis) -> pd.DataFrame:
+        """List the classes of each rank (ms), the one that waits least first.
+
+        They are those of its mean step, or of its time in the selected window.
+        """
+        by_rank = self._in_window(result)
+        if by_rank is None:
+            by_rank = self._in_steps(result).groupby("rank", as_index=False).mean()
+        table = by_rank.drop(columns=["step"]).set_index("rank")
+        in_ms = (table / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
+        order = in_ms["waiting_ms"].sort_values(kind="stable").index
+        in_ms = in_ms.loc[order].reset_index()
+        classes = [f"{each.name}_ms" for each in BUDGET if in_ms[f"{each.name}_ms"].any()]
+        return in_ms[["rank", "period_ms", *classes]]
+
+    def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
+        inside = budgets_in_window(result.job, self._in_steps(result), self.selection.window_ns)
+        return None if inside is None else inside.groupby("rank", as_index=False).sum()
+
+
+class StepsPanel(_OfDiagnosis):
+    """What each step is spent on, and which rank needs longer than the others in it."""
+
+    name = "steps"
+    tab = "steps"
+    place = 1
+    title = "Where each step goes"
+
+    def draw(self, result: Diagnosis) -> dict[str, Drawing]:
+        """Draw a stacked bar for each step, and the own time of all ranks in all steps.
+
+        In a window, behind the part of a step that is inside stands all of it.
+        """
+        steps, inside = self.selection.steps, self._in_window(result)
+        has_steps = bool((result.steps["step"] != NO_STEP).any())
+        title = self.title if has_steps else "Where the GPU span goes"
+        unit = "ms" if inside is None else "ms in the window"
+        figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
+        own = own_time(result.steps)
+        if own.percent.size > 1:
+            figures[OWN_TIME] = own_time_cells(own, selected=self.ranks, steps=steps)
+        return figures
+
+    def tabulate(self, result: Diagnosis) -> pd.DataFrame:
+        """List the classes of each step (ms), as means of the selected ranks.
+
+        In a window, those of the part of each step that is inside: means of the ranks with time in
+        the window, so that the steps add up to the budget of the window.
+        """
+        inside = self._in_window(result)
+        return self._means(result) if inside is None else self._parts(result, inside)
+
+    def _means(self, result: Diagnosis) -> pd.DataFrame:
+        return _in_ms(budget(self._of_ranks(result)).groupby("step").mean())
+
+    def _parts(self, result: Diagnosis, inside: pd.DataFrame) -> pd.DataFrame:
+        ranks = inside["rank"].unique()
+        whole = result.steps[result.steps["rank"].isin(ranks)].groupby("step")["period_ns"].sum()
+        means = inside.groupby("step").sum() / len(ranks)
+        return _in_ms(means.assign(whole_step_ns=whole / len(ranks)))
+
+    def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
+        """The budget of each rank and step inside the window; None without time in one."""
+        return budgets_in_window(result.job, self._of_ranks(result), self.selection.window_ns)
+
+    def _of_ranks(self, result: Diagnosis) -> pd.DataFrame:
+        steps = result.steps
+        chosen = steps["rank"].isin(self.ranks)
+        return steps[chosen] if chosen.any() else steps
+
+
+def _in_ms(by_step: pd.DataFrame) -> pd.DataFrame:
+    """The classes that occur, in ms."""
+    table = (by_step / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
+    times = [name for name in ("period_ms", "whole_step_ms") if name in table]
+    classes = [f"{each.name}_ms" for each in BUDGET if table[f"{each.name}_ms"].any()]
+    return table.reset_index()[["step", *times, *classes]]
+
+
+class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
+    """Which findings are gone in a second job, still there or new, and the budgets of both.
+
+    All ranks of both jobs count, whatever is selected. *Show* selects where a finding is seen in
+    the first job.
+    """
+
+    name = "compared_findings"
+    tab = "compare"
+    place = 1
+    title = "What became of the findings"
+    wide = True
+    table_open = True
+    needs = (Recorded.KERNELS,)
+    table_labels: ClassVar = {"first_ns": "First", "second_ns": "Second", "delta_ns": "Change"}
+
+    def analyse(self, ranks: list[int]) -> ComparedFindings:  # noqa: ARG002
+        """Compare the diagnoses of all ranks."""
+        return self._memo.get("result", lambda: compare_findings(self.job, self.second))
+
+    def draw(self, result: ComparedFindings) -> dict[str, Drawing]:
+        """Draw the budgets of both jobs."""
+        names = (result.first, result.second)
+        figure = job_budgets(result.classes, names=names, units=result.units)
+        return {"Where the time of both goes": figure}
+
+    def tabulate(self, result: ComparedFindings) -> pd.DataFrame:
+        """List the classes of both budgets."""
+        return result.classes
+
+    def nothing_to_show(self, result: ComparedFindings) -> str | None:
+        """Explain an empty panel: one of the jobs has no GPU work."""
+        return None if result.has_work else result.finding
+
+    def list_findings(self, result: ComparedFindings) -> list[FindingRow]:
+        """What became of each finding, with what *Show* selects in the first job."""
+        found = self.job.remember(diagnosis)
+        rows = finding_rows([each.finding for each in result.findings], None)
+        shown = dict(zip(found, finding_rows(found, self.selection), strict=True))
+        return [_row(each, row, shown) for each, row in zip(result.findings, rows, strict=True)]
+
+
+def _row(
+    compared: ComparedFinding, row: FindingRow, shown: dict[Finding, FindingRow]
+) -> FindingRow:
+    words = f"{compared.words[0].upper()}{compared.words[1:]}"
+    first = shown[compared.first] if compared.first else None
+    return {
+        **row,
+        "price": _PRICES.get(compared.outcome, row["price"]),
+        "share": row["share"] if compared.second else 0,
+        "sentence": f"{words}. {compared.finding.sentence}",
+        "show": first["show"] if first else None,
+        "folded": False,
+    }
+
 
 OF_DIAGNOSIS: dict[str, type[Panel[Any]]] = {
     panel.name: panel for panel in (RanksPanel, StepsPanel)

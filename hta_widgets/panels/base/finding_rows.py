@@ -12,7 +12,7 @@ from hta_widgets.diagnosis.finding import Evidence, Finding, Link
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.protocol import FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.base.table_view import table_view
+from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import duration
 

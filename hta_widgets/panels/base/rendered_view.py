@@ -12,7 +12,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import FindingRow, Table, View
-from hta_widgets.panels.base.table_view import TableLook, kernel_labels, table_view
+from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
 from hta_widgets.panels.base.view import figure_view
 
 if TYPE_CHECKING:

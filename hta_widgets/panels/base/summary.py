@@ -12,7 +12,7 @@ from urllib.parse import quote
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.svg.picture import svg
 from hta_widgets.panels.base.protocol import FindingRow, Table, View
-from hta_widgets.panels.base.table_view import heading_text, shown_cells
+from hta_widgets.panels.base.table import heading_text, shown_cells
 
 SUMMARY_BYTES: Final = 60_000
 """Most that the summary of a panel or a dashboard adds to a saved notebook."""

@@ -116,7 +116,7 @@ def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
             below[level] = True
             level = tree.inside_all(level)
     own = np.flatnonzero(below & (tree.own_ns > 0))
-    groups = grouped(tree.name[own], tree.kind[own])
+    groups = grouped(tree.name[own] * len(KINDS) + tree.kind[own])  # faster than two columns
     first = own[groups.first]
     names = [tree.names[code] for code in tree.name[first].tolist()]
     kinds = [KINDS[code] for code in tree.kind[first].tolist()]

@@ -15,8 +15,7 @@ from hta_widgets.analyses.flame.call_tree import (
     merged_nodes,
     tree_of,
 )
-from hta_widgets.analyses.flame.weights import Weight, owners_in_any, weights_of
-from hta_widgets.analyses.idle_owners.paths import with_calls_around
+from hta_widgets.analyses.flame.weights import Weight, calls_with_any, weights_of
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.arrays import Int32Array, Int64Array
@@ -75,14 +74,14 @@ def _weighted_tree(
 def _paths(rank: Rank, weight: Weight) -> _NodesOfCalls:
     """All calls with one path of names are one node."""
     calls = calls_of(rank)
-    nodes, places, node_at = merged_nodes(calls, owners_in_any(rank, weight))
+    nodes, places, node_at = merged_nodes(calls, calls_with_any(rank, weight))
     return _NodesOfCalls(nodes, _by_place(calls, places, node_at))
 
 
 def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
     """Neighbours with one name are one node, a run: level by level, in order of time on each."""
     calls = calls_of(rank)
-    places = with_calls_around(calls, owners_in_any(rank, weight))
+    places = calls_with_any(rank, weight)
     position = _by_place(calls, places, np.arange(places.size, dtype=np.int32))
     parent, name = position[calls.forest.parent[places]], calls.name[places]
     depth = calls.forest.depth[places]

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from hta_widgets.analyses.flame.call_tree import Weights
+from hta_widgets.analyses.idle_owners.paths import with_calls_around
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
@@ -14,7 +15,6 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.counted import own_cpu_time
 from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.arrays import Int64Array
-from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "bytes"]
@@ -37,17 +37,17 @@ def weights_of(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> Weights:
     return Weights(*of(rank, excerpt), NOBODY[weight])
 
 
-def owners_in_any(rank: Rank, weight: Weight) -> Int64Array:
-    """Places of the calls that may have some of a weight, in any excerpt."""
+def calls_with_any(rank: Rank, weight: Weight) -> Int64Array:
+    """Places of the calls that may have some of a weight in any excerpt, and of all around them."""
+    calls = calls_of(rank)
     if weight == "cpu":
-        return np.arange(calls_of(rank).kind.size)
+        return np.arange(calls.kind.size)
     if weight == "gpu":
         launches = [rank.all_work(device).launch for device in rank.gpu_work.devices]
-        places = calls_of(rank).places_of(np.concatenate([rank.gpu_work.launch[:0], *launches]))
+        places = calls.places_of(np.concatenate([rank.gpu_work.launch[:0], *launches]))
     else:
         places = weights_of(rank, weight, None).place
-    owners: Int64Array = places[places != NO_PARENT]
-    return owners
+    return with_calls_around(calls, places)
 
 
 def _gpu(rank: Rank, excerpt: Excerpt | None) -> tuple[Int64Array, Int64Array, Int64Array]:

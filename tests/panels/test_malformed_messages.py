@@ -56,6 +56,8 @@ MALFORMED: list[Any] = [
     {"_assets": "anywidget:other"},
     {"_selection": "anywidget:other"},
     {"ratio": HUGE},
+    {"ratio": 10**400},
+    {"bars": 3, "ratio": -(10**400)},
 ]
 
 

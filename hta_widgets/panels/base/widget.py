@@ -114,11 +114,16 @@ class Widget(AnyWidget):
 
 
 def _not_json(message: object) -> str | None:
-    """Say why what came could not be sent back, as NaN and half a surrogate pair cannot."""
+    """Say why what came could not be sent back, as NaN and half a surrogate pair cannot.
+
+    Nor are there numbers in a page that no float holds: a trait of type float fails on them.
+    """
     try:
-        json.dumps(message, allow_nan=False, ensure_ascii=False).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        return _cut(f"a message is JSON in UTF-8: {error}", _LONGEST)
+        text = json.dumps(message, allow_nan=False, ensure_ascii=False)
+        text.encode()
+        json.loads(text, parse_int=lambda digits: float(int(digits)))
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        return _cut(f"a message is JSON in UTF-8, with numbers of 64 bits: {error}", _LONGEST)
     return None
 
 

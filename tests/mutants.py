@@ -65,18 +65,14 @@ ENGINE = {
     f"{ANALYSES}/roofline": ["analyses/test_roofline.py"],
 }
 OF_SHARED_MODULES = {
-    "attention_facts": ["unfused_elementwise"],
-    "compute_facts": ["unfused_elementwise"],
+    "compute_facts": ["unfused_elementwise", "no_tensor_cores", "largest_kernels"],
     "gpus": ["no_tensor_cores"],
     "hardware": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
-    "host_copies": ["slow_host_copies"],
-    "host_calls": ["host_gaps"],
-    "host_facts": ["allocator_retries", "launch_bound", "profiler_overhead"],
+    "host_facts": ["allocator_retries", "launch_bound", "profiler_overhead", "slow_host_copies"],
     "kernel_facts": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
     "like_kernels": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
     "like_sizes": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
     "missing": ["missing_rank"],
-    "product_facts": ["no_tensor_cores", "largest_kernels"],
     "step_facts": ["host_gaps", "input_starvation", "launch_bound"],
     "trials": ["autotuning", "warm_up"],
 }

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.host_calls import loading_calls
+from hta_widgets.analyses.budget.host_gaps import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
@@ -19,7 +19,7 @@ from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.facts.inside import CODE_OF_USERS
+from hta_widgets.diagnosis.facts.gap_owners import CODE_OF_USERS
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name

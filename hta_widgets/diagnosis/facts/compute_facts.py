@@ -1,23 +1,69 @@
-"""What the computing kernels of one rank are: products of matrices, elementwise chains."""
+"""What the GPU of a rank computes: by kind of kernel, in products, and in attention.
+
+Attention that is not fused shows by its shapes: a softmax over what one product of batches makes,
+and the next one takes.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
+from hta_widgets.analyses.roofline.formulas import COMPUTING, PRODUCTS, REFUSED, formula_of
+from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
+from hta_widgets.analyses.roofline.shapes import Inputs, Shape, inputs_of
+from hta_widgets.analyses.time.tensor_cores import (
+    ELEMENTWISE,
+    FP32,
+    TENSOR_CORES,
+    TensorCores,
+    is_product,
+    tensor_cores,
+)
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.diagnosis.facts.attention_facts import AttentionFacts, attention_facts
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
-from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
-from hta_widgets.diagnosis.facts.product_facts import ProductFacts, product_facts
-from hta_widgets.grouping import Groups
+from hta_widgets.diagnosis.facts.kernel_facts import UNKNOWN, computing_kernels, shape_codes
+from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
+from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+
+MULTIPLE: Final = 8
+"""Tensor cores of the first generations need dimensions of 16 bits that are multiples of this."""
+
+
+_HALF: Final = re.compile(r"fp16_sgemm|(?<![a-z])hgemm")
+"""Products of numbers with 16 bits."""
+
+HALF_TYPES: Final = ("fp16", "bf16")
+
+_ABOVE_PEAK: Final = 1.1
+"""What is faster than the peak of float32 by more than this contradicts its shapes."""
+
+SOFTMAX: Final = "aten::_softmax"
+
+BACKWARD: Final = "aten::_softmax_backward_data"
+
+MATH: Final = "aten::_scaled_dot_product_attention_math"
+"""What scaled_dot_product_attention calls where it finds no fused kernel."""
+
+_PRODUCTS: Final = {"aten::bmm": 0, "aten::baddbmm": 1}
+"""Place of the first matrix among the inputs."""
+
+_MADE: Final = "made"
+"""A product has just computed the scores."""
+
+_MATRICES: Final = 2
+
+_FEWEST_DIMENSIONS: Final = 3
 
 FEWEST_IN_CHAIN: Final = 3
 """Consecutive elementwise kernels that are worth one fused kernel."""
@@ -29,7 +75,406 @@ FUSED_COST: Final = 1.5
 """A fused kernel reads and writes about as much as one and a half of those it replaces."""
 
 MOST_LISTED: Final = 5
+
 NOTHING: Final = np.zeros(0, dtype=np.int64)
+
+
+class ProductRow(NamedTuple):
+    """Kernels of one name, shape and kind, how often they run, and for how long."""
+
+    name: str
+    shapes: str
+    type: str
+    times: int
+    total_ns: int
+
+
+class ProductFacts(NamedTuple):
+    """Kernels without tensor cores that multiply matrices or convolve.
+
+    Attributes
+    ----------
+    is_product : ndarray of bool
+        Which of the computing kernels do so, with or without tensor cores.
+    plain_ns, half_ns, saved_ns : ndarray of int64
+        Of each computing kernel: its time if it does so without tensor cores, if it does so with
+        types of 16 bits, and what tensor cores would save of it.
+    uneven_ns : int
+        Part of ``half_ns`` in which a dimension is no multiple of `MULTIPLE`.
+    uneven : str
+        The most frequent such dimension, as text; empty if there is none.
+    rows : tuple of ProductRow
+        Those with most time.
+    modules : dict of str to int
+        ``plain_ns`` by module, see `time_by_module`.
+    """
+
+    is_product: Mask
+    plain_ns: Times
+    half_ns: Times
+    saved_ns: Times
+    uneven_ns: int
+    uneven: str
+    rows: tuple[ProductRow, ...]
+    modules: dict[str, int]
+
+    def without_columns(self) -> ProductFacts:
+        """The same without the columns of each kernel."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return self._replace(
+            is_product=nothing > 0, plain_ns=nothing, half_ns=nothing, saved_ns=nothing
+        )
+
+
+class Kind(NamedTuple):
+    """What is known of an operator by its shapes and types; 0 or empty where it is not."""
+
+    type: str = ""
+    flop: int = 0
+    bytes: int = 0
+    uneven: str = ""
+
+
+def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> ProductFacts:
+    """Find the products of a rank that do not use tensor cores.
+
+    Parameters
+    ----------
+    rank : Rank
+    kernels : GpuWork
+        Those that compute.
+    gpu : Gpu
+    """
+    products, plain = _named(kernels)
+    chosen = np.flatnonzero(plain)
+    if not chosen.size:
+        nothing = np.zeros(len(kernels), dtype=np.int64)
+        return ProductFacts(products, nothing, nothing, nothing, 0, "", (), {})
+    work = kernels.take(chosen)
+    operators = operators_of(rank, work, COMPUTING.get)
+    kinds = [kind_of_operator(*each) for each in operators.kinds]
+    is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
+    is_half |= _matches(work, _HALF)
+    others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
+    counts = ~np.array(others)[operators.kind]
+    plain_ns = work.duration_ns * counts
+    uneven_ns, uneven = _uneven(plain_ns * is_half, operators, kinds)
+
+    def in_all(values: Times) -> Times:
+        every = np.zeros(len(kernels), dtype=np.int64)
+        every[chosen] = values
+        return every
+
+    return ProductFacts(
+        products,
+        plain_ns=in_all(plain_ns),
+        half_ns=in_all(plain_ns * is_half),
+        saved_ns=in_all(_saved_ns(work, operators, kinds, gpu) * counts),
+        uneven_ns=uneven_ns,
+        uneven=uneven,
+        rows=_product_rows(rank, work, np.where(is_half, "16 bits", "float32"), counts),
+        modules=time_by_module(rank, operators.place, plain_ns),
+    )
+
+
+def _named(work: GpuWork) -> tuple[Mask, Mask]:
+    """Which kernels are products, and which of them use no tensor cores, by their names.
+
+    Examples
+    --------
+    ``ampere_sgemm_32x32_sliced1x4_tn`` uses none, and
+    ``cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4`` does.
+    """
+    used, place = np.unique(work.name, return_inverse=True)
+    names = [work.names[code] for code in used.tolist()]
+    products = np.array([is_product(name) for name in names], dtype=bool)
+    plain = np.array([_is_plain(name) for name in names], dtype=bool)
+    return products[place], (products & plain)[place]
+
+
+def _is_plain(name: str) -> bool:
+    return bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
+
+
+def _matches(work: GpuWork, pattern: re.Pattern[str]) -> Mask:
+    used, place = np.unique(work.name, return_inverse=True)
+    return np.array([bool(pattern.search(work.names[code])) for code in used.tolist()])[place]
+
+
+def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
+    """What a product takes at the peak of its type and of the memory; 0 if it is not known."""
+    is_tf32 = kind.type == "fp32" and tensor_cores(kernel) is TensorCores.YES
+    rate = peak.tflops.get("tf32" if is_tf32 else kind.type, 0.0)
+    if not (kind.flop and rate):
+        return 0.0
+    return 1e9 * max(kind.flop / (rate * TERA), kind.bytes / (peak.gb_per_s * GIGA))
+
+
+def kind_of_operator(name: str, dims: str, types: str) -> Kind:
+    """What is known of an operator."""
+    formula = formula_of(name)
+    if formula is None or not dims.strip("[] \n"):
+        return Kind()
+    inputs = inputs_of(dims, types)
+    try:
+        cost = formula(inputs)
+    except REFUSED:
+        first = next((each for each in inputs.tensors if each is not None), None)
+        return Kind(first.dtype if first is not None else "")
+    return Kind(cost.dtype, cost.flop, cost.bytes, _uneven_size(name, inputs))
+
+
+def _uneven_size(name: str, inputs: Inputs) -> str:
+    """The first dimension of a product's matrices that is no multiple of `MULTIPLE`."""
+    if name not in PRODUCTS:
+        return ""
+    matrices = [each for each in inputs.tensors if each is not None and len(each.shape) > 1]
+    sizes = [size for each in matrices for size in each.shape[-2:]]
+    return next((str(size) for size in sizes if size % MULTIPLE), "")
+
+
+def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) -> Times:
+    """What tensor cores save of each kernel: all but what their peak and the memory take.
+
+    All kernels of a call are one product. Shapes that would make it faster than the peak of float32
+    are not believed, and then only the peaks count.
+    """
+    calls, which = np.unique(operators.place, return_inverse=True)
+    call_ns = np.bincount(which, work.duration_ns)
+    kind = np.zeros(calls.size, dtype=np.int64)
+    kind[which] = operators.kind
+    at_peak = call_ns / gpu.faster
+    left_ns = at_peak
+    peak = gpu.peak
+    if peak is not None and "fp32" in peak.tflops:
+        flop = np.array([each.flop for each in kinds], dtype=np.float64)[kind]
+        moved = np.array([each.bytes for each in kinds], dtype=np.float64)[kind]
+        bytes_ns = moved / (peak.gb_per_s * GIGA) * 1e9
+        is_believed = flop * 1e9 <= _ABOVE_PEAK * peak.tflops["fp32"] * TERA * call_ns
+        left_ns = np.where(is_believed, np.clip(bytes_ns, at_peak, call_ns), at_peak)
+    left_ns = np.where(calls < 0, at_peak, left_ns)
+    saved = 1 - left_ns / np.maximum(call_ns, 1)
+    return (work.duration_ns * saved[which]).astype(np.int64)
+
+
+def _uneven(half_ns: Times, operators: Operators, kinds: list[Kind]) -> tuple[int, str]:
+    by_kind = np.bincount(operators.kind, half_ns, minlength=len(kinds))
+    by_size: dict[str, int] = {}
+    for each, ns in zip(kinds, by_kind.tolist(), strict=True):
+        if each.uneven:
+            by_size[each.uneven] = by_size.get(each.uneven, 0) + int(ns)
+    most = max(by_size, key=lambda size: by_size[size], default="")
+    whole_ns = sum(by_size.values())
+    return whole_ns, most if whole_ns else ""
+
+
+def _product_rows(
+    rank: Rank, work: GpuWork, types: NDArray[np.str_], counts: Mask
+) -> tuple[ProductRow, ...]:
+    chosen = np.flatnonzero(counts)
+    shapes, texts = shape_codes(rank, work)
+    alike = grouped(work.name[chosen], shapes[chosen])
+    totals = alike.reduce(np.add, work.duration_ns[chosen])
+    rows = []
+    for group in np.argsort(-totals, kind="stable")[:MOST_LISTED].tolist():
+        first = int(chosen[alike.first[group]])
+        shape = "" if shapes[first] == UNKNOWN else texts[shapes[first]]
+        name, size = work.names[work.name[first]], int(alike.sizes[group])
+        rows.append(ProductRow(name, shape, str(types[first]), size, int(totals[group])))
+    return tuple(rows)
+
+
+class Scores(NamedTuple):
+    """Sizes of the scores of attention, each a number for a query and a key.
+
+    Attributes
+    ----------
+    elements : int
+    queries, keys : int
+    """
+
+    elements: int
+    queries: int
+    keys: int
+
+
+class AttentionRow(NamedTuple):
+    """Scores of one size, how often they are computed, and the time of the kernels on them."""
+
+    scores: Scores
+    times: int
+    products_ns: int
+    others_ns: int
+
+
+class AttentionFacts(NamedTuple):
+    """Kernels that compute, write or read the scores of unfused attention.
+
+    Attributes
+    ----------
+    total_ns, others_ns : ndarray of int64
+        Time of each computing kernel if it is one of these, and if it is no product: a fused kernel
+        does at most what the products do.
+    is_math : bool
+        Whether they run in `MATH`.
+    rows : tuple of AttentionRow
+        Longest first.
+    modules : dict of str to int
+        ``total_ns`` by module, see `time_by_module`.
+    """
+
+    total_ns: Times
+    others_ns: Times
+    is_math: bool = False
+    rows: tuple[AttentionRow, ...] = ()
+    modules: dict[str, int] = {}  # noqa: RUF012  # never changed
+
+
+class _Kind(NamedTuple):
+    """Which scores an operator touches.
+
+    Attributes
+    ----------
+    name : str
+    makes, takes : Scores or None
+        Of a product: its output, and its first input; of a softmax, its input.
+    width : int
+        Of a product: size of the dimension that is summed.
+    touches : frozenset of Scores
+        Of all of its inputs, and the output of a product; with queries and keys in both orders.
+    """
+
+    name: str
+    makes: Scores | None
+    takes: Scores | None
+    width: int
+    touches: frozenset[Scores]
+
+
+def attention_facts(rank: Rank, kernels: GpuWork) -> AttentionFacts:
+    """Find the unfused attention of a rank by the shapes of its operators.
+
+    Attention is proved where a product of batches of matrices is followed by a softmax over its
+    output, and this by a product with the outcome, and where there are more keys than a head is
+    wide: else the scores are no larger than what a fused kernel reads.
+
+    Parameters
+    ----------
+    rank : Rank
+    kernels : GpuWork
+        Those that compute.
+    """
+    nothing = np.zeros(len(kernels), dtype=np.int64)
+    if SOFTMAX not in rank.trace.events.name.values:
+        return AttentionFacts(nothing, nothing)
+    operators = operators_of(rank, kernels, bool)
+    kinds = [_kind(*each) for each in operators.kinds]
+    proved = _proved(operators, kinds)
+    if not proved.times:
+        return AttentionFacts(nothing, nothing)
+    scores = np.array([_touched(each, proved.times) for each in kinds])[operators.kind]
+    is_product = np.array([each.name in _PRODUCTS for each in kinds])[operators.kind]
+    scores[~(is_product | proved.holds(operators.place))] = -1
+    total_ns = np.where(scores >= 0, kernels.duration_ns, 0)
+    others_ns = np.where(is_product, 0, total_ns)
+    is_softmax = np.array([each.name == SOFTMAX for each in kinds])[operators.kind]
+    softmax = kernels.take(np.flatnonzero(is_softmax & (scores >= 0)))
+    in_math = operators_of(rank, softmax, MATH.__eq__).place
+    chosen = np.flatnonzero(scores >= 0)
+    return AttentionFacts(
+        total_ns=total_ns,
+        others_ns=others_ns,
+        is_math=bool((in_math >= 0).all()),
+        rows=_attention_rows(proved.times, scores, total_ns, others_ns),
+        modules=time_by_module(rank, operators.place[chosen], total_ns[chosen]),
+    )
+
+
+def _kind(name: str, dims: str, types: str) -> _Kind:
+    if not dims.strip("[] \n"):
+        return _Kind(name, None, None, 0, frozenset())
+    shapes = [each.shape for each in inputs_of(dims, types).tensors if each is not None]
+    touched = {found for shape in shapes if (found := _scores(shape)) is not None}
+    makes, width = None, 0
+    takes = _scores(shapes[0]) if shapes else None
+    first = _PRODUCTS.get(name)
+    if first is not None and len(shapes) >= first + _MATRICES:
+        left, right = shapes[first], shapes[first + 1]
+        takes, width = _scores(left), left[-1]
+        makes = _scores((*left[:-1], right[-1]))
+        touched |= {makes} if makes is not None else set()
+    turned = {each._replace(queries=each.keys, keys=each.queries) for each in touched}
+    return _Kind(name, makes, takes, width, frozenset(touched | turned))
+
+
+def _scores(shape: Shape) -> Scores | None:
+    if len(shape) < _FEWEST_DIMENSIONS:
+        return None
+    return Scores(prod(shape), shape[-2], shape[-1])
+
+
+class _Proved(NamedTuple):
+    """Attention that is proved.
+
+    Attributes
+    ----------
+    times : dict of Scores to int
+        How often each is computed.
+    starts, ends : list of int
+        Places of the products before and after each softmax, of both passes.
+    """
+
+    times: dict[Scores, int]
+    starts: list[int]
+    ends: list[int]
+
+    def holds(self, places: Int64Array) -> Mask:
+        """Whether places lie between a product and the next one."""
+        after = np.searchsorted(np.sort(self.starts), places)
+        return np.asarray(after > np.searchsorted(np.sort(self.ends), places))
+
+
+def _proved(operators: Operators, kinds: list[_Kind]) -> _Proved:
+    """Look for attention in the order of places, which is that in which a thread calls."""
+    calls, first = np.unique(operators.place, return_index=True)
+    tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in kinds], dtype=bool)
+    calls, first = (each[tells[operators.kind[first]]] for each in (calls, first))
+    opened: dict[Scores, tuple[int, str]] = {}
+    found: list[tuple[Scores, int, int]] = []
+    times: dict[Scores, int] = defaultdict(int)
+    for at, kind in zip(calls.tolist(), operators.kind[first].tolist(), strict=True):
+        each = kinds[kind]
+        if each.name in _PRODUCTS:
+            for scores in each.touches:
+                start, last = opened.get(scores, (at, ""))
+                if last == BACKWARD or (last == SOFTMAX and scores == each.takes):
+                    found.append((scores, start, at))
+                    times[scores] += last == SOFTMAX
+                is_made = scores == each.makes and scores.keys > each.width
+                opened[scores] = at, _MADE if is_made else ""
+        elif each.takes in opened:
+            start, last = opened[each.takes]
+            if each.name == BACKWARD or (each.name == SOFTMAX and last == _MADE):
+                opened[each.takes] = start, each.name
+    proved = {scores: count for scores, count in times.items() if count}
+    kept = [(start, end) for scores, start, end in found if scores in proved]
+    return _Proved(proved, [start for start, _ in kept], [end for _, end in kept])
+
+
+def _touched(kind: _Kind, times: dict[Scores, int]) -> int:
+    """Position of the scores that an operator touches, -1 for none."""
+    return max((place for place, each in enumerate(times) if each in kind.touches), default=-1)
+
+
+def _attention_rows(
+    times: dict[Scores, int], scores: Int64Array, total_ns: Times, others_ns: Times
+) -> tuple[AttentionRow, ...]:
+    rows = []
+    for place, (each, count) in enumerate(times.items()):
+        mine = scores == place
+        others = int(others_ns[mine].sum())
+        rows.append(AttentionRow(each, count, int(total_ns[mine].sum()) - others, others))
+    return tuple(sorted(rows, key=lambda row: -(row.products_ns + row.others_ns)))
 
 
 class Row(NamedTuple):

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_calls import blocking_calls, loading_calls
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.host_gaps import GAPS, blocking_calls, loading_calls
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of

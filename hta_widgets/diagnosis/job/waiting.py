@@ -18,7 +18,7 @@ from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS
 from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.facts.before_collectives import BeforeCollectives
+from hta_widgets.diagnosis.facts.host_facts import BeforeCollectives
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job

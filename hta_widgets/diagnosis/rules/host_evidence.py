@@ -11,9 +11,8 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch
+from hta_widgets.diagnosis.facts.gap_owners import LOADERS, Inside, Owner, Stretch
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
-from hta_widgets.diagnosis.facts.inside import LOADERS, Inside
 from hta_widgets.diagnosis.finding import Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.rules.wording import named

@@ -11,14 +11,14 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.gpus import gpu_of
-from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
-from hta_widgets.diagnosis.facts.product_facts import (
+from hta_widgets.diagnosis.facts.compute_facts import (
     HALF_TYPES,
     MULTIPLE,
     kind_of_operator,
     least_ns_of,
 )
+from hta_widgets.diagnosis.facts.gpus import gpu_of
+from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.quantities import percent
 from hta_widgets.trace.model.kernels import KernelType

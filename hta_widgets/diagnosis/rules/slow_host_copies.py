@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.facts.host_copies import CopiesOfName
+from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,

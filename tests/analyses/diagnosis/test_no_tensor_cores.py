@@ -230,8 +230,8 @@ test_thresholds = cases(
         {9.9: False, 10.1: True},
     ),
     Case("no_tensor_cores.HALF", kind_of_products, {0.49: False, 0.51: True}),
-    Case("product_facts.MULTIPLE", uneven, {7: True, 8: False}),
-    Case("product_facts._ABOVE_PEAK", as_fast_as, {1.09: 1 - 0.975 / 2.023, 1.11: 0.75}),
+    Case("compute_facts.MULTIPLE", uneven, {7: True, 8: False}),
+    Case("compute_facts._ABOVE_PEAK", as_fast_as, {1.09: 1 - 0.975 / 2.023, 1.11: 0.75}),
     Case("gpus.LEAST_FASTER", lambda folder, _: faster(folder, "NVIDIA A100", 0), {4.0: 0.75}),
     Case("gpus.OF_OTHERS", lambda folder, _: faster(folder, "NVIDIA RTX 3090", 6), {2.0: 0.5}),
     Case(

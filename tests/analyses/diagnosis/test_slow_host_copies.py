@@ -118,12 +118,12 @@ test_what_copies_must_cost = least_price(
 
 test_thresholds = cases(
     Case(
-        "host_copies.FOLLOWED_NS",
+        "host_facts.FOLLOWED_NS",
         lambda folder, ns: followed(folder, ns / 1000),
         {50_000: 1.0, 50_001: None},
     ),
     Case(
-        "host_copies.LONG_NS",
+        "host_facts.LONG_NS",
         lambda folder, ns: numbers(folder, ns / 1000),
         {100_000: None, 100_001: 0.95},
     ),

@@ -32,13 +32,12 @@ NO_THRESHOLDS = {
         "wording._MOST_RANGES",
         "trials.MOST_NAMED",
         "largest_kernels._NAMED",
-        "product_facts.MOST_LISTED",
         "wording.LONGEST_LIST",
         "wording.MODULE_WIDTH",
     },
     "what the inputs of an operator are": {
-        "attention_facts._FEWEST_DIMENSIONS",
-        "attention_facts._MATRICES",
+        "compute_facts._FEWEST_DIMENSIONS",
+        "compute_facts._MATRICES",
     },
     "bounds of what is absurd or would take too much memory": {
         "cpu_work._MOST_OF_A_RANK",

@@ -23,7 +23,7 @@ def say(text: str) -> None:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its beginning and three dots; at most so many characters.
+    """The text, or its beginning and three dots; at most this many characters.
 
     Examples
     --------

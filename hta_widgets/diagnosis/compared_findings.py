@@ -1,4 +1,4 @@
-"""The findings and the budgets of two jobs, beside one another."""
+"""The findings and the budgets of two jobs, side by side."""
 
 from __future__ import annotations
 

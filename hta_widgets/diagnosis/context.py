@@ -46,7 +46,7 @@ class Context:
         By rank.
     limits : Limits
     collective_waits : CollectiveWaits
-        Who waited for whom, to tell what passes on to other ranks.
+        Which rank waited for which, to tell what propagates to other ranks.
     found : dict of Cause to Finding
         What the rules before this one found.
     removed : dict of Cause to ndarray

@@ -1,4 +1,4 @@
-"""Budgets beside one another: a stacked bar for each rank, or for each step."""
+"""Budgets side by side: a stacked bar for each rank, or for each step."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def step_budgets(
 
 
 def _ticks(names: list[str]) -> dict[str, Any]:
-    """Labels of the places 0, 1, …; of many, every so many."""
+    """Labels of the rows 0, 1, …; of many rows, of every n-th."""
     every = -(-len(names) // _MOST_TICKS) or 1
     return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every]}
 

@@ -43,7 +43,7 @@ class StragglerMethods(JobMethods):
         profiler_steps : iterable of int, optional
             All analysed steps by default.
         num_candidates : int
-            At most so many ranks; fewer than 1 counts as 1.
+            Maximum number of ranks; fewer than 1 counts as 1.
         visualize : bool
             Show the own time of each rank and step.
         straggler_identification_impl : callable, optional

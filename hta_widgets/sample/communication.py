@@ -1,4 +1,4 @@
-"""Collectives: what NCCL runs, what PyTorch records, how much data moves, who meets whom."""
+"""Collectives: what NCCL runs, what PyTorch records, how much data moves, which ranks meet."""
 
 from __future__ import annotations
 

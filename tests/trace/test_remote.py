@@ -324,7 +324,7 @@ def test_fetching_shows_a_bar_where_it_is_waited_for(run, monkeypatch, capfd):
     shutil.rmtree(cache_files.cache_folder())
     open_trace(run, progress=True)
     beginnings_and_two_files = 3
-    assert capfd.readouterr().err.count("Fetching run:   0%") == beginnings_and_two_files
+    assert capfd.readouterr().err.count("Fetching run:") >= beginnings_and_two_files
 
 
 @pytest.mark.usefixtures("small_heads")

@@ -226,7 +226,7 @@ def _state_notices(judged: Judged, ranks: str) -> list[str]:
     if judged.state == RECORDED:
         words = (
             f"ranks {ranks}: the recorded clocks are used; the ends of their collectives differ by "
-            f"{duration(judged.aligned.spread_ns)}, too much beside the "
+            f"{duration(judged.aligned.spread_ns)}, too much compared with the "
             f"{duration(judged.aligned.median_wait_ns)} that ranks wait (the limit is "
             f"{percent(100 * SHARE_OF_WAIT)})"
         )

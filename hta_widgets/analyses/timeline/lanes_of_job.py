@@ -98,7 +98,7 @@ class JobLanes:
         return found
 
     def overviews(self, ranks: Iterable[int], bins: int) -> dict[int, RankOverview]:
-        """The own lanes of ranks in so many equal bins of `analysed`; the ranks are not held."""
+        """The own lanes of ranks in equal bins of `analysed`; the ranks are not held."""
         asked = {}
         for rank in ranks:
             offset_ns = self.offsets_ns[rank]

@@ -38,7 +38,7 @@ class ClassRow(NamedTuple):
 
     @classmethod
     def of(cls, tracks: Iterable[tuple[Track, int]]) -> ClassRow:
-        """Put tracks one after the other, each later by so much."""
+        """Put tracks one after the other, each moved by its offset (ns)."""
         pairs = [*tracks]
         places = [track.start_ns + later_ns for track, later_ns in pairs]
         lengths = [np.diff(track.sums_ns) for track, _ in pairs]

@@ -1,4 +1,4 @@
-"""What a window of a lane looks like on so many pixels."""
+"""What a window of a lane looks like on a number of pixels."""
 
 from __future__ import annotations
 

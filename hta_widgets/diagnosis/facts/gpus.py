@@ -11,7 +11,7 @@ from hta_widgets.analyses.time.described_gpus import described_gpus
 from hta_widgets.trace.loaders.columns import whole_number
 
 LEAST_FASTER: Final = 4.0
-"""Products on the tensor cores of GPUs for data centres are at least so many times as fast; what
+"""Products on the tensor cores of GPUs for data centres are at least this many times as fast; what
 their peaks allow beyond that, real shapes seldom reach."""
 
 OF_OTHERS: Final = 2.0

@@ -146,7 +146,7 @@ def pace_in_windows(rank: Rank) -> Float64Array:
 def computing_kernels(rank: Rank) -> GpuWork:
     """Kernels of the analysed steps that compute, on the device with most work.
 
-    Kernels that were launched before the first step, or not known by whom, and that run before any
+    Kernels that were launched before the first step, or by an unknown call, and that run before any
     of the steps, are of none.
     """
     device, window = main_device(rank), window_of(rank)

@@ -24,7 +24,7 @@ HOST_COLUMNS: Final = ("host", "in_loader", "in_alloc", "in_profiler", "frees")
 
 HELD_UP_NS: Final = 100_000
 HELD_UP: Final = 20
-"""A launch call waits for the GPU if it takes so long, and so many times as long as usual."""
+"""A launch call waits for the GPU if it takes this long (ns), and this many times the usual."""
 
 SHOWN_COLUMNS: Final = ("start_ns", "end_ns", "period", "cpu", "host", "kernels", *PARTS, *GAPS)
 """What a table of steps shows."""

@@ -1,4 +1,4 @@
-"""How long kernels take on a rank beside the same kernels with the same work on the others."""
+"""How long kernels take on a rank compared with the same work of the same kernels on others."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class LikeKernels:
         return cls(steps, names, are_described=described >= HALF * whole, **joined)
 
     def ratio(self, *, of_means: bool = False) -> Matrix:
-        """How long the kernels of a rank take in a step, beside the median of the ranks.
+        """How long the kernels of a rank take in a step, relative to the median of the ranks.
 
         The median over its kernels, weighted by their time; 1 where most of its time is in work
         that no other rank does. If alike kernels are less than half of it, those of like size
@@ -233,7 +233,7 @@ class LikeKernels:
 
     @cached_property
     def _pace(self) -> Float64Array:
-        """Mean duration of each row beside the median of the ranks; 1 if that is not known."""
+        """Mean duration of each row relative to the median of the ranks; 1 if that is not known."""
         usual, _ = self._over_ranks(self.total_ns / self.counts)
         alike = self.total_ns / np.maximum(usual * self.counts, 1)
         by_size = np.where(self._tells, self._sizes.pace, 1.0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 
 PAIR: Final = 2
-"""With so many ranks, the faster one is the usual one."""
+"""With this many ranks, the faster one is the usual one."""
 
 
 LIKE_SIZE: Final = 1.05
@@ -92,8 +92,8 @@ class SizePaces(NamedTuple):
     Attributes
     ----------
     pace : ndarray of float64
-        Mean duration of all kernels of this name, rank and step beside the median of the ranks,
-        and beside how much larger they are; 1 where that is not known.
+        Mean duration of all kernels of this name, rank and step relative to the median of the
+        ranks, and to how much larger they are; 1 where that is not known.
     is_like, is_unlike : ndarray of bool
         Whether they are as many and of the same size as on the median of the ranks, nearly; and
         whether they are of another size.

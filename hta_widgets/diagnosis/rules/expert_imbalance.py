@@ -117,7 +117,7 @@ def _exchanges(traffic: Traffic) -> _Exchanges | None:
 
 
 def _imbalance(traffic: Traffic, values: Float64Array) -> Float64Array:
-    """Largest share of each collective beside its mean one."""
+    """Largest share of each collective relative to its mean one."""
     matches = traffic.matches
     whole = np.bincount(matches.of_row, values, minlength=len(matches))
     return np.asarray(matches.most(values) / np.maximum(whole / matches.members, 1))

@@ -171,7 +171,7 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     "meet in it, if no rank of the job is missing.",
 )
 def slow_link(context: Context) -> Finding | None:
-    """Report the group whose transfers take longest beside the same transfers of others."""
+    """Report the group whose transfers take longest compared with the same transfers of others."""
     table = transfers_by_group(context.traffic)
     slow = slowest_group(table, context.limits)
     if slow is None:

@@ -40,12 +40,12 @@ class _Reason(Enum):
 
 
 class _Uneven(NamedTuple):
-    """Work of ranks beside that of their peers.
+    """Work of ranks relative to that of their peers.
 
     Attributes
     ----------
     factor, excess_ns : ndarray of float64, shape (ranks, steps)
-        Work beside that of the median peer, and how much more it is.
+        Work relative to that of the median peer, and how much more it is.
     steps : ndarray of int64
         Positions of the steps in which some rank has considerably more.
     """

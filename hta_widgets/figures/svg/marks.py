@@ -117,7 +117,7 @@ def _scale_of(trace: PlotlyTrace) -> tuple[str, float]:
 
 
 def draw_points(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:
-    """Draw the marks of a scatter trace, or its line, of which at most so many points are drawn."""
+    """Draw the marks of a scatter trace, or its line, with a limited number of points."""
     if "lines" in trace["mode"]:
         return _line(trace, x, y, most)
     marker = trace["marker"]

@@ -89,7 +89,7 @@ class DrawnWidget(Widget):
         return target
 
     def summary(self, limit: int) -> str:  # noqa: ARG002
-        """Return what is shown as HTML without scripts, in at most so many bytes."""
+        """Return what is shown as HTML without scripts, of limited size (bytes)."""
         return ""
 
     @default("_esm")

@@ -1,4 +1,4 @@
-"""Paths as panels show them: a saved notebook goes to people whom your folders do not concern."""
+"""Paths as panels show them: a saved notebook goes to people who need not know your folders."""
 
 from __future__ import annotations
 

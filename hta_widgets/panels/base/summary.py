@@ -92,7 +92,7 @@ def with_picture(picture: str, name: str, limit: int, rest_of: Callable[[int], s
 
 
 def pictures(drawings: Mapping[str, Drawing], points: int) -> Iterator[str]:
-    """Drawings as images; a step line has so many points at most."""
+    """Drawings as images; a step line has a limited number of points."""
     for name, drawn in drawings.items():
         try:
             picture = svg(drawn, points=points)

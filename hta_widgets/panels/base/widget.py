@@ -83,6 +83,8 @@ class Widget(AnyWidget):
         """Say what is wrong with a message before any of it is applied."""
         if not isinstance(message, dict):
             return f"a message holds values by name, got {_shown(message)}"
+        if (problem := _not_json(message)) is not None:
+            return problem
         for name, value in message.items():
             if name in self._set_by_python():
                 return f"{name} is set by Python only"

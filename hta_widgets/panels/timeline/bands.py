@@ -61,7 +61,7 @@ def bands(
 
 
 def most_band_pixels(ranks: int) -> int:
-    """Number of pixels of a window that bands of so many ranks are told for."""
+    """Number of pixels of a window for which bands of a number of ranks are computed."""
     return max(1, MOST_CELLS // max(1, ranks))
 
 

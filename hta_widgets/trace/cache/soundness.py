@@ -49,5 +49,5 @@ def _is_ascending(values: NDArray[Any]) -> bool:
 
 
 def _parts(values: NDArray[Any], beyond: int) -> Iterator[NDArray[Any]]:
-    """Parts of an array, each with so many values of the next one."""
+    """Parts of an array: the number of values of the next one in each."""
     return (values[at : at + _AT_ONCE + beyond] for at in range(0, values.size, _AT_ONCE))

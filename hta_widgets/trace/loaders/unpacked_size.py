@@ -16,5 +16,5 @@ are 300 to 1,000 and 6,800 times as long.
 
 
 def most_unpacked_bytes(packed_bytes: int) -> int:
-    """Bytes of text that a file of so many bytes may hold."""
+    """Bytes of text that a file of a size (bytes) may hold."""
     return max(ANY_FILE_BYTES, TIMES_LONGER * packed_bytes)

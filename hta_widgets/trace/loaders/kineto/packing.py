@@ -30,7 +30,7 @@ class Stream(Protocol):
         """What follows it."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress to at most so many bytes."""
+        """Decompress to at most this many bytes."""
 
 
 class Packing(NamedTuple):

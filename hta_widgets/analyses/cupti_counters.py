@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
@@ -109,8 +109,8 @@ def cupti_counters(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    parts = job.reduce(_measured, chosen, job.clock, excerpt)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    parts = job.reduce(_measured, chosen, job.clock, selection)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
     counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
     columns = [*_COLUMNS, *counters]
@@ -131,14 +131,14 @@ def cupti_counters(
     )
 
 
-def _measured(rank: Rank, clock: JobClock, excerpt: Excerpt | None) -> _RankCounters:
+def _measured(rank: Rank, clock: JobClock, selection: TimeSelection | None) -> _RankCounters:
     events, offset_ns = rank.trace.events, clock.offset_ns(rank.trace)
     rows = events.rows_of(Kind.PROFILER_RANGE)
     launches, notices = _launches(rank, rows)
     asked = np.where(launches == NO_LAUNCH, rows, launches)
     kept = rank.analysed[asked]
-    if excerpt is not None:
-        kept &= excerpt.holds(rank, events.start_ns[asked])
+    if selection is not None:
+        kept &= selection.holds(rank, events.start_ns[asked])
     rows, launches = rows[kept], launches[kept]
     stacks = _operator_stacks(rank, launches)
     table = pd.DataFrame(

@@ -15,8 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, counted_work, place_of
 from hta_widgets.analyses.time.gpu_time import GpuTime, longer_steps
+from hta_widgets.analyses.time.selection import (
+    TimeSelection,
+    place_of,
+    selected_times,
+    selected_work,
+)
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
 from hta_widgets.errors import ParameterError
@@ -232,7 +237,7 @@ def kernel_breakdown(
         Include copies and memsets.
     steps : iterable of int, optional
         Only these ProfilerSteps; all of the time when not given or empty. A launch that crosses the
-        edge of a step counts as one, with its part inside (see `Excerpt`).
+        edge of a step counts as one, with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
 
@@ -252,8 +257,8 @@ def kernel_breakdown(
     """
     top = _Top.of(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    of_ranks = job.reduce(_kernels_of_rank, chosen, excerpt).values()
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    of_ranks = job.reduce(_kernels_of_rank, chosen, selection).values()
     statistics = {
         name: np.concatenate([each.kernels[name] for each in of_ranks]) for name in _COLUMNS
     }
@@ -272,16 +277,16 @@ def kernel_breakdown(
             every_kernel,
             [time for each in of_ranks for time in each.gpu_times],
             has_names=not lacking,
-            place=place_of(excerpt),
+            place=place_of(selection),
         ),
         notices=(*job.notices_for(chosen), *lacking),
     )
 
 
-def _kernels_of_rank(rank: Rank, excerpt: Excerpt | None) -> _RankKernels:
-    times = tuple(counted_times(rank, excerpt).values())
-    by_device = counted_work(rank, excerpt)
-    work = rank.gpu_work if excerpt is None else reduce(GpuWork.followed_by, by_device.values())
+def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernels:
+    times = tuple(selected_times(rank, selection).values())
+    by_device = selected_work(rank, selection)
+    work = rank.gpu_work if selection is None else reduce(GpuWork.followed_by, by_device.values())
     return _RankKernels(
         _launch_statistics(rank.trace.rank, work), _time_by_combination(by_device.values()), times
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_work, place_of
+from hta_widgets.analyses.time.selection import TimeSelection, place_of, selected_work
 from hta_widgets.intervals import Intervals, time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -52,7 +52,7 @@ def overlap(
         All ranks when not given.
     steps : iterable of int, optional
         Only these ProfilerSteps; all of the time when not given or empty. Work that crosses the
-        edge of a step counts with its part inside (see `Excerpt`).
+        edge of a step counts with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
 
@@ -70,8 +70,8 @@ def overlap(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(_rows, chosen, excerpt)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(_rows, chosen, selection)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     communication = table["communication_time_ns"]
     table["overlap_percent"] = (
@@ -79,15 +79,16 @@ def overlap(
     )
     return Overlap(
         ranks=table,
-        finding=_overlap_finding(table, place_of(excerpt)),
+        finding=_overlap_finding(table, place_of(selection)),
         notices=job.notices_for(chosen),
     )
 
 
-def _rows(rank: Rank, excerpt: Excerpt | None) -> list[dict[str, int]]:
+def _rows(rank: Rank, selection: TimeSelection | None) -> list[dict[str, int]]:
     """One row per device."""
     return [
-        _row(rank.trace.rank, device, work) for device, work in counted_work(rank, excerpt).items()
+        _row(rank.trace.rank, device, work)
+        for device, work in selected_work(rank, selection).items()
     ]
 
 

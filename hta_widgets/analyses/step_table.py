@@ -15,7 +15,7 @@ from hta_widgets.analyses.idle_owners.gaps import gaps_of, recorded_work
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
@@ -96,7 +96,7 @@ _PHRASES: Final = {
 }
 
 
-def steps_of_rank(rank: Rank, split: RankSplit, excerpt: Excerpt = EVERYTHING) -> Columns:
+def steps_of_rank(rank: Rank, split: RankSplit, selection: TimeSelection = EVERYTHING) -> Columns:
     """Rows of `StepTable.steps` of one rank, by column.
 
     Parameters
@@ -104,24 +104,24 @@ def steps_of_rank(rank: Rank, split: RankSplit, excerpt: Excerpt = EVERYTHING) -
     rank : Rank
     split : RankSplit
         What is known of the waiting of its communication kernels.
-    excerpt : Excerpt
+    selection : TimeSelection
         Its steps, and the part of each in its window.
     """
     window = window_of(rank)
     parts = [
-        _steps_of_device(rank, split, window, device, excerpt) for device in rank.gpu_work.devices
+        _steps_of_device(rank, split, window, device, selection) for device in rank.gpu_work.devices
     ]
     none = np.zeros(0, dtype=np.int64)
     return {name: np.concatenate([none, *(part[name] for part in parts)]) for name in STEP_COLUMNS}
 
 
 def _steps_of_device(
-    rank: Rank, split: RankSplit, window: Window, device: int, excerpt: Excerpt
+    rank: Rank, split: RankSplit, window: Window, device: int, selection: TimeSelection
 ) -> Columns:
     edges = window.step_edges(rank, device)
     count = window.steps.size
-    chosen = np.isin(window.steps, excerpt.steps or window.steps)
-    limits = excerpt.window_of(rank)
+    chosen = np.isin(window.steps, selection.steps or window.steps)
+    limits = selection.window_of(rank)
     if limits is not None:
         edges = np.clip(edges, *limits)
         chosen &= np.diff(edges) > 0
@@ -281,10 +281,10 @@ def step_table(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     table = _with_slow(_table(job.remember(_steps_of, job.ranks, EVERYTHING), chosen))
-    if excerpt is not None:
-        table = _cut(job, chosen, table, excerpt)
+    if selection is not None:
+        table = _cut(job, chosen, table, selection)
     return StepTable(
         steps=table,
         finding=_steps_finding(table, is_cut=window_ns is not None),
@@ -302,11 +302,13 @@ def _table(by_rank: Mapping[int, Columns], ranks: Iterable[int]) -> pd.DataFrame
     )
 
 
-def _cut(job: Job, ranks: tuple[int, ...], whole: pd.DataFrame, excerpt: Excerpt) -> pd.DataFrame:
-    """Rows of an excerpt; the ranks are not asked again for some of the steps."""
-    if not excerpt.windows_ns:
-        return whole[whole["step"].isin(excerpt.steps)].reset_index(drop=True)
-    inside = _table(job.remember(_steps_of, ranks, excerpt), ranks)
+def _cut(
+    job: Job, ranks: tuple[int, ...], whole: pd.DataFrame, selection: TimeSelection
+) -> pd.DataFrame:
+    """Rows of a selection; the ranks are not asked again for some of the steps."""
+    if not selection.windows_ns:
+        return whole[whole["step"].isin(selection.steps)].reset_index(drop=True)
+    inside = _table(job.remember(_steps_of, ranks, selection), ranks)
     return inside.merge(whole[[*_ROW, "slow", "warm_up"]], on=_ROW, how="left")
 
 
@@ -316,9 +318,9 @@ def _with_slow(steps: pd.DataFrame) -> pd.DataFrame:
     return steps.assign(slow=slow, warm_up=warm_up.astype(bool))
 
 
-def _steps_of(job: Job, ranks: tuple[int, ...], excerpt: Excerpt) -> dict[int, Columns]:
+def _steps_of(job: Job, ranks: tuple[int, ...], selection: TimeSelection) -> dict[int, Columns]:
     splits = rank_splits(job)
-    return job.reduce_each(steps_of_rank, {rank: (splits[rank], excerpt) for rank in ranks})
+    return job.reduce_each(steps_of_rank, {rank: (splits[rank], selection) for rank in ranks})
 
 
 def _undivided_notices(steps: pd.DataFrame) -> list[str]:

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, counted_work, place_of
 from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
+from hta_widgets.analyses.time.selection import (
+    TimeSelection,
+    place_of,
+    selected_times,
+    selected_work,
+)
 from hta_widgets.intervals import time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -60,8 +65,8 @@ def temporal_breakdown(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
 
-        With either, ``kernel_time_ns`` is all of the time that is counted (see `Excerpt`): what
-        lies before the first and after the last work is idle, and ``operations`` counts the work
+        With either, ``kernel_time_ns`` is all of the selected time (see `TimeSelection`): what lies
+        before the first and after the last work is idle, and ``operations`` counts the work
         with any part inside.
 
     Returns
@@ -78,22 +83,22 @@ def temporal_breakdown(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(_rows, chosen, excerpt)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(_rows, chosen, selection)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])
     return TemporalBreakdown(
         ranks=table,
-        finding=_time_finding(table, excerpt),
+        finding=_time_finding(table, selection),
         notices=job.notices_for(chosen),
     )
 
 
-def _rows(rank: Rank, excerpt: Excerpt | None) -> list[dict[str, int]]:
+def _rows(rank: Rank, selection: TimeSelection | None) -> list[dict[str, int]]:
     """One row per device."""
-    times = counted_times(rank, excerpt)
+    times = selected_times(rank, selection)
     return [
         _row(rank.trace.rank, device, work, times[device])
-        for device, work in counted_work(rank, excerpt).items()
+        for device, work in selected_work(rank, selection).items()
     ]
 
 
@@ -135,17 +140,17 @@ def _gpu_times(table: pd.DataFrame) -> list[GpuTime]:
     ]
 
 
-def _time_finding(table: pd.DataFrame, excerpt: Excerpt | None) -> str:
+def _time_finding(table: pd.DataFrame, selection: TimeSelection | None) -> str:
     working = table[table["kernel_time_ns"] > 0]
     if working.empty:
-        return f"No GPU work was recorded {place_of(excerpt)}."
+        return f"No GPU work was recorded {place_of(selection)}."
     parts = ("kernel", "idle", "compute", "graph")
     total_ns, *parts_ns = (int(working[f"{part}_time_ns"].sum()) for part in parts)
     idle, computing, graphs = (percent(100 * part_ns / total_ns) for part_ns in parts_ns)
     idle_ns, _, graph_ns = parts_ns
     in_graphs = f", in CUDA graphs of unknown content {graphs}" if graph_ns else ""
     overall = (
-        f"idle {idle} of {span_in_words(len(working), is_excerpt=excerpt is not None)} "
+        f"idle {idle} of {span_in_words(len(working), is_selected=selection is not None)} "
         f"({duration(idle_ns)} of {duration(total_ns)}), computing {computing}{in_graphs}"
         f"{_others(working, total_ns)}"
     )

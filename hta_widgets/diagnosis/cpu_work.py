@@ -13,10 +13,10 @@ import numpy as np
 from hta_widgets.analyses.budget.host_gaps import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
+from hta_widgets.analyses.time.call_sums import OwnCpuTime, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.counted import OwnCpuTime, host_time, own_cpu_time, sums_at
-from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import MODULE
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.facts.gap_owners import CODE_OF_USERS
@@ -190,7 +190,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     if asked and table.empty:
         asked, table = (), operators(job, chosen).operators
     by_name = table.groupby("operator", sort=False)[["cpu_self_ns", "calls"]].sum()
-    found = job.reduce(_of_rank, chosen, Excerpt(asked, ()) if asked else None).values()
+    found = job.reduce(_of_rank, chosen, TimeSelection(asked, ()) if asked else None).values()
     return CpuWork(
         steps=asked,
         operators_ns=int(table["cpu_self_ns"].sum()),
@@ -221,11 +221,11 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
     return tuple(steps.tolist())
 
 
-def _of_rank(rank: Rank, excerpt: Excerpt | None) -> _OfRank:
-    calls, own = calls_of(rank), own_cpu_time(rank, excerpt)
+def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
+    calls, own = calls_of(rank), own_cpu_time(rank, selection)
     if not calls.threads:
         return _OfRank(0, (), 0, 0)
-    thread, time = _main_thread(calls, own), host_time(rank, excerpt)
+    thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
     recorded = _span(_covered(calls, of_thread)) & time

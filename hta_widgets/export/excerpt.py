@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.time.excerpt import checked_window
+from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables.event_columns import CATEGORY_NAMES
 from hta_widgets.intervals import Times

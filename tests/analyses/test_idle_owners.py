@@ -22,7 +22,7 @@ from hta_widgets.analyses.time.causes import (
     Share,
     idle_cause,
 )
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -540,7 +540,7 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
         asked["window_ns"] = (window[0] * 1000, sum(window) * 1000)
     if marked:
         asked["steps"] = steps
-    excerpt = Excerpt.of(job, [0], **asked)
+    excerpt = TimeSelection.of(job, [0], **asked)
     found = idle_owners(job, **asked)
     columns = ["device", "step", "part", "cause"]
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)

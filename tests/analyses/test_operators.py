@@ -20,7 +20,7 @@ from hta_widgets.analyses.operators.analysis import (
     NO_STACKS,
 )
 from hta_widgets.analyses.operators.operator_calls import counted_calls
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -202,7 +202,7 @@ def test_a_window_looks_at_the_calls_that_are_open_in_it(tmp_path):
         events += [kernel(100 * place + 30, 20, correlation=place + 1)]
     job = open_job(tmp_path, [events])
     rank, whole = job.rank(0), operators(job).operators
-    excerpt = Excerpt.of(job, [0], window_ns=(5_000_000, 5_300_000))
+    excerpt = TimeSelection.of(job, [0], window_ns=(5_000_000, 5_300_000))
     assert 3 <= counted_calls(rank, excerpt).size <= 6
     assert counted_calls(rank, None).size == 200
     few = operators(job, window_ns=(5_000_000, 5_300_000)).operators

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.analyses.time import excerpt
+from hta_widgets.analyses.time import selection as excerpt
 from hta_widgets.errors import UnknownStepError
 from hta_widgets.panels import Selection
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.dashboard import PANELS
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_attribution import frame
-from tests.analyses.test_excerpt import three_steps
+from tests.analyses.test_time_selection import three_steps
 from tests.analyses.test_idle_owners import annotation
 from tests.panels.fakes import FakePanel, send
 

@@ -15,7 +15,7 @@ from hta_widgets.analyses.flame.trees import weighted_tree
 from hta_widgets.analyses.flame.weights import Weight
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size, duration
 from hta_widgets.trace.job import Job
@@ -126,10 +126,13 @@ def flame(
     _check("weight", weight, Weight)
     _check("order", order, Order)
     chosen = job.select_ranks([rank])
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     path = tuple(root or ())
     asked = _Asked(
-        weight, "merged" if sandwich else order, excerpt, path or ((sandwich,) if sandwich else ())
+        weight,
+        "merged" if sandwich else order,
+        selection,
+        path or ((sandwich,) if sandwich else ()),
     )
     nodes, names, callers, total, has_frames = job.reduce(_nodes, chosen, asked, sandwich)[rank]
     of_memory = weight == "bytes"
@@ -171,23 +174,23 @@ def collapsed_stacks(
     """
     _check("weight", weight, Weight)
     chosen = job.select_ranks([rank])
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    return job.reduce(_collapsed, chosen, weight, excerpt)[rank]
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    return job.reduce(_collapsed, chosen, weight, selection)[rank]
 
 
 class _Asked(NamedTuple):
     weight: Weight
     order: Order
-    excerpt: Excerpt | None
+    selection: TimeSelection | None
     root: tuple[str, ...]
 
 
 def _nodes(
     rank: Rank, asked: _Asked, sandwich: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
-    weight, order, excerpt, root = asked
+    weight, order, selection, root = asked
     has_frames = calls_of(rank).has_frames
-    tree = weighted_tree(rank, weight, order, excerpt)
+    tree = weighted_tree(rank, weight, order, selection)
     total = int(tree.own_ns.sum())
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
@@ -197,8 +200,8 @@ def _nodes(
     return nodes, names, callers, total, has_frames
 
 
-def _collapsed(rank: Rank, weight: Weight, excerpt: Excerpt | None) -> str:
-    tree = weighted_tree(rank, weight, "merged", excerpt)
+def _collapsed(rank: Rank, weight: Weight, selection: TimeSelection | None) -> str:
+    tree = weighted_tree(rank, weight, "merged", selection)
     texts = [_in_one_line(name) for name in tree.names]
     paths: list[str] = []
     lines: list[str] = []

@@ -17,7 +17,7 @@ from hta_widgets.analyses.flame.call_tree import (
 )
 from hta_widgets.analyses.flame.weights import Weight, calls_with_any, weights_of
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
+from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import GPU_WORK
@@ -40,24 +40,24 @@ class _NodesOfCalls(NamedTuple):
 
 
 def weighted_tree(
-    rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None = None
+    rank: Rank, weight: Weight, order: Order, selection: TimeSelection | None = None
 ) -> CallTree:
     """The calls of a rank with some weight, in all or in some of its time, as in `flame`."""
-    if excerpt is None:
+    if selection is None:
         return rank.remember(_weighted_tree, weight, order)
-    return _weighted_tree(rank, weight, order, excerpt)
+    return _weighted_tree(rank, weight, order, selection)
 
 
 def _weighted_tree(
-    rank: Rank, weight: Weight, order: Order, excerpt: Excerpt | None = None
+    rank: Rank, weight: Weight, order: Order, selection: TimeSelection | None = None
 ) -> CallTree:
-    weights = weights_of(rank, weight, excerpt)
+    weights = weights_of(rank, weight, selection)
     some = np.flatnonzero(weights.ns)
     place, work, ns = (column[some] for column in weights[:3])
     nodes, node_of_call = rank.remember(_runs if order == "time" else _paths, weight)
     node, run = node_of_call[place].astype(np.int64), None
     if order == "time" and weight == "gpu":
-        rows = [each.rows for each in counted_work(rank, excerpt).values()]
+        rows = [each.rows for each in selected_work(rank, selection).values()]
         run = rank.remember(_work_runs)[np.concatenate(rows)[some]]
     kept = np.flatnonzero(at_or_around(nodes.parent, node))
     number = np.full(nodes.parent.size + 1, NO_PARENT)

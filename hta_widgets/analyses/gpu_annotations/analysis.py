@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.counted import SubForest, cpu_times, launched_work, sums_at
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, place_of
 from hta_widgets.analyses.time.rows import of_largest_sum
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.grouping import grouped
@@ -57,9 +57,9 @@ class AnnotationRows(NamedTuple):
     totals: tuple[int, int, int]
 
 
-def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
+def annotation_rows(rank: Rank, selection: TimeSelection | None) -> AnnotationRows:
     """The user annotations of a rank in some of its time."""
-    columns = _by_name(rank, excerpt)
+    columns = _by_name(rank, selection)
     names = rank.trace.events.name.values
     holds = np.any([column != 0 for column in columns.values()], axis=0)
     kept = np.flatnonzero(holds)
@@ -70,7 +70,7 @@ def annotation_rows(rank: Rank, excerpt: Excerpt | None) -> AnnotationRows:
             **{name: column[kept] for name, column in columns.items()},
         }
     )
-    return AnnotationRows(table, _totals(rank, excerpt))
+    return AnnotationRows(table, _totals(rank, selection))
 
 
 def _annotations(rank: Rank) -> SubForest:
@@ -78,21 +78,21 @@ def _annotations(rank: Rank) -> SubForest:
     return SubForest.of(calls, calls.kind == Kind.ANNOTATION)
 
 
-def _totals(rank: Rank, excerpt: Excerpt | None) -> tuple[int, int, int]:
-    work, place = launched_work(rank, excerpt)
+def _totals(rank: Rank, selection: TimeSelection | None) -> tuple[int, int, int]:
+    work, place = launched_work(rank, selection)
     unrecorded = place == NO_PARENT
     outside = (rank.remember(_annotations).at(place) == NO_PARENT) & ~unrecorded
     ns = work.duration_ns
     return int(ns.sum()), int(ns[outside].sum()), int(ns[unrecorded].sum())
 
 
-def _by_name(rank: Rank, excerpt: Excerpt | None) -> dict[str, Times]:
+def _by_name(rank: Rank, selection: TimeSelection | None) -> dict[str, Times]:
     """Columns by code of the name."""
     tree, size = rank.remember(_annotations), len(rank.trace.events.name.values)
-    cpu, outermost = cpu_times(rank, tree, excerpt), tree.same_name == NO_PARENT
-    work, place = launched_work(rank, excerpt)
-    owner, idle = tree.at(place), idle_by_call(rank, excerpt)
-    counted = (excerpt or EVERYTHING).counts(work).astype(np.int64)
+    cpu, outermost = cpu_times(rank, tree, selection), tree.same_name == NO_PARENT
+    work, place = launched_work(rank, selection)
+    owner, idle = tree.at(place), idle_by_call(rank, selection)
+    counted = (selection or EVERYTHING).counts(work).astype(np.int64)
     own_ns = tree.own(owner, work.duration_ns)
     of_call = {
         "calls": cpu.calls,
@@ -104,7 +104,7 @@ def _by_name(rank: Rank, excerpt: Excerpt | None) -> dict[str, Times]:
         "idle_ns": tree.totals(tree.own(tree.at(idle.place), idle.ns)),
     }
     sums = {name: sums_at(tree.name, column, size) for name, column in of_call.items()}
-    ranges, range_ns = _recorded_ranges(rank, size, excerpt)
+    ranges, range_ns = _recorded_ranges(rank, size, selection)
     return {
         **{name: sums[name] for name in ("calls", "cpu_sum_ns", "gpu_work", "gpu_ns")},
         "gpu_busy_ns": _busy_ns(tree, work, owner, size),
@@ -152,16 +152,16 @@ def _busy_ns(tree: SubForest, work: GpuWork, owner: Int64Array, size: int) -> Ti
     return busy
 
 
-def _recorded_ranges(rank: Rank, size: int, excerpt: Excerpt | None) -> tuple[Times, Times]:
+def _recorded_ranges(rank: Rank, size: int, selection: TimeSelection | None) -> tuple[Times, Times]:
     """Number and length of the ranges on the GPU that the profiler recorded, by name."""
     events, rows = rank.trace.events, rank.remember(_rows_of_ranges)
     start, length_ns = events.start_ns[rows], events.duration_ns[rows]
     is_counted = np.ones(rows.size, dtype=np.int64)
-    if excerpt is not None:
+    if selection is not None:
         on_device = events.pid[rows]  # as Kineto writes them, they have no device
         for device in np.unique(on_device).tolist():
             own = on_device == device
-            time = excerpt.time(rank, device)
+            time = selection.time(rank, device)
             end = start[own] + length_ns[own]
             is_counted[own] = time.covers(start[own])
             length_ns[own] = time.covered_until(end) - time.covered_until(start[own])
@@ -245,8 +245,8 @@ def gpu_annotations(
         msg = f"on must be one of {', '.join(TIMES)}, got {on!r}"
         raise ParameterError(msg)
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(annotation_rows, chosen, excerpt)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(annotation_rows, chosen, selection)
     tables = [rows.table for rows in by_rank.values()]
     filled = [table for table in tables if len(table)] or tables[:1]
     table = pd.concat(filled, ignore_index=True).sort_values(
@@ -260,7 +260,7 @@ def gpu_annotations(
     return GpuAnnotations(
         annotations=table,
         ranks=totals,
-        finding=_finding(table, totals, on, place_of(excerpt)),
+        finding=_finding(table, totals, on, place_of(selection)),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),

@@ -11,7 +11,7 @@ from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables, owner_table
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -96,11 +96,11 @@ def idle_owners(
         If the window has no length.
     """
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    each = [*job.reduce(idle_tables, chosen, excerpt or EVERYTHING).values()]
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    each = [*job.reduce(idle_tables, chosen, selection or EVERYTHING).values()]
     devices, causes, owners, drains, merged = _joined(each)
     whole = "the analysed time" if (causes["step"] != NO_STEP).any() else "the recording"
-    whole = whole if excerpt is None else "the selected time"
+    whole = whole if selection is None else "the selected time"
     paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged, whole)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
     has_frames = any(tables.has_frames for tables in each)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.idle_owners.paths import MergedPaths
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import Share, idle_cause
-from hta_widgets.analyses.time.counted import sums_at
 from hta_widgets.analyses.time.rows import sums_by_text
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times

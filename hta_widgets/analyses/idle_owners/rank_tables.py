@@ -31,8 +31,8 @@ from hta_widgets.analyses.idle_owners.sums import (
 )
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL
-from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.rows import texts_at
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.ranks.rank import Rank
@@ -86,9 +86,9 @@ class RankTables(NamedTuple):
     has_frames: bool
 
 
-def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
+def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
     """Idle time of a rank by cause and owner, in some of its time."""
-    selected = selected_time(rank, excerpt)
+    selected = selected_time(rank, selection)
     owners = idle_sums(rank, selected, BY_OWNER)
     drains = _drains(rank, selected)
     nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
@@ -98,7 +98,7 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     )
     drains["owner_path"] = number[drain_nodes]
     return RankTables(
-        devices=_devices(rank, excerpt, selected),
+        devices=_devices(rank, selection, selected),
         causes=_causes(rank, selected),
         owners=_owner_rows(rank, owners, number[nodes]),
         drains=drains,
@@ -107,11 +107,11 @@ def idle_tables(rank: Rank, excerpt: Excerpt) -> RankTables:
     )
 
 
-def _devices(rank: Rank, excerpt: Excerpt, selected: SelectedTime) -> pd.DataFrame:
+def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> pd.DataFrame:
     rows = []
     gap_device = rank.remember(gaps_of).device[distinct(selected.segments.gap)]
     for device in rank.gpu_work.devices:
-        time, busy = excerpt.time(rank, device), busy_time(rank, device)
+        time, busy = selection.time(rank, device), busy_time(rank, device)
         before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
         busy_ns = int((before_ns[1] - before_ns[0]).sum())
         gaps = np.count_nonzero(gap_device == device)

@@ -12,9 +12,9 @@ from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.paths import node_of_place
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
-from hta_widgets.analyses.time.counted import sums_at
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -103,12 +103,12 @@ class _RowNumbers(NamedTuple):
     row: NDArray[np.unsignedinteger[Any]]
 
 
-def selected_time(rank: Rank, excerpt: Excerpt) -> SelectedTime:
+def selected_time(rank: Rank, selection: TimeSelection) -> SelectedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
-    owned, window_ns = rank.remember(owned_time), excerpt.window_of(rank)
+    owned, window_ns = rank.remember(owned_time), selection.window_of(rank)
     selected = np.ones(owned.step.size, dtype=np.bool_)
-    if excerpt.steps:
-        selected = np.isin(owned.step, excerpt.steps)
+    if selection.steps:
+        selected = np.isin(owned.step, selection.steps)
     if window_ns is not None:
         start_ns, end_ns = window_ns
         selected &= (owned.segments.end_ns > start_ns) & (owned.segments.start_ns < end_ns)
@@ -118,13 +118,13 @@ def selected_time(rank: Rank, excerpt: Excerpt) -> SelectedTime:
     return SelectedTime(segments, np.flatnonzero(selected))
 
 
-def idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
+def idle_by_call(rank: Rank, selection: TimeSelection | None) -> IdleByCall:
     """Idle time of a rank in some of its time, with the calls that it belongs to."""
-    return remember(rank, _idle_by_call, excerpt)
+    return remember(rank, _idle_by_call, selection)
 
 
-def _idle_by_call(rank: Rank, excerpt: Excerpt | None) -> IdleByCall:
-    segments = selected_time(rank, excerpt or EVERYTHING).segments
+def _idle_by_call(rank: Rank, selection: TimeSelection | None) -> IdleByCall:
+    segments = selected_time(rank, selection or EVERYTHING).segments
     return IdleByCall(segments.owner, segments.length_ns())
 
 

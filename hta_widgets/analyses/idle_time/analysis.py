@@ -24,8 +24,8 @@ from hta_widgets.analyses.idle_time.split import (
 )
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_times, remember
 from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
+from hta_widgets.analyses.time.selection import TimeSelection, remember, selected_times
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -62,7 +62,7 @@ def idle_finding(
     wanted: Collection[int],
     times: Sequence[GpuTime],
     *,
-    is_excerpt: bool = False,
+    is_selected: bool = False,
 ) -> str:
     """Say how long the GPUs are idle and why; empty below `WORTH_SAYING`.
 
@@ -77,7 +77,7 @@ def idle_finding(
         The streams that were asked for.
     times : sequence of GpuTime
         Of the devices.
-    is_excerpt : bool
+    is_selected : bool
         Whether only the part of the GPU spans in the selected time counts.
     """
     if devices.empty:
@@ -93,7 +93,7 @@ def idle_finding(
     if not is_worth_saying and not longer:
         return ""
     who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
-    whole = span_in_words(gpus, is_excerpt=False) + (" in the selected time" * is_excerpt)
+    whole = span_in_words(gpus, is_selected=False) + (" in the selected time" * is_selected)
     why = f": {_causes(by_part.tolist())}" if is_worth_saying else ""
     return (
         f"{who} idle {percent(100 * idle_ns / span_ns)} of {whole} ({duration(idle_ns)} of "
@@ -181,7 +181,7 @@ def idle_time(
         Only these ProfilerSteps; all of the time when not given or empty. An interval that crosses
         the edge of a step counts with its part inside, whose length decides whether it is shorter
         than `consecutive_kernel_delay`; what its launch tells is decided as a whole. ``span_ns`` is
-        the part inside as well. See `Excerpt`.
+        the part inside as well. See `TimeSelection`.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
 
@@ -201,8 +201,8 @@ def idle_time(
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     chosen = job.select_ranks(ranks)
     wanted = frozenset(streams or ())
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(_idle_rows_of_rank, chosen, delay_ns, excerpt).values()
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(_idle_rows_of_rank, chosen, delay_ns, selection).values()
     streams_of, devices_of, stream_parts, device_parts, times = zip(*by_rank, strict=True)
     of_streams = _of_wanted(_table(streams_of), wanted)
     stream_split = _of_wanted(_table(stream_parts), wanted)
@@ -217,7 +217,7 @@ def idle_time(
             device_split,
             wanted,
             [*chain(*times)],
-            is_excerpt=excerpt is not None,
+            is_selected=selection is not None,
         ),
         notices=(
             *job.notices_for(chosen),
@@ -249,16 +249,16 @@ def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
 
 
 def _idle_rows_of_rank(
-    rank: Rank, delay_ns: int, excerpt: Excerpt | None
+    rank: Rank, delay_ns: int, selection: TimeSelection | None
 ) -> tuple[Columns, Columns, Columns, Columns, tuple[GpuTime, ...]]:
     """Rows of the streams and of the devices of one rank, by category and by part, and times."""
     number = rank.trace.rank
     return (
-        category_rows(number, remember(rank, stream_gaps, excerpt), delay_ns),
-        category_rows(number, remember(rank, device_gaps, excerpt), delay_ns),
-        split_rows(number, remember(rank, split_stream_gaps, excerpt), delay_ns),
-        split_rows(number, remember(rank, split_device_gaps, excerpt), delay_ns),
-        tuple(remember(rank, counted_times, excerpt).values()),
+        category_rows(number, remember(rank, stream_gaps, selection), delay_ns),
+        category_rows(number, remember(rank, device_gaps, selection), delay_ns),
+        split_rows(number, remember(rank, split_stream_gaps, selection), delay_ns),
+        split_rows(number, remember(rank, split_device_gaps, selection), delay_ns),
+        tuple(remember(rank, selected_times, selection).values()),
     )
 
 

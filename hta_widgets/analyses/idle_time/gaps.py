@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
@@ -64,17 +64,17 @@ class Gaps:
         return np.stack([np.zeros_like(count), shorter, count - shorter], axis=1).ravel()
 
 
-def stream_gaps(rank: Rank, excerpt: Excerpt | None = None) -> Gaps:
+def stream_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
     """Idle intervals of each stream; the streams of a device in order of occurrence in the file."""
-    if excerpt is not None:
-        return _gaps(rank, streams_in_order(rank), excerpt)
+    if selection is not None:
+        return _gaps(rank, streams_in_order(rank), selection)
     return Gaps(**rank.derive(_stream_gaps))
 
 
-def device_gaps(rank: Rank, excerpt: Excerpt | None = None) -> Gaps:
+def device_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
     """Intervals of each device in which none of its streams is busy."""
-    if excerpt is not None:
-        return _gaps(rank, devices_in_order(rank), excerpt)
+    if selection is not None:
+        return _gaps(rank, devices_in_order(rank), selection)
     return Gaps(**rank.derive(_device_gaps))
 
 
@@ -103,11 +103,11 @@ class Order(NamedTuple):
         return [parts[group] for group in self.by_place.tolist()]
 
     def with_time(
-        self, rank: Rank, excerpt: Excerpt | None
+        self, rank: Rank, selection: TimeSelection | None
     ) -> Iterator[tuple[Int64Array, Intervals | None]]:
         """Positions of the work of each, and the time that counts; None for all of it."""
         for part, device in zip(self.parts, self.device.tolist(), strict=True):
-            yield part, None if excerpt is None else excerpt.time(rank, device)
+            yield part, None if selection is None else selection.time(rank, device)
 
 
 def streams_in_order(rank: Rank) -> Order:
@@ -136,10 +136,11 @@ def _device_gaps(rank: Rank) -> Columns:
     return vars(_gaps(rank, devices_in_order(rank)))
 
 
-def _gaps(rank: Rank, order: Order, excerpt: Excerpt | None = None) -> Gaps:
+def _gaps(rank: Rank, order: Order, selection: TimeSelection | None = None) -> Gaps:
     """Measure from the running maximum of ends, so that overlapping operations leave no gap."""
     lengths = [
-        _of_group(rank.gpu_work, rank.launched_ns, *part) for part in order.with_time(rank, excerpt)
+        _of_group(rank.gpu_work, rank.launched_ns, *part)
+        for part in order.with_time(rank, selection)
     ]
     runs = [run for late, in_time, _, _ in lengths for run in (late, in_time)]
     unknown = [each for _, _, each, _ in lengths]

@@ -16,7 +16,7 @@ from hta_widgets.analyses.idle_time.gaps import (
     time_inside,
 )
 from hta_widgets.analyses.time.causes import are_of_one_graph, split_by_launch
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -94,17 +94,17 @@ class SplitGaps:
         return table
 
 
-def split_stream_gaps(rank: Rank, excerpt: Excerpt | None = None) -> SplitGaps:
+def split_stream_gaps(rank: Rank, selection: TimeSelection | None = None) -> SplitGaps:
     """Idle time of each stream by part."""
-    if excerpt is not None:
-        return _split(rank, streams_in_order(rank), excerpt)
+    if selection is not None:
+        return _split(rank, streams_in_order(rank), selection)
     return SplitGaps(**rank.derive(_split_streams))
 
 
-def split_device_gaps(rank: Rank, excerpt: Excerpt | None = None) -> SplitGaps:
+def split_device_gaps(rank: Rank, selection: TimeSelection | None = None) -> SplitGaps:
     """Idle time of each device by part."""
-    if excerpt is not None:
-        return _split(rank, devices_in_order(rank), excerpt)
+    if selection is not None:
+        return _split(rank, devices_in_order(rank), selection)
     return SplitGaps(**rank.derive(_split_devices))
 
 
@@ -126,8 +126,8 @@ class _GroupSplit(NamedTuple):
     rest_ns: Times
 
 
-def _split(rank: Rank, order: Order, excerpt: Excerpt | None = None) -> SplitGaps:
-    groups = [_split_group(rank, *part) for part in order.with_time(rank, excerpt)]
+def _split(rank: Rank, order: Order, selection: TimeSelection | None = None) -> SplitGaps:
+    groups = [_split_group(rank, *part) for part in order.with_time(rank, selection)]
     none = np.zeros(0, dtype=np.int64)
     rest_ns = np.concatenate([none, *(group.rest_ns for group in groups)])
     return SplitGaps(

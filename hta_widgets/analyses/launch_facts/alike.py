@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED
 from hta_widgets.analyses.launch_facts.multiprocessors import estimates, multiprocessors
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, counted_work
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.modules import module_paths
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, selected_work
 from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind
@@ -106,10 +106,10 @@ class Alike:
         )
 
 
-def launched_alike(rank: Rank, excerpt: Excerpt | None, kernel: str | None) -> Alike:
+def launched_alike(rank: Rank, selection: TimeSelection | None, kernel: str | None) -> Alike:
     """Kernels of a rank in some of its time, of all names if none is given."""
     every, _ = rank.remember(_every)
-    count, gpu_ns = _sums(rank, excerpt)
+    count, gpu_ns = _sums(rank, selection)
     rows = np.flatnonzero(count)
     if kernel is not None:
         names = rank.gpu_work.names
@@ -117,14 +117,14 @@ def launched_alike(rank: Rank, excerpt: Excerpt | None, kernel: str | None) -> A
     return every.counted(rows, count[rows], gpu_ns[rows])
 
 
-def _sums(rank: Rank, excerpt: Excerpt | None) -> Int64Array:
+def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
     """Kernels, and the sum of their durations, for each row of all of them."""
     every, row_of_event = rank.remember(_every)
     sums = np.zeros((2, every.name.size), dtype=np.int64)
-    for work in counted_work(rank, excerpt).values():
+    for work in selected_work(rank, selection).values():
         row = row_of_event[work.rows]
         is_kernel = row != _NONE
-        once = is_kernel & (excerpt or EVERYTHING).counts(work)
+        once = is_kernel & (selection or EVERYTHING).counts(work)
         np.add.at(sums[0], row[once], 1)
         np.add.at(sums[1], row[is_kernel], work.duration_ns[is_kernel])
     return sums

@@ -10,8 +10,8 @@ import pandas as pd
 
 from hta_widgets.analyses.launch_facts.rank_table import COLUMNS, FEW, By, launch_table
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.rows import stacked
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, percent
@@ -135,8 +135,8 @@ def launch_facts(
         msg = f"by must be one of {', '.join(map(repr, get_args(By)))}, got {by!r}"
         raise ParameterError(msg)
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(launch_table, chosen, excerpt, by, kernel)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(launch_table, chosen, selection, by, kernel)
     kernels = stacked([each.kernels for each in by_rank.values()], COLUMNS)
     missing = {rank: each.notices for rank, each in by_rank.items()}
     return LaunchFacts(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.launch_facts.alike import BLOCK, GRID, SHARES, Alike, launched_alike
 from hta_widgets.analyses.launch_facts.by_group import NOT_RECORDED, longest, statistics
-from hta_widgets.analyses.time.excerpt import Excerpt
 from hta_widgets.analyses.time.modules import module_paths
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import Groups, grouped
@@ -67,10 +67,10 @@ class RankLaunches(NamedTuple):
 
 
 def launch_table(
-    rank: Rank, excerpt: Excerpt | None, by: By, kernel: str | None = None
+    rank: Rank, selection: TimeSelection | None, by: By, kernel: str | None = None
 ) -> RankLaunches:
     """How the kernels of a rank are launched."""
-    alike = launched_alike(rank, excerpt, kernel)
+    alike = launched_alike(rank, selection, kernel)
     keys: list[NDArray[Any]] = [alike.device, alike.name]
     if by == "configuration":
         keys += [alike.values[name] for name in (*GRID, *BLOCK)]

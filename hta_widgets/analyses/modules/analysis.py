@@ -13,7 +13,7 @@ from hta_widgets.analyses.modules.nodes import Merge, Source
 from hta_widgets.analyses.modules.rank_sums import RankModules, module_sums
 from hta_widgets.analyses.modules.sums_by_node import UNKNOWN
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -197,8 +197,8 @@ def modules(
     _check("source", source, Source)
     _check("merge", merge, Merge)
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    each = [*job.reduce(module_sums, chosen, excerpt, source, merge).values()]
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    each = [*job.reduce(module_sums, chosen, selection, source, merge).values()]
     table, outside = (
         _stacked([getattr(part, name) for part in each]) for name in ("modules", "outside")
     )

@@ -11,7 +11,7 @@ from hta_widgets.analyses.memory_use.owners import calls_around
 from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
 from hta_widgets.analyses.roofline.counted import counted_kernels
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -34,10 +34,10 @@ class _Memory(NamedTuple):
     call: Int64Array
 
 
-def flop(rank: Rank, excerpt: Excerpt | None) -> ByCall:
-    """FLOP of each operator of which the roofline counts them; it starts in the excerpt."""
+def flop(rank: Rank, selection: TimeSelection | None) -> ByCall:
+    """FLOP of each operator of which the roofline counts them; it starts in the selection."""
     place, amount, start_ns = rank.remember(_flop)
-    inside = _inside(rank, excerpt, start_ns)
+    inside = _inside(rank, selection, start_ns)
     return ByCall(place[inside], amount[inside])
 
 
@@ -46,20 +46,20 @@ def has_shapes(rank: Rank) -> bool:
     return counted_kernels(rank).has_shapes
 
 
-def bytes_allocated(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
+def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
     """Size of each allocation on each GPU."""
     found = []
     for memory in rank.remember(_gpu_memory):
-        inside = _inside(rank, excerpt, memory.events.time_ns) & (memory.events.bytes > 0)
+        inside = _inside(rank, selection, memory.events.time_ns) & (memory.events.bytes > 0)
         found.append(ByCall(memory.call[inside], memory.events.bytes[inside]))
     return found
 
 
-def bytes_alive_at_peak(rank: Rank, excerpt: Excerpt | None) -> list[ByCall]:
+def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
     """What is allocated on each GPU when most is; what is in no block has no owner."""
     found = []
     for events, blocks, call in rank.remember(_gpu_memory):
-        inside = np.flatnonzero(_inside(rank, excerpt, events.time_ns))
+        inside = np.flatnonzero(_inside(rank, selection, events.time_ns))
         if not inside.size:
             continue
         peak = int(inside[events.allocated[inside].argmax()])
@@ -97,7 +97,7 @@ def _gpu_memory(rank: Rank) -> tuple[_Memory, ...]:
     )
 
 
-def _inside(rank: Rank, excerpt: Excerpt | None, time_ns: Times) -> Mask:
-    if excerpt is None:
+def _inside(rank: Rank, selection: TimeSelection | None, time_ns: Times) -> Mask:
+    if selection is None:
         return np.ones(time_ns.size, dtype=np.bool_)
-    return excerpt.holds(rank, time_ns)
+    return selection.holds(rank, time_ns)

@@ -15,7 +15,7 @@ from hta_widgets.analyses.modules.sums_by_node import (
     chosen_nodes,
     sums_by_node,
 )
-from hta_widgets.analyses.time.excerpt import Excerpt
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -56,10 +56,12 @@ class RankModules(NamedTuple):
     has_memory: bool
 
 
-def module_sums(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> RankModules:
+def module_sums(
+    rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge
+) -> RankModules:
     """What belongs to each module of a rank, in some of its time."""
     nodes, said = chosen_nodes(rank, source, merge)
-    sums, in_graphs_ns = sums_by_node(rank, excerpt, source, merge)
+    sums, in_graphs_ns = sums_by_node(rank, selection, source, merge)
     gpu, cpu = sums.pop("gpu_ns"), sums.pop("cpu_ns")
     entered = sums.pop("calls")
     totals = nodes.totals(np.stack([gpu[:-1], cpu[:-1]], axis=1))

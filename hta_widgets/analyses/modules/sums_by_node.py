@@ -18,11 +18,11 @@ from hta_widgets.analyses.modules.nodes import (
     module_nodes,
     region_nodes,
 )
+from hta_widgets.analyses.time.call_sums import has_cpu_time, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.counted import has_cpu_time, host_time, own_cpu_time, sums_at
-from hta_widgets.analyses.time.excerpt import Excerpt, counted_work
 from hta_widgets.analyses.time.modules import PHASES, forward_places, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.details import DetailGroup
@@ -142,9 +142,9 @@ class NodeSums:
             found += sums_at(self._row[places], values, found.size).reshape(self._shape)
         return found
 
-    def entered(self, rank: Rank, excerpt: Excerpt | None) -> Int64Array:
+    def entered(self, rank: Rank, selection: TimeSelection | None) -> Int64Array:
         """Number of frames that begin in some time."""
-        chosen = host_time(rank, excerpt).covers(self._frame_start_ns)
+        chosen = host_time(rank, selection).covers(self._frame_start_ns)
         frames = self._frames[chosen & has_cpu_time(rank)[self._frames]]
         return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
@@ -164,20 +164,20 @@ class Sums(NamedTuple):
     in_graphs_ns: int
 
 
-def sums_by_node(rank: Rank, excerpt: Excerpt | None, source: Source, merge: Merge) -> Sums:
+def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge) -> Sums:
     """Sums of a rank in some of its time."""
     sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
-    work = [*counted_work(rank, excerpt).values()]
+    work = [*selected_work(rank, selection).values()]
     launches = [calls.places_of(part.launch) for part in work]
     found = {
         "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
-        "cpu_ns": sums.of(*own_cpu_time(rank, excerpt)),
-        "calls": sums.entered(rank, excerpt),
+        "cpu_ns": sums.of(*own_cpu_time(rank, selection)),
+        "calls": sums.entered(rank, selection),
         "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
-        "idle_ns": sums.of(*idle_by_call(rank, excerpt)),
-        "flop": sums.over([owned_costs.flop(rank, excerpt)]),
-        "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, excerpt)),
-        "bytes_alive_at_peak": sums.over(owned_costs.bytes_alive_at_peak(rank, excerpt)),
+        "idle_ns": sums.of(*idle_by_call(rank, selection)),
+        "flop": sums.over([owned_costs.flop(rank, selection)]),
+        "bytes_allocated": sums.over(owned_costs.bytes_allocated(rank, selection)),
+        "bytes_alive_at_peak": sums.over(owned_costs.bytes_alive_at_peak(rank, selection)),
     }
     return Sums(found, sum(_in_graphs(rank, part) for part in work))
 

@@ -25,9 +25,9 @@ from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.excerpt import Excerpt, place_of
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.analyses.time.rows import of_largest_sum, texts_at
+from hta_widgets.analyses.time.selection import TimeSelection, place_of
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
@@ -94,11 +94,11 @@ class OperatorRows(NamedTuple):
 
 
 def operator_rows(
-    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> OperatorRows:
     """The operators of a rank in some of its time, of all modules if none is named."""
     listed = listed_calls(rank)
-    parts, totals = grouped_calls(rank, excerpt, by, modules)
+    parts, totals = grouped_calls(rank, selection, by, modules)
     keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
     groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
     return OperatorRows(
@@ -313,8 +313,8 @@ def operators(
         msg = f"phase must be one of {', '.join(PHASES)}, or None for all, got {phase!r}"
         raise ParameterError(msg)
     chosen = job.select_ranks(ranks)
-    excerpt = Excerpt.of(job, chosen, steps=steps, window_ns=window_ns)
-    by_rank = job.reduce(operator_rows, chosen, excerpt, by, tuple(sorted({*modules})))
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(operator_rows, chosen, selection, by, tuple(sorted({*modules})))
     of_operators = [rows.table for rows in by_rank.values() if rows.are_operators]
     of_launches = [rows.table for rows in by_rank.values() if not rows.are_operators]
     some = next(iter(by_rank.values())).table.iloc[:0]
@@ -326,7 +326,7 @@ def operators(
         operators=table,
         launch_calls=launch_calls,
         ranks=totals,
-        finding=operators_finding(table, launch_calls, totals, place_of(excerpt)),
+        finding=operators_finding(table, launch_calls, totals, place_of(selection)),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),

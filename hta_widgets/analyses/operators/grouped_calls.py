@@ -18,10 +18,10 @@ from hta_widgets.analyses.operators.operator_calls import (
 )
 from hta_widgets.analyses.operators.shapes import shapes_of
 from hta_widgets.analyses.operators.stacks import stacks_of
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.counted import sums_at
-from hta_widgets.analyses.time.excerpt import Excerpt, remember
 from hta_widgets.analyses.time.modules import in_modules, phases
+from hta_widgets.analyses.time.selection import TimeSelection, remember
 from hta_widgets.arrays import Int32Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -75,23 +75,23 @@ class _EveryGroup(NamedTuple):
 
 
 def grouped_calls(
-    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...]
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...]
 ) -> tuple[CallGroups, RankTotals]:
     """Sums over calls of the same name, phase and shape or stack, and the whole of a rank.
 
     By name, they are told apart by their shape, too. Of all modules if none is named.
     """
     if modules:
-        return _grouped(rank, excerpt, by, modules)
-    return remember(rank, _by_stack if by == "stack" else _by_shape, excerpt)
+        return _grouped(rank, selection, by, modules)
+    return remember(rank, _by_stack if by == "stack" else _by_shape, selection)
 
 
-def _by_shape(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
-    return _grouped(rank, excerpt, "shape")
+def _by_shape(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
+    return _grouped(rank, selection, "shape")
 
 
-def _by_stack(rank: Rank, excerpt: Excerpt | None) -> tuple[CallGroups, RankTotals]:
-    return _grouped(rank, excerpt, "stack")
+def _by_stack(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
+    return _grouped(rank, selection, "stack")
 
 
 def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
@@ -112,11 +112,11 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
 
 
 def _grouped(
-    rank: Rank, excerpt: Excerpt | None, by: RowsBy, modules: tuple[str, ...] = ()
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> tuple[CallGroups, RankTotals]:
     """The groups of which anything is counted, without the calls of other modules."""
     every = rank.remember(_every_group, by == "stack")
-    place, times = counted_calls(rank, excerpt).place, call_times(rank, excerpt)
+    place, times = counted_calls(rank, selection).place, call_times(rank, selection)
     if modules:
         inside = np.flatnonzero(in_modules(rank, modules)[place])
         place, times = place[inside], CallTimes(*(column[inside] for column in times))
@@ -124,4 +124,4 @@ def _grouped(
     sums = [sums_at(group, column, size) for column in times]
     row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
     keys = {name: code[row] for name, code in every.keys.items()}
-    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, excerpt)
+    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, selection)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
+from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, host_time, launched_work
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.counted import SubForest, cpu_times, host_time, launched_work
-from hta_widgets.analyses.time.excerpt import EVERYTHING, Excerpt, remember
 from hta_widgets.analyses.time.modules import forward_places
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
@@ -83,7 +83,7 @@ def listed_calls(rank: Rank) -> Listed:
 
 
 def may_be_listed(rank: Rank) -> tuple[Mask, bool]:
-    """Which calls are listed in any excerpt, and whether they are operators."""
+    """Which calls are listed in any selection, and whether they are operators."""
     calls = calls_of(rank)
     is_operator = calls.kind == Kind.CPU_OP
     has_operators = bool(is_operator.any())
@@ -107,36 +107,36 @@ def _launching(rank: Rank, calls: Calls) -> Mask:
     return launching[:-1]
 
 
-def counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
+def counted_calls(rank: Rank, selection: TimeSelection | None) -> SubForest:
     """The listed calls of which anything may be counted."""
-    return remember(rank, _counted_calls, excerpt)
+    return remember(rank, _counted_calls, selection)
 
 
-def _counted_calls(rank: Rank, excerpt: Excerpt | None) -> SubForest:
+def _counted_calls(rank: Rank, selection: TimeSelection | None) -> SubForest:
     listed = listed_calls(rank)
     tree = listed.tree
-    if excerpt is None:
+    if selection is None:
         return tree
-    owner = tree.at(launched_work(rank, excerpt).place)
+    owner = tree.at(launched_work(rank, selection).place)
     forward = np.append(listed.forward, NO_PARENT)[owner]
-    idle, counted = tree.at(idle_by_call(rank, excerpt).place), host_time(rank, excerpt)
+    idle, counted = tree.at(idle_by_call(rank, selection).place), host_time(rank, selection)
     return tree.with_around(np.concatenate((tree.open_in(counted), owner, forward, idle)))
 
 
-def call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
+def call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     """What each of `counted_calls` takes in the counted time."""
-    return remember(rank, _call_times, excerpt)
+    return remember(rank, _call_times, selection)
 
 
-def _call_times(rank: Rank, excerpt: Excerpt | None) -> CallTimes:
-    tree = counted_calls(rank, excerpt)
-    work, place = launched_work(rank, excerpt)
+def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
+    tree = counted_calls(rank, selection)
+    work, place = launched_work(rank, selection)
     owner = tree.at(place)
     gpu_self = tree.own(owner, work.duration_ns)
     state = tensor_cores_of(work.name, work.names)
     kinds = rank.trace.events.kind[work.rows]
-    first = np.flatnonzero((excerpt or EVERYTHING).counts(work))
-    cpu, idle = cpu_times(rank, tree, excerpt), idle_by_call(rank, excerpt)
+    first = np.flatnonzero((selection or EVERYTHING).counts(work))
+    cpu, idle = cpu_times(rank, tree, selection), idle_by_call(rank, selection)
     forward = listed_calls(rank).forward
     if tree.whole is not None:
         forward = tree.of_whole(forward[tree.whole])
@@ -159,10 +159,10 @@ def _counts(positions: Int64Array, size: int) -> Int64Array:
     return np.bincount(positions[positions >= 0], minlength=size).astype(np.int64)
 
 
-def rank_totals(rank: Rank, excerpt: Excerpt | None) -> RankTotals:
+def rank_totals(rank: Rank, selection: TimeSelection | None) -> RankTotals:
     """The whole of a rank, and what belongs to no operator."""
-    listed, idle = listed_calls(rank), idle_by_call(rank, excerpt)
-    work, place = launched_work(rank, excerpt)
+    listed, idle = listed_calls(rank), idle_by_call(rank, selection)
+    work, place = launched_work(rank, selection)
     unrecorded = place == NO_PARENT
     outside, idle_outside = (
         (listed.tree.at(each) == NO_PARENT) | (not listed.are_operators)

@@ -30,7 +30,7 @@ from hta_widgets.analyses.rank_overlap.outliers import (
 )
 from hta_widgets.analyses.rank_overlap.timeline import slice_edges
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.excerpt import checked_window
+from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times

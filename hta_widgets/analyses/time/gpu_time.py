@@ -69,9 +69,9 @@ def longer_steps(times: Iterable[GpuTime]) -> GpuTime | None:
     return total if total.steps_ns > total.span_ns and is_other else None
 
 
-def span_in_words(gpus: int, *, is_excerpt: bool) -> str:
+def span_in_words(gpus: int, *, is_selected: bool) -> str:
     """What `GpuTime.span_ns` is of: the GPU span, or all of the selected time."""
-    if is_excerpt:
+    if is_selected:
         return "the selected time"
     return "the GPU span" if gpus == 1 else "their GPU spans"
 

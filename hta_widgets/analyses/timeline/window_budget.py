@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
-from hta_widgets.analyses.time.excerpt import WindowNs, checked_window
+from hta_widgets.analyses.time.selection import WindowNs, checked_window
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes

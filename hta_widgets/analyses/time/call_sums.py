@@ -1,4 +1,4 @@
-"""What is counted of calls, and sums over it: all of a rank, or an excerpt of it."""
+"""What is counted of calls, and sums over it: all of a rank, or a selection of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.excerpt import (
+from hta_widgets.analyses.time.selection import (
     ANY_TIME,
     EVERYTHING,
-    Excerpt,
-    counted_work,
+    TimeSelection,
     remember,
+    selected_work,
 )
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
@@ -41,13 +41,13 @@ class LaunchedWork(NamedTuple):
     place: Int64Array
 
 
-def launched_work(rank: Rank, excerpt: Excerpt | None) -> LaunchedWork:
+def launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
     """The work that is counted, with its launch calls."""
-    return remember(rank, _launched_work, excerpt)
+    return remember(rank, _launched_work, selection)
 
 
-def _launched_work(rank: Rank, excerpt: Excerpt | None) -> LaunchedWork:
-    work, *others = counted_work(rank, excerpt).values()
+def _launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
+    work, *others = selected_work(rank, selection).values()
     for other in others:
         work = work.followed_by(other)
     return LaunchedWork(work, calls_of(rank).places_of(work.launch))
@@ -61,15 +61,15 @@ def has_cpu_time(rank: Rank) -> Mask:
     return rank.analysed[calls_of(rank).forest.rows]
 
 
-def host_time(rank: Rank, excerpt: Excerpt | None) -> Intervals:
+def host_time(rank: Rank, selection: TimeSelection | None) -> Intervals:
     """The time in which calls are counted: also outside of the steps, unless some are chosen.
 
     On the CPU, a step lasts from the start of its mark to the start of the next one.
     """
-    excerpt = excerpt or EVERYTHING
-    counted, window = ANY_TIME, excerpt.window_of(rank)
-    if excerpt.steps:
-        edges, chosen = host_step_edges(rank), np.isin(window_of(rank).steps, excerpt.steps)
+    selection = selection or EVERYTHING
+    counted, window = ANY_TIME, selection.window_of(rank)
+    if selection.steps:
+        edges, chosen = host_step_edges(rank), np.isin(window_of(rank).steps, selection.steps)
         counted = Intervals.union(edges[:-1][chosen], edges[1:][chosen])
     return counted if window is None else counted.clip(*window)
 
@@ -152,9 +152,9 @@ class OwnCpuTime(NamedTuple):
     ns: Int64Array
 
 
-def own_cpu_time(rank: Rank, excerpt: Excerpt | None) -> OwnCpuTime:
-    """Time of each call without those inside, of what is analysed or in an excerpt."""
-    calls, counted = calls_of(rank), host_time(rank, excerpt)
+def own_cpu_time(rank: Rank, selection: TimeSelection | None) -> OwnCpuTime:
+    """Time of each call without those inside, of what is analysed or in a selection."""
+    calls, counted = calls_of(rank), host_time(rank, selection)
     found = [OwnCpuTime(*np.zeros((2, 0), dtype=np.int64))]
     if len(counted):
         found += [_of_thread(rank, calls, counted, thread) for thread in calls.threads]
@@ -331,9 +331,9 @@ class CpuTimes(NamedTuple):
     inside_ns: Times
 
 
-def cpu_times(rank: Rank, tree: SubForest, excerpt: Excerpt | None) -> CpuTimes:
+def cpu_times(rank: Rank, tree: SubForest, selection: TimeSelection | None) -> CpuTimes:
     """CPU time of some calls in the counted time."""
-    counted, start, end = host_time(rank, excerpt), tree.start_ns, tree.end_ns
+    counted, start, end = host_time(rank, selection), tree.start_ns, tree.end_ns
     is_counted = has_cpu_time(rank)[tree.place]
     inside_ns = counted.covered_until(end) - counted.covered_until(start)
     return CpuTimes((counted.covers(start) & is_counted).astype(np.int64), inside_ns * is_counted)

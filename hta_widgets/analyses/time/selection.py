@@ -1,4 +1,4 @@
-"""An excerpt of a job: some of its steps, a window of time, or what both hold."""
+"""The selected time of a job: some of its steps, a window, or what both hold."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MOST_NS: Final = 2**62
 ANY_TIME: Final = Intervals.union([-_MOST_NS], [_MOST_NS])
 
 
-class Excerpt(NamedTuple):
-    """The time of each rank that is counted.
+class TimeSelection(NamedTuple):
+    """The time of each rank that is selected.
 
     Step ``k`` of a device lasts from the end of the step before to its own end, that of the last
     kernel that computes of those launched in it (`Window.step_edges`), so that what is counted of
@@ -55,7 +55,7 @@ class Excerpt(NamedTuple):
         *,
         steps: Iterable[int] | None = None,
         window_ns: Sequence[int] | None = None,
-    ) -> Excerpt | None:
+    ) -> TimeSelection | None:
         """Check what is asked for; None where that is everything.
 
         Parameters
@@ -134,44 +134,48 @@ class Excerpt(NamedTuple):
         return Intervals.union(edges[:-1][chosen], edges[1:][chosen])
 
 
-EVERYTHING: Final = Excerpt((), ())
+EVERYTHING: Final = TimeSelection((), ())
 """The time of all analysed steps."""
 
 
-def place_of(excerpt: Excerpt | None) -> str:
+def place_of(selection: TimeSelection | None) -> str:
     """Where nothing was found, in words."""
-    return "on the selected ranks" + ("" if excerpt is None else " in the selected time")
+    return "on the selected ranks" + ("" if selection is None else " in the selected time")
 
 
 def remember(
-    rank: Rank, function: Callable[[Rank, Excerpt | None], Answer], excerpt: Excerpt | None
+    rank: Rank,
+    function: Callable[[Rank, TimeSelection | None], Answer],
+    selection: TimeSelection | None,
 ) -> Answer:
-    """What a function of a rank and an excerpt returns, called once for the last excerpt asked for.
+    """What a function of a rank and a selection returns, computed once for the last selection.
 
     Answers on all of the time stay with the rank.
     """
-    if excerpt is None:
+    if selection is None:
         return rank.remember(function, None)
     answers = rank.remember(_last_answers)
-    if function not in answers or answers[function][0] != excerpt:
-        answers[function] = excerpt, function(rank, excerpt)
+    if function not in answers or answers[function][0] != selection:
+        answers[function] = selection, function(rank, selection)
     return cast("Answer", answers[function][1])
 
 
-def _last_answers(_: Rank) -> dict[Callable[..., object], tuple[Excerpt, object]]:
+def _last_answers(_: Rank) -> dict[Callable[..., object], tuple[TimeSelection, object]]:
     return {}
 
 
-def counted_work(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuWork]:
-    """Work of each device, cut at the edges of the excerpt; what is analysed without one."""
-    return rank.gpu_work.by_device() if excerpt is None else remember(rank, _cut_work, excerpt)
+def selected_work(rank: Rank, selection: TimeSelection | None) -> dict[int, GpuWork]:
+    """Work of each device, cut at the edges of the selection; what is analysed without one."""
+    return rank.gpu_work.by_device() if selection is None else remember(rank, _cut_work, selection)
 
 
-def _cut_work(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuWork]:
+def _cut_work(rank: Rank, selection: TimeSelection | None) -> dict[int, GpuWork]:
     by_device = rank.gpu_work.by_device()
-    if excerpt is None:
+    if selection is None:
         return by_device
-    return {device: _cut_work_of(rank, device, excerpt.time(rank, device)) for device in by_device}
+    return {
+        device: _cut_work_of(rank, device, selection.time(rank, device)) for device in by_device
+    }
 
 
 def _cut_work_of(rank: Rank, device: int, counted: Intervals) -> GpuWork:
@@ -187,13 +191,13 @@ def _near(work: GpuWork, counted: Intervals) -> GpuWork:
     return work.take(np.flatnonzero(begins & (work.end_ns >= counted.starts[0])))
 
 
-def counted_times(rank: Rank, excerpt: Excerpt | None) -> dict[int, GpuTime]:
-    """Time of each device; in an excerpt, its span is all of the time that is counted."""
-    if excerpt is None:
+def selected_times(rank: Rank, selection: TimeSelection | None) -> dict[int, GpuTime]:
+    """Time of each device; in a selection, its span is all of the time that is counted."""
+    if selection is None:
         return rank.remember(gpu_times)
     return {
-        device: _time_of(excerpt.time(rank, device), work, has_steps=len(rank.steps) > 0)
-        for device, work in counted_work(rank, excerpt).items()
+        device: _time_of(selection.time(rank, device), work, has_steps=len(rank.steps) > 0)
+        for device, work in selected_work(rank, selection).items()
     }
 
 

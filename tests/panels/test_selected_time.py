@@ -6,15 +6,15 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.analyses.time import selection as excerpt
+from hta_widgets.analyses.time import selection as time_selection
 from hta_widgets.errors import UnknownStepError
 from hta_widgets.panels import Selection
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.dashboard import PANELS
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_attribution import frame
-from tests.analyses.test_time_selection import three_steps
 from tests.analyses.test_idle_owners import annotation
+from tests.analyses.test_time_selection import three_steps
 from tests.panels.fakes import FakePanel, send
 
 FOLLOWING = [
@@ -98,7 +98,7 @@ def test_what_does_not_follow_computes_nothing(job):
 
 def test_work_is_cut_once_for_each_time(job, monkeypatch):
     cuts = []
-    cut = excerpt._cut
+    cut = time_selection._cut
     monkeypatch.setattr(excerpt, "_cut", lambda *given: cuts.append(given) or cut(*given))
     panel = PANELS["overlap"](job)
     selection = panel.selection

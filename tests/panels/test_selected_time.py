@@ -99,7 +99,7 @@ def test_what_does_not_follow_computes_nothing(job):
 def test_work_is_cut_once_for_each_time(job, monkeypatch):
     cuts = []
     cut = time_selection._cut
-    monkeypatch.setattr(excerpt, "_cut", lambda *given: cuts.append(given) or cut(*given))
+    monkeypatch.setattr(time_selection, "_cut", lambda *given: cuts.append(given) or cut(*given))
     panel = PANELS["overlap"](job)
     selection = panel.selection
     selection.steps = (1,)

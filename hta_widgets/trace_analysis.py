@@ -23,11 +23,10 @@ from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.remote.urls import PathLike
 
+__all__ = ["TimeSeriesTypes", "TraceAnalysis"]
+
 if TYPE_CHECKING:
     import pandas as pd
-
-
-__all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
 
 class TraceAnalysis(

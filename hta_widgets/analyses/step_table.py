@@ -27,6 +27,8 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
+__all__ = ["CLASS_LABELS", "STEP_CLASSES", "StepTable", "step_table"]
+
 WORK_CLASSES: Final = {
     "compute": (KernelType.COMPUTATION, KernelType.OTHER),
     "graph": (KernelType.CUDA_GRAPH,),
@@ -53,7 +55,6 @@ STEP_COLUMNS: Final = (
 
 Columns = dict[str, Int64Array]
 
-__all__ = ["CLASS_LABELS", "STEP_CLASSES", "StepTable", "step_table"]
 
 LEAST_STEPS: Final = 3
 """Steps of a device from which a slow one can be told from the others."""

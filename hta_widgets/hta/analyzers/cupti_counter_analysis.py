@@ -2,6 +2,8 @@
 
 from typing import Final
 
+__all__ = ["CUDA_SASS_INSTRUCTION_COUNTER_FLOPS"]
+
 _OPERATIONS: Final = {"add": 1, "mul": 1, "fma": 2}
 _PRECISIONS: Final = ("f", "h", "d")
 
@@ -11,5 +13,3 @@ CUDA_SASS_INSTRUCTION_COUNTER_FLOPS: Final = {
     for operation, flop in _OPERATIONS.items()
 }
 """FLOP of each executed instruction, by the performance counter that counts it in threads."""
-
-__all__ = ["CUDA_SASS_INSTRUCTION_COUNTER_FLOPS"]

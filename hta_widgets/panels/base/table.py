@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from csv import QUOTE_MINIMAL, QUOTE_NONNUMERIC
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.export.csv_file import safe_texts
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.readable import distinct_labels
+from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Cell, Column, Table
 from hta_widgets.quantities import data_unit, flop_unit, number, time_unit
 
@@ -28,12 +30,6 @@ else:
     pa = LazyModule("pyarrow")
     pc = LazyModule("pyarrow.compute")
 
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
-
-from hta_widgets.errors import reason
-from hta_widgets.panels.base.memoize import MemoizeLast
 
 MAX_ROWS: Final = 20
 """Number of rows that a view brings; the page asks for the others as it needs them."""

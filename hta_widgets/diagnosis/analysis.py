@@ -22,9 +22,9 @@ from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.job.waiting import CollectiveWaits
+from hta_widgets.diagnosis.largest_kernels import only_faster_kernels
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
-from hta_widgets.diagnosis.rules.largest_kernels import only_faster_kernels
 from hta_widgets.diagnosis.rules.missing_rank import missing_rank
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.errors import number_ranges

@@ -57,6 +57,10 @@ class Sample:
             done.touch()
         return folder
 
+    def files(self) -> dict[int, str]:
+        """Its traces by rank."""
+        return {rank: str(self.folder() / f"rank-{rank}.json.gz") for rank in range(self.ranks)}
+
     def measured(self, task: str, repeats: int) -> list[Outcome]:
         """Load and diagnose it some times."""
         child = Child(Path(sys.executable), "diagnosing")

@@ -111,6 +111,15 @@ def tables(files: Files, **_: object) -> dict[str, Any]:
     return {"tables": dict(time_tables(job, forgetful))}
 
 
+def replays(files: Files, **_: object) -> dict[str, Any]:
+    """Time the stages of a replay, from loaded ranks to answers."""
+    from benchmarks.replays import time_replay  # noqa: PLC0415
+
+    job = TraceAnalysis(files, progress=False).job
+    make_ready(job)
+    return time_replay(job)
+
+
 def call_of(
     analysis: TraceAnalysis, method: str, parameters: dict[str, Any]
 ) -> Callable[[], object]:
@@ -153,6 +162,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "analyses": analyses,
     "sliders": sliders,
     "tables": tables,
+    "replays": replays,
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from benchmarks.bench import Bench
 from benchmarks.children import Child, Outcome, middle
+from benchmarks.diagnose import EVENTS_OF_MANY, MANY, Sample
+from benchmarks.replays import MEMORY
 from benchmarks.table import Row
 from benchmarks.tables import FIRST_OF_ALL, FIRST_TIME
 from benchmarks.traces import H100, V100, Files
@@ -38,6 +40,20 @@ SELECTION_S = 0.150
 """Any window and any choice of steps, the first one included."""
 
 TABLE_S = 1.0
+WHAT_IF_S = 0.020
+REPLAY_S: Mapping[str, float | None] = {
+    "clocks": None,
+    "parts": None,
+    "network": 0.3,
+    "critical path": 0.027,
+    "latest times": 0.045,
+    "drag of all operations": 0.21,
+}
+"""Of up to eight ranks. A diagnosis needs clocks as well, and parts are made of each rank once. The
+path is solved first, and what follows needs the path."""
+
+OPERATION_MB = 200 / 2**20
+"""What the part of a rank may take for each of its operations."""
 
 
 Figure = Callable[[Outcome], float]
@@ -194,7 +210,7 @@ def tables(bench: Bench) -> Iterator[Row]:
     """
     for gpu, source in (("v100", V100), ("h100", H100)):
         files = bench.traces.tiled(gpu, source, events=bench.large)
-        found = _repeated(bench, files)
+        found = _repeated(bench, files, "tables")
         for name, times in found[0].answer["tables"].items() if found else ():
             for what in times:
                 spent = median(each.answer["tables"][name][what] for each in found)
@@ -210,9 +226,31 @@ def _limit(what: str) -> float | None:
     return None if what.endswith(FIRST_OF_ALL) else SLIDER_S
 
 
-def _repeated(bench: Bench, files: Files) -> list[Outcome]:
-    runs = (bench.ours.run("tables", files=files) for _ in range(bench.repeats))
+def _repeated(bench: Bench, files: Files, task: str) -> list[Outcome]:
+    runs = (bench.ours.run(task, files=files) for _ in range(bench.repeats))
     return [each for run in runs for each in _done(run)]
+
+
+def replays(bench: Bench) -> Iterator[Row]:
+    """CPU time of a replay: the parts of ranks, what is made of them, and answers; and memory."""
+    events = _count(bench.medium)
+    many = Sample(bench.traces.work, MANY[0], EVENTS_OF_MANY)
+    jobs = {
+        f"1 rank of {events} events": bench.traces.tiled("job", V100, events=bench.medium),
+        f"8 ranks of {events} events": bench.eight_ranks(),
+        f"{many.ranks} ranks of {_count(many.events)} events": many.files(),
+    }
+    for what, files in jobs.items():
+        found = [each.answer for each in _repeated(bench, files, "replays")]
+        spent = {name: median(each[name] for each in found) for name in found[0]} if found else {}
+        operations = spent.pop("operations", 0)
+        for name, value in spent.items():
+            if name == MEMORY:
+                most = operations * OPERATION_MB
+                yield Row(f"{what}: {name}", value, unit="MB", at_most=most)
+            else:
+                limit = REPLAY_S.get(name, WHAT_IF_S) if len(files) < MANY[0] else None
+                yield Row(f"{what}: {name}", value, at_most=limit)
 
 
 def redraws(bench: Bench) -> Iterator[Row]:
@@ -238,6 +276,10 @@ SUITES: dict[str, tuple[str, Callable[[Bench], Iterator[Row]]]] = {
     "tables": (
         "Tables of operators, modules and memory, CPU time on 2 M events without the cache",
         tables,
+    ),
+    "replay": (
+        "Replay of a loaded job, CPU time: its parts, the network, and what-if questions",
+        replays,
     ),
     "redraws": ("Sliders in JupyterLab, wall time from a step to the last chart drawn", redraws),
 }

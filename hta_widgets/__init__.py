@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hta_widgets.diagnosis.analysis import diagnose
     from hta_widgets.diagnosis.finding import Finding
     from hta_widgets.diagnosis.limits import Limits
+    from hta_widgets.diagnosis.rank_answers import replay
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
@@ -29,6 +30,7 @@ __all__ = [
     "diagnose",
     "doctor",
     "open_trace",
+    "replay",
 ]
 
 _WHERE = {
@@ -43,6 +45,7 @@ _WHERE = {
     "diagnose": "hta_widgets.diagnosis.analysis",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",
+    "replay": "hta_widgets.diagnosis.rank_answers",
 }
 """Imported when first used: processes that only load ranks do without widgets and figures."""
 

@@ -68,10 +68,6 @@ class UnknownCycleError(HtaWidgetsError):
     """A requested cycle was not recorded."""
 
 
-class NotAvailableError(HtaWidgetsError, NotImplementedError):
-    """Something that HTA has and hta_widgets has not."""
-
-
 class UnknownRankError(HtaWidgetsError):
     """A requested rank is not in the job."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hta_widgets.export.time_series import TimeSeriesTypes
 from hta_widgets.hta_methods.base import show
+from hta_widgets.hta_methods.critical_path import CriticalPathMethods
 from hta_widgets.hta_methods.kernels import KernelMethods
 from hta_widgets.hta_methods.launches import LaunchMethods
 from hta_widgets.hta_methods.operators import OperatorMethods
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 class TraceAnalysis(
+    CriticalPathMethods,
     KernelMethods,
     LaunchMethods,
     OperatorMethods,

@@ -12,6 +12,7 @@ ENTER = re.compile(r"__enter__|_?record_function|RecordFunction|torch/(autograd/
 EXIT = re.compile(r"__exit__|_?record_function|RecordFunction|torch/(autograd/)?profiler")
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 TOLERANCE_NS = 2000
+OVERLAP_NS = 1000
 
 
 @dataclass(eq=False)
@@ -52,6 +53,10 @@ def _cut_thread(calls: list[Call]) -> None:
     for call in calls:
         while stack and stack[-1].cut_end <= call.start:
             stack.pop()
+        while stack and stack[-1].cut_end - call.start <= OVERLAP_NS:
+            if call.end - stack[-1].cut_end <= stack[-1].cut_end - call.start:
+                break
+            stack.pop().cut_end = call.start
         if stack and call.end > stack[-1].cut_end:
             outlived = [each for each in stack if each.cut_end < call.end - TOLERANCE_NS]
             entered = all(ENTER.search(each.name) for each in outlived)

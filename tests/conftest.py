@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.simulator import write_job
 
 collect_ignore = ["adding"]  # belongs to a package that has an analysis more
 
@@ -40,6 +45,28 @@ def kineto_jobs(real_traces: Path) -> dict[str, Path]:
     """Folder of each real job of the PyTorch profiler, by name."""
     folders = [path for each in KINETO_FOLDERS for path in sorted((real_traces / each).iterdir())]
     return {path.name: path for path in folders}
+
+
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Folder of the simulated job of a cause: writing it takes longer than a diagnosis."""
+
+    @cache
+    def folder_of(cause: str) -> Path:
+        folder = tmp_path_factory.mktemp(cause)
+        write_job(folder, cause)
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="module")
+def only_new_objects() -> Iterator[None]:
+    """Let gc see nothing that other modules made, which is slow to look through many times."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

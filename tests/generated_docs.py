@@ -1,4 +1,4 @@
-"""What the docs say of causes, made of the causes themselves.
+"""What the docs say of causes and of faults of recorders, made of what it is said of.
 
 ``python -m tests.generated_docs`` writes it into the docs anew.
 """
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from hta_widgets.diagnosis import CAUSES, Limits
 from hta_widgets.diagnosis.causes import ALL_CAUSES
+from tests.cause_pages import INDEX, index, measured, page_of, with_advice, with_measurement
+from tests.diagnosis.recorder_faults.table import Table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, SCHEMA = DOCS / "diagnosis.md", DOCS / "diagnosis.schema.json"
@@ -36,3 +38,9 @@ def schema_with_causes(schema: str) -> str:
 if __name__ == "__main__":
     PAGE.write_text(page_with_causes(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     SCHEMA.write_text(schema_with_causes(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in ALL_CAUSES:
+        text = with_advice(page_of(each).read_text(encoding="utf-8"), each)
+        text = with_measurement(text, each, measured(each))
+        page_of(each).write_text(text, encoding="utf-8")
+    INDEX.write_text(index(), encoding="utf-8")
+    Table.read().write_page()

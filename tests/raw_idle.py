@@ -7,6 +7,7 @@ the other, and every stretch of it by looking at the calls that run then.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 from bisect import bisect_left, bisect_right
@@ -105,6 +106,7 @@ class RawIdle:
                     "end": end,
                     "index": index,
                     "device": int(args.get("device", event["pid"])),
+                    "stream": args.get("stream", event["tid"]),
                     "correlation": args.get("correlation"),
                     "is_kernel": "mem" not in category,
                     "has_fields": "Collective name" in args,
@@ -257,11 +259,39 @@ class RawIdle:
 
     def _free_from(self, device: int) -> int:
         """When what was launched before the first step has been computed."""
-        computing = [e for e in self.work if e["device"] == device and self._computes(e)]
-        own = [e for e in computing if e["call"] and e["call"].start >= self.window[0]]
+        own, others = [], []
+        for each in self.work:
+            if each["device"] == device and self._computes(each):
+                in_steps = each["call"] and each["call"].start >= self.window[0]
+                (own if in_steps else others).append(each)
         first = min((each["start"] for each in own), default=self.window[1])
-        before = [e["end"] for e in computing if e not in own and e["start"] < first]
-        return max([self.window[0], *before])
+        before = [each["end"] for each in others if each["start"] < first]
+        return max([self.window[0], *before, *self.unseen_until(device)])
+
+    def _lost_before(self, moment: int) -> bool:
+        """Whether a kernel was launched before that is not in the trace."""
+        with_work = {id(each["call"]) for each in self.work}
+        launches = [e for e in self.calls if re.search(r"LaunchKernel", e.name) and e.kind == "api"]
+        return any(each.start < moment and id(each) not in with_work for each in launches)
+
+    def unseen_until(self, device: int) -> Iterator[int]:
+        """Starts of streams that are busy with what was launched before the recording."""
+        streams: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for each in self.work:
+            if each["device"] == device and each["end"] > each["start"]:
+                streams[each["stream"]].append(each)
+        for own in streams.values():
+            first = min(own, key=lambda each: each["start"])
+            if first["call"] is None or self._lost_before(first["call"].start):
+                continue
+            wait, busy, reached = first["start"] - first["call"].end, 0, -(10**18)
+            every = itertools.chain(*streams.values())
+            for each in sorted(every, key=lambda each: each["start"]):
+                end = min(each["end"], first["start"])
+                busy += max(end - max(each["start"], reached), 0)
+                reached = max(reached, end)
+            if wait >= 1_000_000 and 100 * busy <= wait:
+                yield first["start"]
 
     @staticmethod
     def _computes(work: dict[str, Any]) -> bool:
@@ -273,7 +303,7 @@ class RawIdle:
         if after is None:
             yield from self._host(main, main, start, end, drained=False)
             return
-        call = after["call"]
+        call = after["call"] or self._late_behind(after, start)
         if call is None:
             yield "launch_not_recorded", None, start, end
             return
@@ -293,6 +323,17 @@ class RawIdle:
             short = not late and end - start < 30_000
             cause = "between_kernels" if short else "dependency"
             yield cause, call, max(begin, reach), end
+
+    def _late_behind(self, work: dict[str, Any], start: int) -> Call | None:
+        """The launch of the next work of the stream, if it began after an interval did."""
+        own = [
+            e for e in self.work if (e["device"], e["stream"]) == (work["device"], work["stream"])
+        ]
+        own.sort(key=lambda each: (each["start"], each["index"]))
+        place = next(place for place, each in enumerate(own) if each is work)
+        before = [each["call"] for each in own[:place] if each["call"]]
+        behind = [each["call"] for each in own[place:] if each["call"]]
+        return behind[0] if before and behind and behind[0].start > start else None
 
     def _drained(self, thread, moment: int) -> bool:
         return any(

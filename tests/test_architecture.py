@@ -15,7 +15,11 @@ from hta_widgets.panels.every import EVERY
 from hta_widgets.trace.loaders.formats import FORMATS
 
 ANALYSES = "hta_widgets/analyses/__init__.py"
-ANALYSED_ABOVE = {"diagnosis": "hta_widgets/diagnosis/analysis.py"}
+ANALYSED_ABOVE = {
+    "critical_path": "hta_widgets/diagnosis/critical_path.py",
+    "diagnosis": "hta_widgets/diagnosis/analysis.py",
+    "what_if": "hta_widgets/diagnosis/what_if.py",
+}
 """What has a floor of its own above the analyses."""
 
 ROOT = Path(hta_widgets.__file__).parents[1]

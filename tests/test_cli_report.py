@@ -51,7 +51,7 @@ def test_a_report_of_some_ranks(
     board = Dashboard(traces)
     board.selection.ranks = [1, 2]
     for panel in board.panels.values():
-        assert panel.result.finding in said
+        assert panel.sentence(panel.result) in said
     assert [1, 2] in [state.get("ranks") for state in states(file)]
 
 

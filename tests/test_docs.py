@@ -11,6 +11,8 @@ import pytest
 from hta_widgets.cli import main
 from hta_widgets.diagnosis import Limits
 from hta_widgets.sample import write_sample
+from tests.diagnosis.recorder_faults.table import PAGE as FAULTS_PAGE
+from tests.diagnosis.recorder_faults.table import Table
 from tests.generated_docs import PAGE, ROW, SCHEMA, page_with_causes, schema_with_causes
 
 ROOT = Path(__file__).parents[1]
@@ -99,6 +101,11 @@ def test_the_causes_of_a_diagnosis_are_on_its_page_with_their_limits():
     assert f"{limits.slower_link_us:g} µs" in said["slow_link"]
 
 
+def test_the_faults_of_recorders_are_on_their_page_as_they_were_counted():
+    page = FAULTS_PAGE.read_text(encoding="utf-8")
+    assert page == Table.read().in_page(page), "run `python -m tests.generated_docs`"
+
+
 def printed_in_readme(before: str) -> list[str]:
     """Lines of the block that follows some words."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -114,7 +121,7 @@ def test_the_diagnosis_of_the_readme_is_that_of_the_sample_job(tmp_path, capsys)
 
 
 def test_the_first_diagnosis_of_the_readme_is_that_of_a_public_trace(real_traces, capsys):
-    lines = printed_in_readme("What the picture says in words")
+    lines = printed_in_readme("The same verdict in a terminal")
     main(["diagnose", str(real_traces / "more" / "dlrm_8rank")])
     assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
 

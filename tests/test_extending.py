@@ -14,6 +14,7 @@ import hta_widgets
 from hta_widgets import Limits, diagnose
 from hta_widgets.analyses.timeline.added import LANE_KINDS, QUEUE
 from hta_widgets.diagnosis import analysis
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -121,18 +122,23 @@ def test_what_a_kind_of_lane_lacks_is_named():
     ]
 
 
-@cause(seen_in="compute", when="More than 10 kernels run.", limit="least_percent_with_evidence")
+@cause(
+    seen_in="compute",
+    when="More than 10 kernels run.",
+    limit="least_percent_with_evidence",
+    advice=(Advice("Run fewer."),),
+)
 def many_kernels(context):
     computing = context.steps["compute"]
-    if not context.is_worth_it(many_kernels, float(computing.mean())):
+    price = context.price(computing, context.computing_less(computing))
+    if not context.is_worth_it(many_kernels, price.ns):
         return None
     return context.finding(
         many_kernels,
         words="The GPUs run kernels",
-        recoverable_ns=float(computing.mean()),
+        price=price,
         ranks=context.ranks,
         steps=(),
-        action="Run fewer.",
     )
 
 
@@ -144,12 +150,12 @@ def test_a_cause_is_a_rule_and_its_place_in_the_order(tmp_path, monkeypatch):
     monkeypatch.setitem(analysis._CAUSE, "many_kernels", many_kernels)
     (finding,) = diagnose(tmp_path, limits=Limits(least_ms=0))
     assert (finding.cause, finding.ranks) == ("many_kernels", (0, 1))
-    assert finding.recoverable_ms == pytest.approx(0.04)
+    assert finding.recoverable_ms == pytest.approx((5 + 10 + 15 + 20) / 1000)
 
 
 def test_a_cause_of_no_class_is_refused():
     with pytest.raises(ValueError, match="many_kernels names 'idle', which is none of compute, "):
-        cause(seen_in="idle", when="")(many_kernels.look)
+        cause(seen_in="idle", when="", advice=())(many_kernels.look)
 
 
 def test_a_kernel_rule_is_one_pattern(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from hta_widgets import TraceAnalysis
-from hta_widgets.errors import HtaWidgetsError, NotAvailableError, ParameterError, UnknownRankError
+from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.hta_tables.aten_operators import COLUMNS as ATEN
 from hta_widgets.hta_tables.gpu_annotations import BREAKDOWN
 from hta_widgets.hta_tables.queue_summaries import BLOCKED
@@ -356,14 +356,6 @@ def test_a_rule_of_your_own(tmp_path):
 
     found = hta.get_potential_stragglers([1], straggler_identification_impl=longest_gemm)
     assert found == [2, 1]
-
-
-@pytest.mark.parametrize("method", ["critical_path_analysis", "overlay_critical_path_analysis"])
-def test_there_is_no_critical_path_yet(tmp_path, method):
-    hta = analysis(tmp_path, [kernel(0, 5)])
-    with pytest.raises(NotAvailableError, match=r"no critical path yet; hta_widgets\.diagnose"):
-        getattr(hta, method)(0, "ProfilerStep", 1)
-    assert issubclass(NotAvailableError, HtaWidgetsError)
 
 
 def test_figures_are_shown(tmp_path, monkeypatch):

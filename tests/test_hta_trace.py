@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
@@ -300,7 +299,7 @@ def test_the_page_lists_columns_and_imports(analyzer):
     (listed,) = re.findall(r"^Columns: (.*?)\. `index_corr", page, re.MULTILINE | re.DOTALL)
     assert re.findall(r"`(\w+)`", listed) == [*analyzer.t.get_trace(0).columns]
     imports = re.findall(r"\| `((?:from|import) hta_widgets[^`…]*?)(?:, …)?` \|", page)
-    assert len(imports) == 7
+    assert len(imports) == 8
     for line in imports:
         exec(line, {})  # noqa: S102
 
@@ -386,18 +385,3 @@ def test_kernels_with_annotations_have_the_columns_of_hta(analyzer):
     symbols = analyzer.t.symbol_table.sym_table
     annotations = [symbols[code] if code >= 0 else "" for code in table["user_annotation"]]
     assert annotations == table["s_user_annotation"].tolist()
-
-
-def test_the_critical_path_has_the_parameters_of_hta():
-    """Until there is one; what it raises is tested with the other methods."""
-    found = {
-        name: [*inspect.signature(getattr(TraceAnalysis, name)).parameters][1:]
-        for name in ("critical_path_analysis", "overlay_critical_path_analysis")
-    }
-    assert found == {
-        "critical_path_analysis": ["rank", "annotation", "instance_id", "data_load_events"],
-        "overlay_critical_path_analysis": [
-            *("rank", "critical_path_graph", "output_dir"),
-            *("only_show_critical_events", "show_all_edges"),
-        ],
-    }

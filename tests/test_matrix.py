@@ -83,6 +83,16 @@ OTHER_FORMATS = (
     "converted/dlrm_2rank/nsys_sqlite_node",
 )
 
+
+def critical_path(analysis: TraceAnalysis, folder: Path) -> pd.DataFrame:
+    """The path through the whole recording, also marked in a copy."""
+    rank = analysis.job.ranks[0]
+    graph, success = analysis.critical_path_analysis(rank, "", None)
+    assert success == bool(graph.critical_edges())
+    analysis.overlay_critical_path_analysis(rank, graph, folder)
+    return graph.get_critical_path_breakdown()
+
+
 METHODS: dict[str, Callable[[TraceAnalysis, Path], Any]] = {
     "temporal": lambda a, _: a.get_temporal_breakdown(visualize=False),
     "kernels": lambda a, _: a.get_gpu_kernel_breakdown(visualize=False)[1],
@@ -101,6 +111,7 @@ METHODS: dict[str, Callable[[TraceAnalysis, Path], Any]] = {
     "cupti": lambda a, _: a.get_cupti_counter_data_with_operators(),
     "counters": lambda a, _: a.generate_trace_with_counters(ranks=list(a.job.ranks)),
     "steps": lambda a, _: a.get_profiler_steps(),
+    "critical path": critical_path,
 }
 
 ANALYSES: tuple[Callable[[Job], Result], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -79,12 +80,20 @@ def test_labels(name, label):
     assert readable_name(name) == label
 
 
+@pytest.fixture(scope="module")
+def kernels_of_jobs(kineto_jobs: dict[str, Path]) -> list[list[str]]:
+    """The kernels of each real job."""
+    tables = (
+        kernel_breakdown(open_trace(folder, progress=False)).every_kernel
+        for folder in kineto_jobs.values()
+    )
+    return [sorted(set(table["name"])) for table in tables]
+
+
 @pytest.mark.parametrize("width", [24, 48])
-def test_kernels_of_every_real_trace_stay_different(kineto_jobs: dict[str, Path], width: int):
+def test_kernels_of_every_real_trace_stay_different(kernels_of_jobs: list[list[str]], width: int):
     known = every = 0
-    for folder in kineto_jobs.values():
-        table = kernel_breakdown(open_trace(folder, progress=False)).every_kernel
-        names = sorted(set(table["name"]))
+    for names in kernels_of_jobs:
         labels = distinct_labels(names, width)
         assert len(set(labels)) == len(names)
         assert all(len(label) <= width for label in labels)
@@ -93,14 +102,12 @@ def test_kernels_of_every_real_trace_stay_different(kineto_jobs: dict[str, Path]
     assert known > every / 2
 
 
-@pytest.mark.usefixtures("real_traces")
-def test_a_type_of_a_label_is_in_the_name(kineto_jobs: dict[str, Path]):
+def test_a_type_of_a_label_is_in_the_name(kernels_of_jobs: list[list[str]]):
     spelt = {"bf16": "bf16|bfloat16|b_?b?s|nvjet_t", "fp64": "double|dgemm|f64", "fp8": "8"}
-    for folder in kineto_jobs.values():
-        for name in set(kernel_breakdown(open_trace(folder, progress=False)).every_kernel["name"]):
-            for kind, pattern in spelt.items():
-                if kind in readable_name(name).split():
-                    assert re.search(pattern, name, re.IGNORECASE), (name, kind)
+    for name in chain.from_iterable(kernels_of_jobs):
+        for kind, pattern in spelt.items():
+            if kind in readable_name(name).split():
+                assert re.search(pattern, name, re.IGNORECASE), (name, kind)
 
 
 parts = st.sampled_from(["float", "c10::BFloat16", "long", "4", "8", "AddFunctor<float>"])

@@ -34,9 +34,10 @@ REAL = {
     path.name: path for each in KINETO_FOLDERS for path in sorted(REAL_TRACES.glob(f"{each}/*"))
 }
 
+BOUNDS = {"measured": "", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(
-    r": (?P<least>at least )?(?P<price>\S+ \S+) of (?:each|the) (?P<period>\S+ \S+) "
-    r"(?P<noun>step|GPU span) \((?P<percent>(?:under )?\S+ %)\)\.$"
+    r": (?:at least |up to |\S+ \S+ to )?(?P<price>\S+ \S+) of (?:each|the) (?P<period>\S+ \S+) "
+    r"(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)\.$"
 )
 NS_PER_MS = 1e6
 
@@ -54,15 +55,16 @@ def write_slow_start(folder):
 
 
 @pytest.fixture(scope="module", params=[SAMPLE, SLOW_START, *PLANTED, *REAL])
-def board(request, tmp_path_factory) -> Iterator[Dashboard]:
+def board(request, tmp_path_factory, planted) -> Iterator[Dashboard]:
     name = request.param
-    folder = REAL.get(name) or tmp_path_factory.mktemp("generated")
+    if name in PLANTED:
+        folder = planted(name)
+    else:
+        folder = REAL.get(name) or tmp_path_factory.mktemp("generated")
     if name == SAMPLE:
         write_sample(folder, ranks=2, steps=4, progress=False)
     elif name == SLOW_START:
         write_slow_start(folder)
-    elif name in PLANTED:
-        write_job(folder, name)
     with closing(Dashboard(open_trace(folder, progress=False))) as board:
         board.compute_all()
         for panel in board.panels.values():
@@ -90,20 +92,23 @@ def test_each_finding_is_explained_by_its_evidence(board):
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_each_finding_of_a_planted_cause_is_explained(tmp_path, cause):
-    found = diagnose(open_trace(write_job(tmp_path, cause)))
+def test_each_finding_of_a_planted_cause_is_explained(planted, cause):
+    found = diagnose(open_trace(planted(cause), progress=False))
     assert found
     wrong = [explain_finding(each, found) for each in found]
     assert not [*filter(None, wrong)], "\n".join(filter(None, wrong))
 
 
-def test_each_sentence_of_one_step_and_of_a_window(board):
-    table = step_table(board.job).steps
-    if table.empty:
+def test_in_selected_time(board):
+    """Of the sentences, the budget and equal names: panels compute once for all three."""
+    if step_table(board.job).steps.empty:
         return
     followers = [name for name, each in board.panels.items() if "window_ns" in each.follows]
     for _ in selected_times(board):
         check_sentences(board, followers)
+        check_equal(same_name(board))
+        if has_work(board):
+            check_budget(board)
 
 
 def selected_times(board) -> Iterator[None]:
@@ -117,6 +122,7 @@ def selected_times(board) -> Iterator[None]:
         yield
     with board.selection.hold():
         board.selection.steps, board.selection.window_ns = (), None
+    board.compute_all()  # its bands are those of all of the time for the tests that follow
 
 
 def check_sentences(board, names=None):
@@ -134,26 +140,42 @@ def has_work(board):
 
 
 def test_a_step_has_one_length(board):
+    """That of the job is what prices are of; of its ranks, as in the budget, it is the mean."""
     found = board.findings
     if not has_work(board):
         return
-    length, bands = duration(found.period_ns), board._bands
+    length, bands = duration(found.step_ns), board._bands
+    of_ranks = duration(found.period_ns)
     has_steps = bool((found.steps["step"] >= 0).any())
-    per = f"{length} per step" if has_steps else f"GPU span of {length}"
-    assert bands["facts"][-1] == per
+    assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
     unit = "per step" if has_steps else "of the GPU span"
-    assert verdict(found).endswith(f" of {length} {unit}")
-    assert bands["verdict"] == (verdict(found) if found else "")
-    assert bands["budget"]["whose"].endswith(f": the sum is {length}")
+    assert verdict(found).endswith(f" of {of_ranks} {unit}")
+    lost = f"; {verdict(found)}" if found else ""
+    assert bands["verdict"] == f"{found.bound_by}{lost}"
+    assert bands["budget"]["whose"].endswith(f": the sum is {of_ranks}")
     for finding in found:
         price = PRICE.search(finding.sentence)
         assert price is None or price["period"] == length
         assert price is None or price["noun"] == ("step" if has_steps else "GPU span")
     for name in ("ranks", "steps"):
-        assert duration(board.panels[name].table["period_ms"].mean() * NS_PER_MS) == length, name
+        mean_ns = board.panels[name].table["period_ms"].mean() * NS_PER_MS
+        assert duration(mean_ns) == of_ranks, name
     text = " ".join(report(found).split())
     assert (f" of {length} " if has_steps else f"a GPU span of {length} ") in f"{text} "
-    assert document(found)["period_ms"] == pytest.approx(found.period_ns / NS_PER_MS, abs=5e-5)
+    written = document(found)
+    assert written["step_ms"] == pytest.approx(found.step_ns / NS_PER_MS, abs=5e-5)
+    assert written["period_ms"] == pytest.approx(found.period_ns / NS_PER_MS, abs=5e-5)
+
+
+def test_the_step_of_the_job_is_that_of_its_ranks_unless_they_begin_apart(board):
+    """It lasts from the first start of a rank to the last end."""
+    found = board.findings
+    if not has_work(board):
+        return
+    is_one = found.steps["rank"].nunique() == 1
+    assert found.step_ns == pytest.approx(found.period_ns) or (
+        not is_one and found.step_ns > found.period_ns
+    )
 
 
 def test_the_steps_of_all_analyses_are_the_same(board):
@@ -188,14 +210,20 @@ def test_a_finding_has_one_price(board):
         price = PRICE.search(each.sentence)
         cost = duration(each.recoverable_ms * NS_PER_MS) if each.recoverable_ms > 0 else ""
         assert row["price"] == in_panel["price"] == cost
+        assert row["percent"] == (percent(each.percent) if cost else "")
+        assert row["bound"] == (BOUNDS[each.bound] if cost else "")
+        assert row["cause"].startswith(each.words.cause)
+        assert not PRICE.search(row["cause"])
         assert (price["price"] if price else "") == cost
         assert in_json["recoverable_ms"] == pytest.approx(each.recoverable_ms, abs=5e-5)
+        assert in_json["lower_ms"] == pytest.approx(each.lower_ms, abs=5e-5)
+        assert in_json["bound"] == each.bound
         assert in_json["percent"] == pytest.approx(each.percent, abs=5e-3)
         if price is None:
             continue
         assert price["percent"] == percent(each.percent)
         assert f"{cost} ({percent(each.percent)}): {each.cause}" in text
-        share = 100 * each.recoverable_ms * NS_PER_MS / found.period_ns
+        share = 100 * each.recoverable_ms * NS_PER_MS / found.step_ns
         assert percent(share) == percent(each.percent)
         assert {*in_json} >= {"cause", "ranks", "steps"}
 
@@ -217,27 +245,24 @@ def test_the_budget_is_the_mean_of_the_tables(board):
             assert parts[name]["said"] == f"{label}: {duration(ns)}, {percent(100 * ns / whole)}"
     assert sum(each["share"] for each in band["parts"]) == pytest.approx(1)
     no_computation = found.period_ns * (1 - parts.get("compute_ms", {"share": 0})["share"])
-    assert verdict(found).startswith(f"no computation in {duration(no_computation)} of ")
+    assert verdict(found).startswith(f"GPU not computing for {duration(no_computation)} of ")
 
 
-def test_the_budget_of_some_time_is_the_mean_of_the_tables(board):
+def check_budget(board):
     """Of a window, the steps add up to what the ranks have in the mean."""
-    if not has_work(board):
-        return
-    for _ in selected_times(board):
-        board.compute_all()
-        band, chosen = board._bands["budget"], board.selection.steps
-        ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
-        in_step = steps[steps["step"].isin(chosen)] if chosen else steps
-        whole_ms = ranks["period_ms"].mean()
-        assert in_step["period_ms"].sum() == pytest.approx(whole_ms)
-        assert band["whose"].endswith(f": the sum is {duration(whole_ms * NS_PER_MS)}")
-        for part in band["parts"]:
-            column = f"{part['name']}_ms"
-            ms = ranks[column].mean() if column in ranks else 0.0
-            assert ms == pytest.approx(in_step[column].sum() if column in in_step else 0.0)
-            text = f"{duration(ms * NS_PER_MS)}, {percent(100 * ms / whole_ms)}"
-            assert part["said"] == f"{part['label']}: {text}"
+    board.compute_all()
+    band, chosen = board._bands["budget"], board.selection.steps
+    ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
+    in_step = steps[steps["step"].isin(chosen)] if chosen else steps
+    whole_ms = ranks["period_ms"].mean()
+    assert in_step["period_ms"].sum() == pytest.approx(whole_ms)
+    assert band["whose"].endswith(f": the sum is {duration(whole_ms * NS_PER_MS)}")
+    for part in band["parts"]:
+        column = f"{part['name']}_ms"
+        ms = ranks[column].mean() if column in ranks else 0.0
+        assert ms == pytest.approx(in_step[column].sum() if column in in_step else 0.0)
+        text = f"{duration(ms * NS_PER_MS)}, {percent(100 * ms / whole_ms)}"
+        assert part["said"] == f"{part['label']}: {text}"
 
 
 def same_name(board) -> dict[str, list[int]]:
@@ -352,12 +377,6 @@ def check_equal(quantities: dict[str, list[int]]) -> None:
 def test_one_name_is_one_number(board):
     check_equal(same_name(board))
     check_equal(same_name_in_all(board))
-
-
-def test_one_name_is_one_number_in_selected_time(board):
-    if len(step_table(board.job).steps):
-        for _ in selected_times(board):
-            check_equal(same_name(board))
 
 
 def pairs(tmp_path):

@@ -76,8 +76,8 @@ CLASS_LABELS: Final = {
     "transfer": "transfer",
     "communication": "communication (waiting not told apart)",
     "waiting": "waiting for ranks",
-    "late_launching": "CPU late: launching",
-    "late_synchronising": "CPU late: after a blocking call",
+    "late_launching": "CPU-bound: launch",
+    "late_synchronising": "sync stall",
     "data_loading": "data loading",
     "other_idle": "other idle",
 }

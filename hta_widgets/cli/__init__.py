@@ -198,12 +198,29 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    doctor = commands.add_parser("doctor", help="find out why panels do not show")
+    doctor = commands.add_parser(
+        "doctor",
+        help="find out why panels do not show, or whether traces are sound",
+        description="Without traces: find out why panels do not show. With traces: print what the "
+        "recorder of each rank got wrong, and what it did not record.",
+    )
+    doctor.add_argument(
+        "traces",
+        nargs="*",
+        metavar="TRACE",
+        help="a folder of traces, or trace files of one job; paths or URLs",
+    )
+    _add_cycle(doctor)
     doctor.set_defaults(run=_print_report)
 
 
-def _print_report(_: argparse.Namespace) -> None:
+def _print_report(options: argparse.Namespace) -> int:
+    if options.traces:
+        from hta_widgets.cli.doctor.recordings import print_recordings  # noqa: PLC0415  # needs pandas
+
+        return print_recordings(options.traces, options.cycle)
     sys.stdout.write(report())
+    return 0
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
+from textwrap import TextWrapper
+from typing import Final
+
+WIDTH: Final = 80
+MOST_NOTICES: Final = 10
+MOST_CHARACTERS: Final = 400
+"""Maximum length of the name of a job, and of a notice."""
+
+MARGIN: Final = " " * 4
+"""Before all that may hold names of a trace: Markdown shows it as it is."""
+
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ns|[kMG]?B|GB/s)(?![\w/]))")
+_UNBROKEN: Final = "\0"
+"""Stands for the space between a number and its unit while lines are broken."""
 
 
 def printable(text: str) -> str:
@@ -31,3 +47,30 @@ def cut(text: str, most: int) -> str:
     'abc...'
     """
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def section(title: str, texts: Sequence[str]) -> list[str]:
+    """Lines of a list below a title; none where there is nothing to list."""
+    lines = ["", f"{MARGIN}{title}"] if texts else []
+    for text in texts[:MOST_NOTICES]:
+        lines += item("- ", cut(text, MOST_CHARACTERS))
+    if len(texts) > MOST_NOTICES:
+        lines += item("- ", f"and {len(texts) - MOST_NOTICES} more: job.notices has them")
+    return lines
+
+
+def item(mark: str, text: str) -> list[str]:
+    """Lines of a text behind a mark."""
+    return wrapped(text, mark, " " * len(mark))
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    """Lines that fit, indented, with what stands before the first and before the others."""
+    wrapper = TextWrapper(
+        WIDTH,
+        initial_indent=MARGIN + first,
+        subsequent_indent=MARGIN + others,
+        break_on_hyphens=False,
+    )
+    lines = wrapper.wrap(_BEFORE_UNIT.sub(_UNBROKEN, printable(text)))
+    return [line.replace(_UNBROKEN, " ") for line in lines]

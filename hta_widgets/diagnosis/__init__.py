@@ -8,6 +8,7 @@ from hta_widgets.diagnosis.cpu_work import CpuOwner, CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.proof.proof import Proof
 
 CAUSES = tuple(each.name for each in ALL_CAUSES)
 """Names of the causes that a diagnosis can name; it names no others."""
@@ -22,6 +23,7 @@ __all__ = [
     "Limits",
     "Link",
     "NotRecorded",
+    "Proof",
     "budget",
     "diagnose",
     "diagnosis",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, overload
 
@@ -11,36 +11,37 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
-from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
+from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.job.foreign_ranks import foreign_ranks, job_of
+from hta_widgets.diagnosis.job.health import JobHealth, job_health
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
-from hta_widgets.diagnosis.job.waiting import CollectiveWaits
-from hta_widgets.diagnosis.largest_kernels import only_faster_kernels
-from hta_widgets.diagnosis.limits import Limits, TrialLimits
+from hta_widgets.diagnosis.largest_kernels import what_gpus_do
+from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
+from hta_widgets.diagnosis.rank_answers import answers_of_all
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
-from hta_widgets.diagnosis.rules.missing_rank import missing_rank
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
+from hta_widgets.diagnosis.slow_steps import slow_step_notices
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks.facts import world_size_of
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+from hta_widgets.trace.ranks.recorded_kind import by_rank
 
 MOST_SHOWN = 3
 """Findings that are shown at once; the others are folded."""
 
-Status = Literal["findings", "healthy", "cannot_tell", "no_gpu_work"]
+Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
 """What a diagnosis comes to."""
-
-Workload = Literal["training", "cpu_only", "other"]
-"""What kind of work was recorded, as far as it shows."""
 
 _CAUSE = {each.name: each for each in ALL_CAUSES}
 
@@ -59,26 +60,44 @@ class Diagnosis(Result, Sequence[Finding]):
         what the GPU did and why it did nothing. `budget` makes the classes of it that add up to
         ``period_ns``.
     job : Job
+    counted : Job or None
+        The same without ranks that do not belong to the others; None where all do.
     ranks : tuple of int
         Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
         or all if none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
         Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
         the classes of the budget add up to.
+    step_ns : float
+        Length of the mean step of the job: from the first start of a rank to the last end, which
+        prices are of. It is longer than the mean step of its ranks where these begin apart.
+    bound_by : str
+        What sets the time of a step, as ``bound by the host (89 % of the critical path)``; empty
+        where the replay is not sound.
+    shares : mapping of str to float
+        Percent of the critical path by what sets its time, the largest first.
+    joint_ms : float
+        By how much (ms) this would be shorter without all findings together, by replay; without
+        those on warm-up, autotuning and missing ranks, which are not replayed.
+    explained_percent : float
+        Part of the steps of all ranks in which it is known what operations wait for.
+    unmatched_percent : float
+        Part of them in communication whose partners are not recorded.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
     cpu_work : CpuWork or None
         What the CPUs did, where none of the chosen ranks has GPU work; else None.
     left_out_steps : tuple of int
         Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
-        (of a slow first step whose cause is not known): the prices of all other findings are found
-        in the other steps.
-    status : {"findings", "healthy", "cannot_tell", "no_gpu_work"}
-        ``healthy`` if nothing costs more than its limit, ``cannot_tell`` if that cannot be known:
-        no kernels are recorded, or the GPUs wait for what the traces do not show.
-    workload : {"training", "cpu_only", "other"}
-        ``training`` if a backward pass or the step of an optimizer is recorded; ``other`` is GPU
-        work without: inference, a server, a benchmark, or a trace without operators.
+        (of a slow first step whose cause is not known, or of one that lacks GPU work): the prices
+        of all other findings are found in the other steps.
+    health : JobHealth
+        What the recorders got wrong, and what that does to the findings.
+    status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
+        ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
+        cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
+        ``not_applicable`` where only captures of graphs or compilation are recorded, of which
+        nothing is priced.
     """
 
     findings: tuple[Finding, ...]
@@ -86,10 +105,17 @@ class Diagnosis(Result, Sequence[Finding]):
     job: Job
     ranks: tuple[int, ...]
     period_ns: float
+    step_ns: float
+    bound_by: str
+    shares: Mapping[str, float]
+    joint_ms: float
+    explained_percent: float
+    unmatched_percent: float
     not_recorded: tuple[NotRecorded, ...]
     left_out_steps: tuple[int, ...]
     status: Status
-    workload: Workload
+    health: JobHealth = field(default_factory=JobHealth)
+    counted: Job | None = None
     cpu_work: CpuWork | None = None
 
     def __len__(self) -> int:
@@ -111,16 +137,38 @@ class Diagnosis(Result, Sequence[Finding]):
     @property
     def collectives(self) -> Collectives:
         """The collectives of the diagnosed ranks."""
-        return collectives(self.job, self.ranks)
+        return collectives(self.counted or self.job, self.ranks)
+
+    def proof(self, finding: Finding) -> Proof:
+        """Where one of the findings is seen: all intervals of its cause, and the densest windows.
+
+        Found when it is asked for, and remembered.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import hta_widgets
+        >>> with TemporaryDirectory() as folder:
+        ...     job = hta_widgets.open_trace(hta_widgets.sample.write_sample(folder))
+        ...     found = hta_widgets.diagnose(job)
+        ...     proof = found.proof(found[0])
+        >>> proof.windows.columns.tolist()
+        ['start_ns', 'end_ns', 'ranks', 'intervals', 'ms', 'percent']
+        """
+        if finding.seen is None:
+            return put_together({}, 0)
+        asked = tuple(each.seen for each in self if each.seen)
+        return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
 
     @property
     def clocks(self) -> Clocks:
         """The clocks of all ranks."""
-        return clocks(self.job)
+        return clocks(self.counted or self.job)
 
     def to_frame(self) -> pd.DataFrame:
         """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""
-        names = ("cause", "ranks", "steps", "recoverable_ms", "percent", "sentence", "action")
+        costs = ("recoverable_ms", "lower_ms", "bound", "percent")
+        names = ("cause", "ranks", "steps", *costs, "sentence", "action")
         rows: list[dict[str, Any]] = [
             {name: getattr(each, name) for name in (*names, "confidence")} for each in self
         ]
@@ -140,7 +188,8 @@ def diagnose(
     job_or_path : Job or path
         What `open_trace` returned, or what it takes.
     ranks : iterable of int, optional
-        Ranks to diagnose, all when not given. What they wait for is looked for on all ranks.
+        Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
+        wait for is looked for on all; findings on other ranks only are named in a notice.
     steps : iterable of int, optional
         ProfilerSteps to diagnose, all analysed ones when not given.
     limits : Limits, optional
@@ -168,7 +217,8 @@ def diagnosis(
     ----------
     job : Job
     ranks : iterable of int, optional
-        Ranks to diagnose, all when not given. What they wait for is looked for on all ranks.
+        Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
+        wait for is looked for on all; findings on other ranks only are named in a notice.
     steps : iterable of int, optional
         ProfilerSteps to diagnose, all analysed ones when not given.
     limits : Limits, optional
@@ -183,37 +233,137 @@ def diagnosis(
     UnknownRankError
         If the job lacks a rank.
     """
-    chosen = job.select_ranks(ranks)
-    limits = limits or Limits()
-    facts = job.remember(_facts_of_all, limits.trials)
+    chosen, limits = job.select_ranks(ranks), limits or Limits()
+    foreign, whole = job.remember(foreign_ranks), job
+    if foreign.left_out:
+        own = tuple(rank for rank in job.ranks if rank not in foreign.left_out)
+        chosen = tuple(rank for rank in chosen if rank in own) or chosen
+        job = job.remember(job_of, own if chosen[0] in own else chosen)
+    answers = job.remember(answers_of_all, limits.trials)
+    facts = {rank: each.facts for rank, each in answers.items()}
     asked = None if steps is None else tuple(steps)
-    compared = compared_ranks({rank: facts[rank].steps for rank in chosen})
+    not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
+    priced = [rank for rank in chosen if rank not in not_priced]
+    alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
+    compared = _compared(facts, alike, priced)
     together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
-    waits = job.remember(_collective_waits, limits.trials)
-    context = Context(job, together, together, facts, limits, waits)
-    findings, kept = _findings(context)
+    shown = together.of_ranks(chosen)
+    health = job_health(job, together)
+    sound = together.without(health.left_out_steps)
+    context = Context(job, sound, together, facts, limits, health)
+    every, kept = _findings(context)
+    findings = tuple(each for each in every if _concerns(each, chosen, job))
+    elsewhere = _elsewhere([each for each in every if each not in findings])
     unseen = unseen_work_notices(context)
-    lacks = _lacks(job, facts, together, chosen)
-    on_cpu = None if together.ranks else cpu_work(job, chosen, asked)
+    is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
+    path = context.replay.path if is_known else None
+    alike = [rank for rank in priced if rank not in foreign.not_compared]
+    lacks = _lacks(job, facts, shown, alike) if priced else ()
+    on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
+    said = _verdict(context, findings, elsewhere) if priced else by_rank(_of(chosen, not_priced))
     return Diagnosis(
         findings=findings,
-        steps=_steps_frame(together),
-        job=job,
-        ranks=together.ranks or chosen,
-        period_ns=together.period_ns,
+        steps=_steps_frame(shown),
+        job=whole,
+        counted=None if job is whole else job,
+        ranks=shown.ranks or chosen,
+        period_ns=shown.period_ns,
+        step_ns=context.step_ns,
+        bound_by=path.bound_by if path else "",
+        shares=path.shares if path else {},
+        joint_ms=_joint_ns(context, findings) / NS_PER_MS,
+        explained_percent=context.replay.explained_percent if together.ranks else 0.0,
+        unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
         cpu_work=on_cpu,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
-        status=_status(context, findings, unseen),
-        workload=_workload(context),
-        finding=_verdict(context, findings) if on_cpu is None else on_cpu.verdict,
+        status=_status(context, findings, unseen) if priced else "not_applicable",
+        health=health,
+        finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
+            *foreign.notices,
+            *health.notices,
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
-            *_left_out_notices(together, kept, findings),
+            *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
+            *_not_priced_notices(_of(chosen, not_priced) if priced else {}),
+            *_lead_in_notices(context),
+            *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
+            *(_replay_notices(context) if together.ranks else ()),
         ),
     )
+
+
+def _lead_in_notices(context: Context) -> Iterator[str]:
+    """Where GPUs are busy with what the recorder cannot show; no step and no share counts it."""
+    lead_in_ns = {rank: context.facts[rank].lead_in_ns for rank in context.ranks}
+    having = [rank for rank, ns in lead_in_ns.items() if ns]
+    if not having:
+        return
+    which = f"{'rank' if len(having) == 1 else 'ranks'} {number_ranges(having)}"
+    whose = "the GPU" if len(context.ranks) == 1 else f"the GPU of {which}"
+    longest = duration(max(lead_in_ns.values()))
+    least = longest if len(having) == 1 else f"up to {longest}"
+    yield (
+        f"for {least} after the recording began, {whose} was busy with work launched before it, "
+        "which is not recorded: that time is left out"
+    )
+
+
+def _compared(
+    facts: Mapping[int, RankFacts], every: Sequence[int], chosen: Sequence[int]
+) -> tuple[int, ...]:
+    """Ranks that are compared: of all, whichever are chosen, or else one choice has other causes.
+
+    If none of the chosen ones can be compared with the others, they are with each other.
+    """
+    found = compared_ranks({rank: facts[rank].steps for rank in every})
+    if {*found} & {*chosen}:
+        return found
+    return compared_ranks({rank: facts[rank].steps for rank in chosen})
+
+
+def _concerns(finding: Finding, chosen: Sequence[int], job: Job) -> bool:
+    """Whether a finding is on a chosen rank, or on none that could be chosen."""
+    of_job = {*finding.ranks} & {*job.ranks}
+    return not of_job or bool(of_job & {*chosen})
+
+
+def _elsewhere(findings: Sequence[Finding]) -> str:
+    """What was found on ranks that were not chosen, in words; the most expensive first."""
+    said = [
+        f"{each.cause} of {'rank' if len(each.ranks) == 1 else 'ranks'} "
+        f"{number_ranges(each.ranks)} ({duration(each.recoverable_ms * NS_PER_MS)})"
+        for each in findings
+    ]
+    return ", ".join(said)
+
+
+def _of(ranks: Sequence[int], why: Mapping[int, str]) -> dict[int, str]:
+    return {rank: why[rank] for rank in ranks if rank in why}
+
+
+def _replay_notices(context: Context) -> Iterator[str]:
+    """What limits the prices, and what would bring nothing though it saves GPU work."""
+    replay = context.replay
+    yield from replay.notices
+    if not replay.is_sound:
+        yield "prices are what ranks need of their own, as their times cannot be replayed"
+    elif not context.replay.is_explained:
+        yield (
+            f"in {percent(replay.path.shares[UNEXPLAINED])} of the critical path, work that was "
+            "ready did not start, and nothing recorded says why: prices may be too low"
+        )
+    if replay.has_unknown_peers:
+        are_there = context.job.unopened_ranks
+        which, do = ("opened", "open") if are_there else ("recorded", "record")
+        yield (
+            f"{percent(replay.unmatched_percent)} of the time is communication with ranks that are "
+            f"not {which}: prices are from none of it moving to all of it; {do} all ranks"
+        )
+    yield from context.hidden
+    yield from context.not_explained
 
 
 def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]) -> Status:
@@ -222,27 +372,15 @@ def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]
     if not context.ranks:
         return "no_gpu_work"
     is_known = any(context.facts[rank].records.kernels for rank in context.ranks)
+    is_known &= context.replay.is_sound and context.replay.is_explained
+    is_known &= not context.health.doubts
     return "healthy" if is_known and not unseen else "cannot_tell"
 
 
-def _workload(context: Context) -> Workload:
-    if not context.ranks:
-        return "cpu_only"
-    trains = any(context.facts[rank].records.trains for rank in context.ranks)
-    return "training" if trains else "other"
-
-
-def _left_out_notices(together: Steps, kept: Steps, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What is lost in a step that is left out, and in no finding."""
-    named = {step for finding in findings for step in finding.steps if step not in kept.numbers}
-    silent = [each for each in together.numbers if each not in kept.numbers and each not in named]
-    if not silent or not kept.period_ns:
-        return ()
-    lost = together.without([each for each in together.numbers if each not in silent])
-    which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
-    takes, others = duration(lost.period_ns), duration(kept.period_ns)
-    words = "causes are looked for in the others only"
-    return (f"{which} took {takes}, the others {others} on average: {words}",)
+def _not_priced_notices(not_priced: Mapping[int, str]) -> Iterator[str]:
+    """Ranks beside those that are diagnosed, in which no time is lost that comes again."""
+    for rank, why in not_priced.items():
+        yield f"rank {rank} is left out of the diagnosis. {why}"
 
 
 def _lacks(
@@ -252,23 +390,11 @@ def _lacks(
     busy = [rank for rank in chosen if facts[rank].steps["step"].size]
     return not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
-        world_size=max(job.reduce(world_size_of, job.ranks).values(), default=0),
+        world_size=world_size_among(job.reduce(world_size_of, job.ranks)),
         with_steps=together.are_recorded,
         left_out=[rank for rank in busy if rank not in together.ranks],
+        not_opened=job.unopened_ranks,
     )
-
-
-def _facts_of_all(job: Job, limits: TrialLimits) -> dict[int, RankFacts]:
-    splits = rank_splits(job)
-    return job.reduce_each(rank_facts, {rank: (splits[rank], limits) for rank in job.ranks})
-
-
-def _collective_waits(job: Job, limits: TrialLimits) -> CollectiveWaits:
-    facts = job.remember(_facts_of_all, limits)
-    before = {
-        rank: each.host.before_collectives for rank, each in facts.items() if each.host is not None
-    }
-    return CollectiveWaits.of(job, before)
 
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
@@ -281,63 +407,43 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
             context.found[cause] = found
             context = context.without_trials() if not found.steps else context
             context = context.without_steps(found.steps)
-    of_first_steps = [each for each in context.found.values() if each.steps]
     context = context.without_steps(slow_first_step(context))
     for rule in RULES:
         found = rule(context)
         if found is not None:
             context.found[_CAUSE[found.cause]] = found
-    others = [each for each in context.found.values() if each not in of_first_steps]
-    every = (*of_first_steps, *within_the_step(context, others))
-    return tuple(sorted(every, key=lambda found: -found.recoverable_ms)), context.steps
+    every = sorted(context.found.values(), key=lambda found: -found.recoverable_ms)
+    return tuple(every), context.steps
 
 
-def within_the_step(context: Context, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings on the same steps, the most expensive first, with prices that fit into a step.
-
-    Each price is that of its cause alone. Where causes overlap, they may add up to more than the
-    step: then the cheaper ones cost no more than what the more expensive ones leave of it, and
-    those of which less than their limit is left explain nothing else, and go. Missing ranks, of
-    which something else is to be said than a price, stay.
-    """
-    left_ns = context.steps.period_ns
-    kept = []
-    for finding in sorted(findings, key=lambda each: -each.recoverable_ms):
-        cause, price_ns = _CAUSE[finding.cause], finding.recoverable_ms * NS_PER_MS
-        if price_ns <= left_ns:
-            kept.append(finding)
-        elif cause is missing_rank or context.is_worth_it(cause, left_ns):
-            kept.append(_repriced(context, finding, left_ns))
-        else:
-            continue
-        left_ns -= min(price_ns, left_ns)
-    return tuple(kept)
+def _joint_ns(context: Context, findings: Iterable[Finding]) -> float:
+    """What the mean step would be shorter by without the causes of all findings together."""
+    edits = [edit for each in findings for edit in context.edits.get(_CAUSE[each.cause], ())]
+    if not edits or not context.replay.is_sound:
+        return 0.0
+    return context.replay.gain_ns(edits)
 
 
-def _repriced(context: Context, finding: Finding, price_ns: float) -> Finding:
-    """The finding at another price."""
-    words = finding.words
-    if price_ns < 1:
-        sentence = words.sentence("counted in other findings")
-        return replace(finding, sentence=sentence, recoverable_ms=0.0, percent=0.0)
-    share, text = context.cost(price_ns, is_lower_bound=words.is_lower_bound)
-    return replace(
-        finding,
-        sentence=words.sentence(text),
-        recoverable_ms=price_ns / NS_PER_MS,
-        percent=share,
-    )
-
-
-def _verdict(context: Context, findings: Sequence[Finding]) -> str:
-    if findings:
-        return findings[0].sentence
+def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:
+    if findings or elsewhere:
+        others = f"Nothing stands out on the chosen ranks; on others: {elsewhere}."
+        return findings[0].sentence if findings else others
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
         return "No cause can be told: the traces do not hold the kernels."
+    if context.health.doubts:
+        return f"No cause can be told: {context.health.doubts[0]}."
+    if not context.replay.is_sound:
+        return "No cause can be told: the recorded times contradict each other."
+    if not context.replay.is_explained:
+        share = percent(context.replay.path.shares[UNEXPLAINED])
+        return (
+            f"No cause can be told: in {share} of the critical path, nothing recorded says what "
+            "work waits for that was ready."
+        )
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
     return (
-        "No cause found that costs more than its limit (3 to 15 % of a step, by cause); looked for "
-        f"{len(ALL_CAUSES)}{unseen}.{only_faster_kernels(context)}"
+        f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
+        f"a step){unseen}.{what_gpus_do(context)}"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.limits import Limits
 
@@ -27,6 +28,8 @@ class Cause:
         Field of `Limits`: the share of the mean step from which it is reported.
     makes_others_wait : bool
         Whether the stages of a pipeline wait for each other longer because of it.
+    advice : tuple of Advice
+        What can be done about it, the most concrete first.
     """
 
     look: Callable[[Any], Finding | None]
@@ -34,6 +37,7 @@ class Cause:
     when: str
     limit: str
     makes_others_wait: bool
+    advice: tuple[Advice, ...]
 
     def __post_init__(self) -> None:
         """Refuse a declaration that nothing else would notice."""
@@ -56,7 +60,12 @@ class Cause:
 
 
 def cause(
-    *, seen_in: str, when: str, limit: str = "least_percent", makes_others_wait: bool = False
+    *,
+    seen_in: str,
+    when: str,
+    advice: tuple[Advice, ...],
+    limit: str = "least_percent",
+    makes_others_wait: bool = False,
 ) -> Callable[[Callable[[Any], Finding | None]], Cause]:
     """Declare a rule as that of a cause; see `Cause`."""
-    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait)
+    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice)

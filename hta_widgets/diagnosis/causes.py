@@ -11,13 +11,18 @@ from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.autotuning import autotuning
 from hta_widgets.diagnosis.rules.blocking_sync import blocking_sync
-from hta_widgets.diagnosis.rules.cause_not_found import cause_not_found
+from hta_widgets.diagnosis.rules.cause_not_found import (
+    communication_without_cause,
+    copies_without_cause,
+    idle_without_cause,
+)
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
 from hta_widgets.diagnosis.rules.gpu_throttling import gpu_throttling
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound
+from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.missing_rank import missing_rank
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.pipeline_bubble import pipeline_bubble
@@ -25,6 +30,7 @@ from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.slow_gpu import slow_gpu
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.slow_link import slow_link
+from hta_widgets.diagnosis.rules.slow_shape import slow_shape
 from hta_widgets.diagnosis.rules.stage_imbalance import stage_imbalance
 from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
 from hta_widgets.diagnosis.rules.warm_up import warm_up
@@ -39,9 +45,9 @@ OTHER_CAUSES: Final = (
     input_starvation,
     allocator_retries,
     profiler_overhead,
-    blocking_sync,
     launch_bound,
     host_pause,
+    blocking_sync,
     slow_host_copies,
     expert_imbalance,
     slow_gpu,
@@ -52,11 +58,19 @@ OTHER_CAUSES: Final = (
     pipeline_bubble,
     exposed_communication,
     no_tensor_cores,
+    slow_shape,
+    layout_transposes,
     unfused_elementwise,
 )
 """In the order in which they are looked for."""
 
 ALL_CAUSES: Final[tuple[Cause, ...]] = (*FIRST_CAUSES, *OTHER_CAUSES, missing_rank)
 
-RULES: Final[tuple[Rule, ...]] = (*OTHER_CAUSES, cause_not_found, missing_rank)
+RULES: Final[tuple[Rule, ...]] = (
+    *OTHER_CAUSES,
+    communication_without_cause,
+    idle_without_cause,
+    copies_without_cause,
+    missing_rank,
+)
 """A loss of which no cause is found is named as such, whether or not ranks are missing."""

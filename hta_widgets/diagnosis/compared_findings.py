@@ -129,7 +129,7 @@ def _only_lacks(one: Diagnosis, other: Diagnosis) -> str:
     """What the second trace lacks and the first has, in words."""
     known = {each.how for each in one.not_recorded}
     lacks = [each for each in other.not_recorded if each.how not in known]
-    return "; ".join(f"{each.what} not recorded" for each in lacks)
+    return "; ".join(each.lack for each in lacks)
 
 
 def _compared(
@@ -179,6 +179,9 @@ def _sentence(
     one: Diagnosis, other: Diagnosis, findings: tuple[ComparedFinding, ...], names: tuple[str, str]
 ) -> str:
     """How much longer the second takes, and how many findings are left."""
+    for each in (one, other):
+        if each.status == "not_applicable":
+            return f"There is nothing to compare. {each.finding}"
     idle = [name for name, each in zip(names, (one, other), strict=True) if each.period_ns <= 0]
     if idle:
         return f"There is no GPU work in {' and '.join(idle)}, so there is nothing to compare."
@@ -197,10 +200,10 @@ def _lengths(one: Diagnosis, other: Diagnosis, names: tuple[str, str]) -> str:
 
 
 def _counts(findings: tuple[ComparedFinding, ...]) -> str:
-    """How many findings are gone, still there and new."""
+    """How many findings are gone, remain, and are new."""
     outcomes = [each.outcome for each in findings]
     before = len(outcomes) - outcomes.count("new")
-    words = {"gone": "gone", "still": "still there", "untold": "not to be told"}
+    words = {"gone": "gone", "still": "remain", "untold": "not to be told"}
     said = [f"{outcomes.count(each)} {word}" for each, word in words.items() if each in outcomes]
     new = counted(outcomes.count("new"), "new finding")
     if not outcomes:

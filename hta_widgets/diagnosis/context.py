@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -11,14 +11,28 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
+from hta_widgets.diagnosis.advice import asked, chosen
 from hta_widgets.diagnosis.cause import Cause
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.finding import Confidence, Evidence, Finding, Link, Words
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
+from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
-from hta_widgets.diagnosis.job.waiting import CollectiveWaits
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.price import Bound, Price
+from hta_widgets.diagnosis.proof.removed import Removed
+from hta_widgets.diagnosis.proof.what import Seen, What, what_of_class
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
+from hta_widgets.diagnosis.replay.edits import (
+    Computing,
+    ComputingLess,
+    Edit,
+    HostSpeed,
+    ShorterOperations,
+)
+from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
@@ -26,6 +40,12 @@ NS_PER_MS: Final = 1e6
 
 HALF_OF_LARGEST: Final = 0.5
 """A rank is to blame if its share of the cause is at least this part of the largest share."""
+
+NEARLY: Final = 0.95
+"""Two ends of a price that are less apart are one."""
+
+UNSOUND: Final = ", though the recording is not sound"
+"""What a sentence says that is not measured for this reason; the notices say what is wrong."""
 
 MOST_RANKS: Final = 0.75
 """All ranks are to blame if this part of them is."""
@@ -45,12 +65,16 @@ class Context:
     facts : mapping of int to RankFacts
         By rank.
     limits : Limits
-    collective_waits : CollectiveWaits
-        Which rank waited for which, to tell what propagates to other ranks.
+    health : JobHealth
+        What the recorders got wrong.
     found : dict of Cause to Finding
         What the rules before this one found.
-    removed : dict of Cause to ndarray
-        Time (ns, ranks × steps) that the found causes take of ``steps``.
+    edits : dict of Cause to tuple of Edit
+        What is different in a replay without each of these.
+    hidden : list of str
+        What would save GPU work, but no time, as a notice.
+    not_explained : list of str
+        Losses that no finding explains, as notices.
     """
 
     job: Job
@@ -58,9 +82,11 @@ class Context:
     all_steps: Steps
     facts: Mapping[int, RankFacts]
     limits: Limits
-    collective_waits: CollectiveWaits
+    health: JobHealth = field(default_factory=JobHealth)
     found: dict[Cause, Finding] = field(default_factory=dict)
-    removed: dict[Cause, Matrix] = field(default_factory=dict)
+    edits: dict[Cause, tuple[Edit, ...]] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+    not_explained: list[str] = field(default_factory=list)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -127,34 +153,122 @@ class Context:
             return self.ranks
         return tuple(rank for rank, is_guilty in zip(self.ranks, guilty, strict=True) if is_guilty)
 
-    def gain_of_excess(self, excess: Matrix) -> float:
-        """By how much (ns) the mean step is shorter if some ranks compute less.
+    @cached_property
+    def replay(self) -> Replay:
+        """The recorded job, replayed for all analysed steps of these ranks."""
+        every = self.all_steps
+        trials = self.limits.trials
+        return self.job.remember(replay_of_ranks, trials, every.ranks, every.numbers)
 
-        Stages of a pipeline wait for each other one by one, so that the largest excess counts.
-        """
-        gain_ns = self.steps.gain_ns(excess)
-        if self.traffic.pipelines and excess.size:
-            return max(gain_ns, float(excess.max(axis=0).mean()))
-        return gain_ns
-
-    def gain_of_host_cause(
-        self, removed: Matrix, names: Sequence[str], share: Matrix | None = None
-    ) -> float:
-        """By how much (ns) the mean step is shorter without a host cause, also where it passes on.
+    def price(
+        self,
+        removed: Matrix,
+        *edits: Edit,
+        bound: Bound = "measured",
+        after: Sequence[Edit] = (),
+        between_ranks: bool = False,
+    ) -> Price:
+        """What the mean step would be shorter by without a cause.
 
         Parameters
         ----------
         removed : ndarray, shape (ranks, steps)
-            Time (ns) that the ranks lose themselves.
-        names : sequence of str
-            `HOST_GAPS` that the cause consists of.
-        share : ndarray, optional
-            Part of them that is of this cause, by rank and step.
+            Own time (ns) that the ranks would not need: the price where clocks contradict each
+            other, so that nothing can be replayed.
+        edits : Edit
+            What is different without it.
+        bound : {"measured", "at most", "at least"}
+        after : sequence of Edit
+            What has a price of its own: only what is left to gain after it counts.
+        between_ranks : bool
+            Whether some ranks make the others wait.
         """
         if not removed.any():
+            return Price.counted(0.0, bound)
+        replay, numbers = self.replay, self.steps.numbers
+        if not replay.is_sound:
+            return Price.counted(self._known_part * self.steps.gain_ns(removed), bound)
+
+        def gain_ns(*, peers_fixed: bool) -> float:
+            every = replay.gain_ns((*after, *edits), numbers, peers_fixed=peers_fixed)
+            if not after:
+                return every
+            return max(every - replay.gain_ns(after, numbers, peers_fixed=peers_fixed), 0.0)
+
+        ns = gain_ns(peers_fixed=False)
+        if replay.has_unknown_peers and between_ranks:
+            # communication that is not matched may be waiting for one of these ranks, which only
+            # the ranks' own time leaves out
+            ns = max(ns, self.steps.gain_ns(removed))
+        lower_ns = min(ns, gain_ns(peers_fixed=True)) if replay.has_unknown_peers else ns
+        known = bound if replay.is_explained and self._known_part == 1 else "at least"
+        known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
+        return Price(known_ns, known_lower_ns, known, edits, (*after,))
+
+    @property
+    def _known_part(self) -> float:
+        """Part of the analysed steps that do not lack GPU work.
+
+        Others may have lost nothing: as if each had it, a loader that is slow in every other step
+        would cost half as much again where one of the steps without is left out.
+        """
+        count = len(self.all_steps.numbers)
+        return 1 - len(self.health.left_out_steps) / count
+
+    def behind_host_ns(self, *edits: Edit) -> float:
+        """What the mean step would be shorter by without a cause, if the host always kept up."""
+        if not self.replay.is_sound:
             return 0.0
-        lost = removed + self.collective_waits.propagated(self.steps, names, share)
-        return max(self.steps.gain_ns(removed), float(np.median(lost, axis=0).mean()))
+        every = self.replay.gain_ns((HostSpeed(np.inf), *edits), self.steps.numbers)
+        return max(every - self._without_host_ns, 0.0)
+
+    @cached_property
+    def _without_host_ns(self) -> float:
+        return self.replay.gain_ns((HostSpeed(np.inf),), self.steps.numbers)
+
+    def note_hidden(self, cause: Cause, what: str, ns: float, price: Price) -> None:
+        """Note what a cause costs the GPU (ns), where that is worth it and most of it is hidden."""
+        if not self.is_worth_it(cause, ns):
+            return
+        whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
+        left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
+        self.hidden.append(
+            f"{what} would save {duration(ns)} of GPU work in {whole}, but "
+            f"{left}: then the host sets the pace"
+        )
+
+    def edits_of(self, causes: Iterable[Cause]) -> list[Edit]:
+        """What is different without those of some causes that were found."""
+        return [edit for cause in causes for edit in self.edits.get(cause, ())]
+
+    def faster_computing(self, factor: Matrix) -> Computing:
+        """The edit in which kernels of a rank and step take this many times as long."""
+        return Computing(self._of_replay(factor, 1))
+
+    def computing_less(self, excess: Matrix) -> ComputingLess:
+        """The edit in which ranks compute less by some time (ns) of each step."""
+        return ComputingLess(self._of_replay(excess, 0))
+
+    def _of_replay(self, values: Matrix, other: float) -> Matrix:
+        """Values of ranks and steps as those of the replay, which may have more of both."""
+        job = self.replay.job
+        found = np.full((len(job.ranks), len(job.steps)), float(other))
+        rows = [job.ranks.index(rank) for rank in self.ranks]
+        columns = [job.steps.index(number) for number in self.steps.numbers]
+        found[np.ix_(rows, columns)] = values
+        return found
+
+    def shorter_kernels(self, *columns: str) -> ShorterOperations:
+        """The edit in which kernels take as much less as columns of `Savings` say."""
+        job = self.replay.job
+        less_ns = np.zeros(job.stream.size)
+        for place, (rank, part) in enumerate(zip(job.ranks, job.parts, strict=True)):
+            savings = self.facts[rank].compute.savings
+            own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
+            rows = part.row[job.operation[own]]
+            for column in columns:
+                less_ns[own] += savings.of_rows(column, rows)
+        return ShorterOperations(less_ns)
 
     def by_rank_and_step(self, name: str, matrix: Matrix) -> pd.DataFrame:
         """A table of ``rank``, ``step`` and a value for each."""
@@ -180,14 +294,15 @@ class Context:
         cause: Cause,
         *,
         words: str,
-        recoverable_ns: float,
+        price: Price,
         ranks: tuple[int, ...],
         steps: tuple[int, ...],
-        action: str,
+        conditions: Iterable[Condition] = (),
         evidence: Mapping[str, Evidence] | None = None,
         links: tuple[Link, ...] = (),
+        seen_in: What | None = None,
+        seen_steps: tuple[int, ...] = (),
         confidence: Confidence = "measured",
-        is_lower_bound: bool = False,
         detail: str = "",
     ) -> Finding:
         """Make a finding; the cost is added to the words, unless it is less than 1 ns.
@@ -196,40 +311,89 @@ class Context:
         ----------
         words : str
             The cause as a sentence without its full stop: the rank first, then the numbers.
-        recoverable_ns : float
-            Of the mean step; 0 where it cannot be told.
-        is_lower_bound : bool
-            Whether it may cost more than can be told.
+        price : Price
+            Less than 1 ns where it cannot be told.
+        conditions : iterable of Condition
+            What holds of this finding, beside what holds of the recordings of its ranks.
         detail : str
             What is added to the words if the sentence does not get too long, with its comma.
+        seen_in : What, optional
+            What the cause is seen in; when not given, the time that would not pass without it, or
+            where that is not replayed, all of the class of the budget that it is counted in.
+        seen_steps : tuple of int
+            Steps in which it is seen; when none are given, all that count.
         """
-        recoverable_ns = recoverable_ns if recoverable_ns >= 1 else 0.0
-        parts = Words(words, detail, is_lower_bound)
-        share, cost = self.cost(recoverable_ns, is_lower_bound=is_lower_bound)
+        recoverable_ns = price.ns if price.ns >= 1 else 0.0
+        parts = Words(words, detail if not self.health.doubts else UNSOUND)
+        known = self.conditions(ranks) | {*conditions}
+        said = asked(cause.advice, known)
+        if price.edits:
+            self.edits[cause] = price.edits
         return Finding(
             cause=cause.name,
             ranks=ranks,
             steps=steps,
-            sentence=parts.sentence(cost if recoverable_ns else ""),
+            sentence=parts.sentence(self._cost(price) if recoverable_ns else ""),
             words=parts,
             recoverable_ms=recoverable_ns / NS_PER_MS,
-            percent=share,
-            action=action,
-            evidence=evidence or {},
+            lower_ms=min(price.lower_ns, recoverable_ns) / NS_PER_MS,
+            bound=price.bound,
+            percent=self._percent(recoverable_ns),
+            advice=chosen(cause.advice, known),
+            evidence={**(evidence or {}), **({"conditions": said} if said else {})},
             links=links,
-            confidence=confidence,
+            seen=Seen(
+                seen_in or self._seen_in(cause, price),
+                tuple(rank for rank in self.ranks if rank in ranks) or self.ranks,
+                seen_steps or self.steps.numbers,
+                self.limits.trials,
+            ),
+            confidence=self._confidence(cause, price, confidence),
         )
 
-    def cost(self, recoverable_ns: float, *, is_lower_bound: bool) -> tuple[float, str]:
-        """Share of the mean step (%) of a price, and the price in words.
+    def conditions(self, ranks: Iterable[int] = ()) -> frozenset[Condition]:
+        """What holds of the recordings of some ranks; of all if none of them has a recording."""
+        recorded = [rank for rank in ranks if rank in self.facts] or self.ranks
+        return frozenset().union(*(self.facts[rank].conditions for rank in recorded))
 
-        The step is that of the header and the budget, `Diagnosis.period_ns`, also where a slow
-        first step is left out of what the price is found in.
+    def _seen_in(self, cause: Cause, price: Price) -> What | Removed:
+        """The time that would not pass without a cause."""
+        if not price.edits:
+            return what_of_class(cause.seen_in)
+        every = self.all_steps
+        return Removed(price.edits, price.after, every.ranks, every.numbers)
+
+    def _confidence(self, cause: Cause, price: Price, known: Confidence) -> Confidence:
+        """A price is not measured that may be too low for a finding, or that is no replay."""
+        if (
+            self.health.doubts
+            or not self.replay.is_sound
+            or (price.edits and not self.replay.is_explained)
+        ):
+            return "inconclusive"
+        is_open = price.lower_ns < price.ns and not self.is_worth_it(cause, price.lower_ns)
+        return "inconclusive" if is_open else known
+
+    def _percent(self, ns: float) -> float:
+        step_ns = self.step_ns
+        return 100 * ns / step_ns if step_ns else 0.0
+
+    @property
+    def step_ns(self) -> float:
+        """Length of the mean analysed step of the job: from its first start to its last end."""
+        return self.replay.step_ms * NS_PER_MS if self.ranks else 0.0
+
+    def _cost(self, price: Price) -> str:
+        """The price in words.
+
+        It is of all analysed steps, also where a slow first step is left out of what it is found
+        in.
         """
-        period_ns = self.all_steps.period_ns
-        share = 100 * recoverable_ns / period_ns if period_ns else 0.0
-        whole = f"{'each' if self.steps.are_recorded else 'the'} {duration(period_ns)}"
-        least = "at least " if is_lower_bound else ""
-        return share, (
-            f"{least}{duration(recoverable_ns)} of {whole} {self.steps.noun} ({percent(share)})"
-        )
+        step_ns = self.step_ns
+        whole = f"{'each' if self.steps.are_recorded else 'the'} {duration(step_ns)}"
+        of = f"of {whole} {self.steps.noun}"
+        share = percent(self._percent(price.ns))
+        if round(price.lower_ns / NS_PER_MS, 3) < NEARLY * round(price.ns / NS_PER_MS, 3):
+            return f"{duration(price.lower_ns)} to {duration(price.ns)} {of} (up to {share})"
+        bound = {"measured": "", "at most": "up to ", "at least": "at least "}[price.bound]
+        return f"{bound}{duration(price.ns)} {of} ({share})"

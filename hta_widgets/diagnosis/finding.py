@@ -8,6 +8,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.price import Bound
+from hta_widgets.diagnosis.proof.what import Seen
+
 Confidence = Literal["measured", "inconclusive"]
 
 
@@ -26,13 +30,10 @@ class Words(NamedTuple):
         Who and what, without a full stop.
     detail : str
         What is added to it if the sentence does not get too long, with its comma.
-    is_lower_bound : bool
-        Whether the cause may cost more than the price.
     """
 
     cause: str
     detail: str = ""
-    is_lower_bound: bool = False
 
     def sentence(self, cost: str) -> str:
         """Put the sentence together; the cost is left out where it is empty."""
@@ -50,7 +51,7 @@ NO_WORDS: Final = Words("")
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What *Show* selects: the panel that shows the evidence, and the part of the job.
+    """The panel that shows the evidence, and what is selected there.
 
     Attributes
     ----------
@@ -61,8 +62,6 @@ class Link:
     streams : tuple of int
     steps : tuple of int
         ProfilerSteps; empty for all.
-    window_ns : tuple of int, optional
-        Start and end, since the first event of all ranks, on aligned clocks.
     kernel : str
         Name of a kernel, or empty.
     """
@@ -71,7 +70,6 @@ class Link:
     ranks: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
-    window_ns: tuple[int, int] | None = None
     kernel: str = ""
 
 
@@ -94,15 +92,23 @@ class Finding:
         What it is made of.
     recoverable_ms : float
         By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
-        without it; 0 where that cannot be told. Those of several findings must not be added.
+        without it, by replay; 0 where that cannot be told. Those of several findings must not be
+        added: `Diagnosis.joint_ms` is what they bring together.
+    lower_ms : float
+        The least that it may be (ms), less than this where ranks are not recorded that the job
+        communicates with.
+    bound : {"measured", "at most", "at least"}
+        Whether the cause costs that, or no more, or no less.
     percent : float
-        The same in percent of the mean step, `Diagnosis.period_ns`.
-    action : str
-        What to do next.
+        The same in percent of the mean step, `Diagnosis.step_ns`.
+    advice : tuple of Advice
+        What to do about it as far as that is recorded, the first one first, then alternatives.
     evidence : mapping of str to DataFrame or number
         The numbers behind it, with units in the names of columns.
     links : tuple of Link
-        Where it is seen.
+        Panels that tell more.
+    seen : Seen or None
+        What its cause is seen in: `Diagnosis.proof` finds all intervals of it.
     confidence : str
         ``measured``, or ``inconclusive``: the trace lacks what would tell; `sentence` says what.
     """
@@ -113,11 +119,24 @@ class Finding:
     sentence: str
     recoverable_ms: float
     percent: float
-    action: str
+    advice: tuple[Advice, ...]
+    lower_ms: float = 0.0
+    bound: Bound = "measured"
     words: Words = field(default=NO_WORDS)
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
+    seen: Seen | None = None
     confidence: Confidence = "measured"
+
+    @property
+    def action(self) -> str:
+        """What to do first."""
+        return self.advice[0].do
+
+    @property
+    def page(self) -> str:
+        """Page of the documentation on its cause: symptom, proof, what to do, before and after."""
+        return f"docs/causes/{self.cause}.md"
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as values of JSON, without the tables of `evidence`."""
@@ -128,8 +147,11 @@ class Finding:
             "sentence": self.sentence,
             "recoverable_ms": round(self.recoverable_ms, 4),
             "percent": round(self.percent, 2),
-            "is_lower_bound": self.words.is_lower_bound,
+            "lower_ms": round(self.lower_ms, 4),
+            "bound": self.bound,
             "action": self.action,
+            "page": self.page,
+            "advice": [{"do": each.do, "code": each.code} for each in self.advice],
             "confidence": self.confidence,
             "evidence": {
                 name: value

@@ -1,4 +1,4 @@
-"""The kernels that matter where nothing but faster ones would help."""
+"""What the GPUs do where no cause is found, and the kernels that take most of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import (
@@ -19,27 +20,84 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
+from hta_widgets.diagnosis.replay.critical_path import OF_GPU
+from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.names.shorten import distinct_names
-from hta_widgets.quantities import percent
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
 COMPUTES_PERCENT: Final = 90.0
 """Part of the time that the GPUs compute from which nothing else is worth looking at."""
 
+LEAST_PERCENT: Final = 1.0
+"""Part of the time from which it is said what the GPUs do in it."""
+
 _NAMED: Final = 3
 
+_PARTS: Final = {
+    "compute": ("compute",),
+    "communicate": ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p"),
+    "copy": ("memory",),
+    "idle": ("idle",),
+}
 
-def only_faster_kernels(context: Context) -> str:
-    """Say that the GPUs compute most of the time, and which kernels take it; empty otherwise.
+_DOES: Final = {
+    "compute": "computes",
+    "communicate": "only communicates",
+    "copy": "only copies",
+    "idle": "is idle",
+}
 
-    The share of a kernel is that of its duration in the durations of all kernels that compute; that
-    of its peak is what its products would take at the rates of the GPU, of its duration.
+
+def what_gpus_do(context: Context) -> str:
+    """Say what takes the time of the GPUs, how much communication is hidden, and the kernels.
+
+    The parts of a step are those of its budget, of at least `LEAST_PERCENT`. The share of a kernel
+    is that of its duration in the durations of all kernels that compute; that of its peak is what
+    its products would take at the rates of the GPU, of its duration.
     """
     period_ns = context.steps["period"].sum()
-    computes = 100 * context.steps["compute"].sum() / period_ns if period_ns else 0.0
-    if computes < COMPUTES_PERCENT:
+    if not period_ns:
         return ""
+    share = {
+        name: 100 * sum(context.steps[each].sum() for each in parts) / period_ns
+        for name, parts in _PARTS.items()
+    }
+    whole = "each step" if context.steps.are_recorded else "the GPU span"
+    if share["compute"] >= COMPUTES_PERCENT:
+        does = _computes(context, f"computing takes {percent(share['compute'])} of {whole}")
+    else:
+        said = [
+            f"{does} for {percent(share[name])}"
+            for name, does in _DOES.items()
+            if share[name] >= LEAST_PERCENT
+        ]
+        said[0] += f" of {whole}"
+        does = f" The GPU {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}."
+    return f"{does}{_largest(context)}{_hidden_communication(context)}"
+
+
+def _computes(context: Context, takes: str) -> str:
+    """Whether faster kernels would help, by replay.
+
+    A host may launch each kernel only after the one before it has ended: 400 kernels that take 99 %
+    of the time gain nothing then.
+    """
+    pace = next(iter(context.replay.path.shares), OF_GPU)
+    if pace == OF_GPU:
+        return f" GPU-bound: {takes}, and only faster kernels would help."
+    weights, computes = context.replay.job.weights, context.replay.job.is_computing
+    none = ShorterOperations(np.where(computes, weights.duration, 0.0))
+    gain_ns = context.replay.gain_ns((none,), context.steps.numbers)
+    return (
+        f" {takes[0].upper()}{takes[1:]}, but {pace} sets the pace: kernels that take no time "
+        f"would save {duration(gain_ns)}."
+    )
+
+
+def _largest(context: Context) -> str:
+    """The kernels that take most of the computing time; empty without any."""
     total_ns: Counter[str] = Counter()
     for of_rank in context.job.reduce(_computing_ns, context.ranks).values():
         total_ns.update(of_rank)
@@ -51,9 +109,18 @@ def only_faster_kernels(context: Context) -> str:
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
         for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
     ]
-    most = f", most of all {', '.join(said)}" if said else ""
-    whole = "each step" if context.steps.are_recorded else "the GPU span"
-    return f" The GPUs compute {percent(computes)} of {whole}: only faster kernels help{most}."
+    return f" Largest kernels: {', '.join(said)}." if said else ""
+
+
+def _hidden_communication(context: Context) -> str:
+    """How much of the communication runs while something computes; empty without any."""
+    steps = context.steps.numbers if context.steps.are_recorded else None
+    ranks = overlap(context.job, context.ranks, steps=steps).ranks
+    total_ns = int(ranks["communication_time_ns"].sum())
+    if not total_ns:
+        return ""
+    hidden_ns = total_ns - int(ranks["exposed_communication_ns"].sum())
+    return f" {percent(100 * hidden_ns / total_ns)} of the communication is hidden."
 
 
 def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:

@@ -10,6 +10,7 @@ from typing import IO
 
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, WriteError
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.packing import packing_of
@@ -164,3 +165,16 @@ def existing_folder(output_dir: PathLike) -> Path:
         msg = f"output_dir {folder} is not writable; give another folder"
         raise ParameterError(msg)
     return folder
+
+
+def require_no_trace(job: Job, target: Path) -> None:
+    """Make sure that a copy would not replace a trace.
+
+    Raises
+    ------
+    ParameterError
+        If it would.
+    """
+    if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
+        msg = f"{target} is a trace of this job and is never overwritten; give another output_dir"
+        raise ParameterError(msg)

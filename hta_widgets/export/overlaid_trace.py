@@ -12,16 +12,16 @@ from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, p
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import (
-    BETWEEN,
     atomic_open,
     closing,
     existing_folder,
     name_of_copy,
+    require_no_trace,
 )
+from hta_widgets.export.rewritten_trace import add_argument, rewritten
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
-from hta_widgets.trace.loaders.kineto.mark import add_mark
+from hta_widgets.trace.loaders.kineto.decode import Fields
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.remote.urls import PathLike
@@ -90,7 +90,8 @@ def write_overlaid_trace(
     """
     source = job.sources[result.rank].kineto_file
     target = existing_folder(output_dir) / f"{PREFIX}{name_of_copy(source.name)}"
-    _check(job, result, target, top_k)
+    _check(result, top_k)
+    require_no_trace(job, target)
     overlay = _Overlay.of(job, result, top_k, compress=compress_other_kernels)
     with atomic_open(target, compressed_like=source) as out:
         for part in overlay.parts(EventText(source)):
@@ -98,15 +99,12 @@ def write_overlaid_trace(
     return target
 
 
-def _check(job: Job, result: KernelSequences, target: Path, top_k: int) -> None:
+def _check(result: KernelSequences, top_k: int) -> None:
     if top_k < 1:
         msg = f"top_k must be 1 or more, got {top_k}"
         raise ParameterError(msg)
     if result.patterns.empty:
         msg = f"there is no pattern to mark: {result.finding}"
-        raise ParameterError(msg)
-    if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
-        msg = f"{target} is a trace of this job and is never overwritten; give another output_dir"
         raise ParameterError(msg)
 
 
@@ -151,18 +149,12 @@ class _Overlay:
 
     def parts(self, text: EventText) -> Iterator[bytes]:
         """Text of the copy, piece by piece."""
-        text.header()
-        before = add_mark(text.head, text.path.name) + b"\n"
-        position = 0
-        for piece in text:
-            reading = decode_fields(piece, text.separator, text.hold_back)
-            for number, event in enumerate(reading.events, start=position):
-                self._mark(event, self._pattern(number))
-            position += len(reading.events) + reading.dropped
-            if reading.events:
-                yield before + BETWEEN.join(map(_encode, reading.events))
-                before = BETWEEN
-        yield (b"" if before is BETWEEN else before) + self._closed(closing(text).lstrip())
+        yield from rewritten(text, self._change)
+        yield self._closed(closing(text).lstrip())
+
+    def _change(self, position: int, event: Fields) -> bool:
+        self._mark(event, self._pattern(position))
+        return True
 
     def _pattern(self, position: int) -> int:
         known = position < self._by_index.size
@@ -170,7 +162,7 @@ class _Overlay:
 
     def _mark(self, event: Fields, pattern: int) -> None:
         if pattern != NO_PATTERN:
-            event["args"] = _with(event.get("args"), PATTERNS, self._patterns[pattern])
+            add_argument(event, PATTERNS, self._patterns[pattern])
         elif self._numbers is not None and bytes(event.get("ph", b"")) == _COMPLETE:
             self._compress(event, self._numbers)
 
@@ -211,15 +203,6 @@ def _numbers(events: Events, belongs: Int64Array) -> dict[str, int]:
 
 def _by_number(numbers: Mapping[str, int]) -> dict[str, str]:
     return {str(number): name for name, number in numbers.items()}
-
-
-def _with(args: msgspec.Raw | None, key: str, value: msgspec.Raw) -> msgspec.Raw:
-    """Add an argument; arguments that are not an object become one."""
-    try:
-        known = msgspec.json.decode(args or b"{}", type=Fields | None) or {}
-    except msgspec.ValidationError:
-        known = {"args": msgspec.Raw(args or b"")}
-    return msgspec.Raw(_encode({**known, key: value}))
 
 
 def _text(value: bytes) -> str:

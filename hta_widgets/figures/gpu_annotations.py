@@ -47,8 +47,8 @@ def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: in
     if on == "gpu":
         inside = sums["gpu_ns"] - sums["gpu_self_ns"]
         bars = [
-            _bars(sums, sums["gpu_self_ns"], unit, "In no annotation inside", _OWN_COLOR),
-            _bars(sums, inside, unit, "In annotations inside", _INSIDE_COLOR),
+            _bars(sums, sums["gpu_self_ns"], unit, "Self", _OWN_COLOR),
+            _bars(sums, inside, unit, "Nested", _INSIDE_COLOR),
         ]
     else:
         bars = [_bars(sums, sums[column], unit, "CPU time", NEUTRAL)]

@@ -26,9 +26,9 @@ from hta_widgets.figures.selected_operators import NO_OPERATORS, SELECT_BY_SHAPE
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
 
 BOUNDS: Final = {
-    "compute": ("Bound by computing", TYPE_COLORS["COMPUTATION"], "circle"),
-    "memory": ("Bound by memory", TYPE_COLORS["MEMORY"], "square"),
-    "launch": ("Bound by launching", TYPE_COLORS["COMMUNICATION"], "diamond"),
+    "compute": ("Compute-bound", TYPE_COLORS["COMPUTATION"], "circle"),
+    "memory": ("Memory-bound", TYPE_COLORS["MEMORY"], "square"),
+    "launch": ("Launch-bound", TYPE_COLORS["COMMUNICATION"], "diamond"),
 }
 _HEIGHT: Final = 380
 _MARKER: Final = 9
@@ -105,11 +105,11 @@ def operator_times(
     at_peak = (times * shown["percent_of_peak"].clip(upper=100) / 100).fillna(0.0)
     known = shown["percent_of_peak"].notna()
     parts = [
-        _bars(shown, at_peak, "At the peak rate", TYPE_COLORS["COMPUTATION"], selected),
+        _bars(shown, at_peak, "Ideal", TYPE_COLORS["COMPUTATION"], selected),
         _bars(
             shown,
             (times - at_peak).where(known, 0.0),
-            "Beyond it",
+            "Excess",
             CLASS_COLORS["transfer"],
             selected,
         ),

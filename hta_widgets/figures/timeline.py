@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypedDict
 
 from hta_widgets.analyses.timeline.classes import (
@@ -12,6 +13,8 @@ from hta_widgets.analyses.timeline.classes import (
     LABELS,
     PHASE_CLASSES,
 )
+from hta_widgets.diagnosis.replay.host_work import HOST_WORK
+from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.figures.base.style import CLASS_COLORS, OVERLAPPED, Fill, class_fill
 
 Group = Literal["busy", "idle", "rail", "phase", "call"]
@@ -20,11 +23,37 @@ _PHASES: Final = ("#7F93A0", "#5F7687", "#938564")
 _CALLS: Final = ("#848C94", "#7F93A0", "#938564", "#5F6B76", CLASS_COLORS["late_synchronising"])
 
 
+_LIKE: Final[Mapping[str, str]] = {
+    "compute": "compute",
+    "graph": "compute",
+    "other GPU work": "compute",
+    "communication": "communication",
+    "transfer": "transfer",
+    "copies": "copies",
+    "host": "late_launching",
+    "launch latency": "late_launching",
+    "compiling": "late_launching",
+    "allocating": "late_launching",
+    "initialising": "late_launching",
+    "pausing": "late_launching",
+    "return of a wait": "late_synchronising",
+    "loading": "data_loading",
+    "kernel start": "other_idle",
+    "dependency": "other_idle",
+    "room on the GPU": "other_idle",
+    "unexplained": "other_idle",
+    "before the recording": "other_idle",
+    "profiler": "other_idle",
+}
+"""Class of the budget in the colour of which each class of the critical path is drawn."""
+
+
 class ClassLook(TypedDict):
     """A class of time: how it is called and drawn.
 
     `group` tells what stands out: what the GPU does (``busy``) before what it waits for (``idle``);
-    the ``rail`` lies below, phases and CPU calls have lanes of their own.
+    the ``rail`` lies below, phases and CPU calls have lanes of their own. Of the critical path, a
+    ``call`` is what the host does until it calls something.
     """
 
     name: str
@@ -35,17 +64,30 @@ class ClassLook(TypedDict):
 
 
 def class_looks() -> list[ClassLook]:
-    """The look of each of `CLASSES`, in their order."""
-    return [
-        {
-            "name": name,
-            "label": LABELS[name],
-            "color": _color(name),
-            "fill": _fill(name),
-            "group": _group(name),
-        }
-        for name in CLASSES
-    ]
+    """The look of each of `CLASSES`, in their order, then of the classes of the critical path."""
+    return [*map(_look, CLASSES), *map(_path_look, PATH_CLASSES)]
+
+
+def _look(name: str) -> ClassLook:
+    return {
+        "name": name,
+        "label": LABELS[name],
+        "color": _color(name),
+        "fill": _fill(name),
+        "group": _group(name),
+    }
+
+
+def _path_look(name: str) -> ClassLook:
+    """Filled, as a piece of the path is there for all of its time, whether the GPU works or not."""
+    fill = class_fill(_LIKE[name])
+    return {
+        "name": f"path {name}",
+        "label": name,
+        "color": CLASS_COLORS[_LIKE[name]],
+        "fill": "solid" if fill == "outline" else fill,
+        "group": "call" if name in ("host", *HOST_WORK) else "busy",
+    }
 
 
 def _color(name: str) -> str:

@@ -1,14 +1,13 @@
-"""Methods of `TraceAnalysis` on ranks that the others wait for, and on the critical path."""
+"""Methods of `TraceAnalysis` on ranks that the others wait for."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from hta_widgets.errors import NotAvailableError, ParameterError
+from hta_widgets.errors import ParameterError
 from hta_widgets.hta_methods.base import JobMethods, show
-from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
     Identify = Callable[[pd.DataFrame, Sequence[str], int, bool], pd.Series]
 
 _log = logging.getLogger(__name__)
-
-_NO_CRITICAL_PATH = (
-    "hta_widgets has no critical path yet; hta_widgets.diagnose(...) says what the steps wait for, "
-    "and get_idle_owners() which code each GPU waits for"
-)
 
 
 class StragglerMethods(JobMethods):
@@ -100,48 +94,3 @@ class StragglerMethods(JobMethods):
 
         own = own_time(diagnosis(self.job, steps=steps or None).steps)
         show(own_time_cells(own), "Own time of the ranks")
-
-    def critical_path_analysis(
-        self,
-        rank: int,
-        annotation: str,
-        instance_id: int | tuple[int, int] | None,
-        data_load_events: list[str] | None = None,
-    ) -> NoReturn:
-        """Not available.
-
-        Parameters
-        ----------
-        rank, annotation, instance_id, data_load_events
-            Those of HTA.
-
-        Raises
-        ------
-        NotAvailableError
-            Always.
-        """
-        del rank, annotation, instance_id, data_load_events
-        raise NotAvailableError(_NO_CRITICAL_PATH)
-
-    def overlay_critical_path_analysis(
-        self,
-        rank: int,
-        critical_path_graph: object,
-        output_dir: PathLike,
-        only_show_critical_events: bool = True,  # noqa: FBT001, FBT002
-        show_all_edges: bool = False,  # noqa: FBT001, FBT002
-    ) -> NoReturn:
-        """Not available.
-
-        Parameters
-        ----------
-        rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
-            Those of HTA.
-
-        Raises
-        ------
-        NotAvailableError
-            Always.
-        """
-        del rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
-        raise NotAvailableError(_NO_CRITICAL_PATH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from hta_widgets.arrays import Int64Array
@@ -14,6 +15,8 @@ from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.decode import decode_fields
+from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.model.steps import rows_to_analyse
 from hta_widgets.trace.opening.open import open_trace
@@ -148,6 +151,23 @@ class Trace:
     def get_all_traces(self) -> Mapping[int, pd.DataFrame]:
         """Return the frame of each rank, made when it is looked up."""
         return self.traces
+
+    def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
+        """Return what the file of a rank holds: ``traceEvents``, by ``index``, and the rest.
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        TraceFormatError
+            If its trace is not a Kineto trace.
+        """
+        (number,) = self.job.select_ranks([rank])
+        text, events = EventText(self.job.sources[number].kineto_file), []
+        for piece in text:
+            fields = decode_fields(piece, text.separator, text.hold_back).events
+            events += msgspec.json.decode(msgspec.json.encode(fields))
+        return {**_metadata(self.job.rank(number)), "traceEvents": events}
 
     def get_iterations(self, rank: int | None = None) -> list[int]:
         """Numbers of the ProfilerSteps with events of a rank, by default of the first."""

@@ -12,6 +12,7 @@ from hta_widgets.panels.every import EVERY
 if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
     from hta_widgets.panels.collectives import CollectivesPanel as CollectivesPanel
     from hta_widgets.panels.compare import ComparePanel as ComparePanel
+    from hta_widgets.panels.critical_path import CriticalPathPanel as CriticalPathPanel
     from hta_widgets.panels.cupti_counters import CuptiCountersPanel as CuptiCountersPanel
     from hta_widgets.panels.diagnosis import DiagnosisPanel as DiagnosisPanel
     from hta_widgets.panels.duration_tails import DurationTailsPanel as DurationTailsPanel
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
         TemporalBreakdownPanel as TemporalBreakdownPanel,
     )
     from hta_widgets.panels.timeline import TimelinePanel as TimelinePanel
+    from hta_widgets.panels.what_if import WhatIfPanel as WhatIfPanel
 
 _NAMED = {panel.__name__: panel for panel in EVERY.values()}
 

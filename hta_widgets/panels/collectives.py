@@ -57,7 +57,7 @@ class CollectivesPanel(Panel[Collectives]):
         shown = self.of_all_ranks(result)
         if shown.matched["late_rank"].notna().any():
             selected = self.ranks if self.linked else ()
-            name = "Time after the median arrival, of the rank that comes last"
+            name = "Straggler delay: last arrival minus median"
             figures[name] = late_ranks(shown, selected=selected)
         return figures
 

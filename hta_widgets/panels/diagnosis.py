@@ -10,12 +10,12 @@ from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
-from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.trace.model.formats import Recorded
 
-OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
+OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
 
 
 class DiagnosisPanel(Panel[Diagnosis]):
@@ -55,13 +55,19 @@ class DiagnosisPanel(Panel[Diagnosis]):
         table = self._budget(result)
         return table.loc[:, table.columns.isin(["rank", "step"]) | table.any()]
 
+    def sentence(self, result: Diagnosis) -> str:
+        """What was recorded, and the finding."""
+        kind = result.job.kind_in_words
+        said = f"{kind[:1].upper()}{kind[1:]}: " if kind else ""
+        return f"{said}{result.finding}"
+
     def nothing_to_show(self, result: Diagnosis) -> str | None:
         """Explain an empty panel: no GPU work."""
-        return result.finding if self._budget(result).empty else None
+        return self.sentence(result) if self._budget(result).empty else None
 
     def list_findings(self, result: Diagnosis) -> list[FindingRow]:
         """The findings, with what *Show* selects."""
-        return finding_rows(result, self.selection if self.linked else None)
+        return shown_rows(result, self.selection) if self.linked else finding_rows(result)
 
     def _budget(self, result: Diagnosis) -> pd.DataFrame:
         """Of the selected ranks and steps; of all steps if none of the selected is analysed."""

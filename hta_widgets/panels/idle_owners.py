@@ -40,7 +40,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     name = "idle_owners"
     tab = "idle"
     place = 1
-    title = "Idle owners"
+    title = "What the GPU waits for"
     wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
@@ -49,7 +49,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
     """Lines or calls with a bar of their own."""
 
-    by: By = parameter(LabelledEnum({"line": "Python line", "call": "Call"}), Choice("Owners by"))
+    by: By = parameter(LabelledEnum({"line": "Python line", "call": "Call"}), Choice("Group by"))
     """What has a bar: the innermost line of Python that is neither of PyTorch nor of Python
     itself, and calls that are in none; or the innermost call."""
 

@@ -79,7 +79,7 @@ class IdleTimePanel(Panel[IdleTime]):
     """Idle time of each GPU (no stream is busy), or of each stream."""
 
     consecutive_kernel_delay: float = parameter(
-        Float(30, min=0), Slider("Between kernels: shorter than", unit="µs", max=200)
+        Float(30, min=0), Slider("Kernel-to-kernel gaps: under", unit="µs", max=200)
     )
     """Shorter intervals (µs) whose launch call began in time are between kernels, longer ones held
     back."""

@@ -57,7 +57,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
         hidden = hidden_launch_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {
             "Launch time of each rank": hidden,
-            "Launches that start before an earlier kernel has ended": overlapping_launches(
+            "Launches issued while the GPU is still busy": overlapping_launches(
                 shown, selected=self.ranks
             ),
             "Kernel time by launch API": kernel_time_by_api(result, as_percent=self.as_percent),

@@ -84,4 +84,4 @@ class RooflinePanel(Panel[Roofline]):
             lambda: figures.roofline(table, peak, selected=selected),
             *(table, peak, selected),
         )
-        return "Operators by shape under the roof of their GPU", drawn
+        return "Roofline by operator shape", drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from copy import copy
 from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -25,6 +26,7 @@ from hta_widgets.trace.ranks.facts import (
 )
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
 from hta_widgets.trace.ranks.rank import RankSettings
+from hta_widgets.trace.ranks.recorded_kind import RecordedKind, by_rank, recorded_kind
 from hta_widgets.trace.ranks.source import RankSource
 
 if TYPE_CHECKING:
@@ -98,20 +100,52 @@ class Job(HeldRanks):
             progress=progress,
         )
         self.recorded_ranks = tuple(sorted({*recorded_ranks, *sources}))
+        self._opened = frozenset(sources)
         self.cycles = tuple(cycles) or (Cycle(self.sources),)
         self.cycle = cycle
         self._open_cycle = open_cycle
         self._notices = tuple(notices)
         self._remembered: dict[Question, Any] = {}
 
+    @property
+    def unopened_ranks(self) -> tuple[int, ...]:
+        """Ranks with a trace that were not chosen when it was opened."""
+        return tuple(rank for rank in self.recorded_ranks if rank not in self._opened)
+
     def __repr__(self) -> str:
         """Name and ranks."""
         return f"Job({self.name!r}, ranks {number_ranges(self.ranks)})"
 
     @property
+    def kinds(self) -> dict[int, RecordedKind]:
+        """What the recording of each rank is of."""
+        return self.reduce(recorded_kind, self.ranks)
+
+    @property
+    def kind(self) -> str:
+        """What was recorded, by `KIND_NAMES`: ``training``, ``server``, ``graph capture``, ….
+
+        Where ranks differ, a list: ``rank 0: server; ranks 1-3: training``.
+        """
+        return by_rank({rank: each.name for rank, each in self.kinds.items()})
+
+    @property
+    def kind_in_words(self) -> str:
+        """The same for a header, as ``SGLang server``; empty if it is not known."""
+        return by_rank({rank: each.words for rank, each in self.kinds.items()})
+
+    @property
     def include_last_profiler_step(self) -> bool:
         """Whether the last ProfilerStep is kept."""
         return self.settings.include_last_profiler_step
+
+    def only(self, ranks: Iterable[int]) -> Job:
+        """The same job without its other ranks; what is held of ranks is shared with this one."""
+        kept = {*self.select_ranks(ranks)}
+        job = copy(self)
+        job.sources = {rank: each for rank, each in self.sources.items() if rank in kept}
+        job._remembered = {}  # noqa: SLF001
+        return job
 
     def open_cycle(self, cycle: int) -> Job:
         """Open another cycle of the same ranks, as this one was opened.
@@ -256,7 +290,8 @@ class Job(HeldRanks):
             if origin.base_ns is None:  # the clock of all ranks is not asked for without need
                 by_rank[rank] += self.clock.notices(origin)
         is_whole = len(by_rank) == len(self.ranks)
-        missing = missing_ranks(self.reduce(world_size_of, by_rank)) if is_whole else ()
+        sizes = self.reduce(world_size_of, by_rank) if is_whole else {}
+        missing = missing_ranks(sizes, self.recorded_ranks)
         return (
             *self._notices,
             *missing,

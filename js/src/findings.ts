@@ -1,10 +1,11 @@
 // Causes of lost time as rows: the price, a sentence, what to try, the numbers behind it, and a button that selects
-// where it is seen.
+// where it is seen. While it is shown, two more step through all windows in which it is seen.
 import { keepKeys, make } from "./dom";
 import { swatch } from "./legend";
 import { listen, type Model } from "./models";
+import { copyText } from "./share";
 import { TableView } from "./tableview";
-import type { FindingRow, Numbers, SelectionState } from "./types";
+import type { AdviceRow, FindingRow, Numbers, Occurrence, SelectionState } from "./types";
 
 type Fields = Record<string, unknown>;
 type Send = (values: Fields, target: Model) => void;
@@ -43,6 +44,16 @@ function disclosure(title: string, ...contents: Node[]): HTMLElement {
   return element;
 }
 
+/** What to do, with code to copy. */
+function advised({ do: what, code }: AdviceRow): HTMLElement {
+  const element = make("div", { className: "hta-advice" }, make("p", {}, what));
+  if (!code) return element;
+  const copy = keepKeys(make("button", { type: "button", title: "Copy this code" }, "Copy"));
+  copy.addEventListener("click", () => void copyText(code, element));
+  element.append(make("div", { className: "hta-code" }, make("pre", {}, make("code", {}, code)), copy));
+  return element;
+}
+
 function bar({ share, color, fill }: FindingRow): HTMLElement {
   const filled = swatch(color, fill);
   filled.style.width = `${100 * share}%`;
@@ -58,13 +69,18 @@ export interface Compact {
 
 const MOST_COMPACT = 4;
 
-/** What ends a sentence, and stands before it as the price. */
-const COST = /: [\d.,]+\s\S+ of (?:each|the) [\d.,]+\s\S+ (?:step|GPU span) \([\d.,]+\s%\)\.$/;
-
 interface Shown {
-  fields: Fields;
+  /** Each selects where it is seen; the first is what is shown at first. */
+  places: readonly Fields[];
   button: HTMLButtonElement;
   row: HTMLElement;
+  /** Says which place is shown, -1 for none. */
+  turns: Turns | null;
+}
+
+interface Turns {
+  element: HTMLElement;
+  say: (place: number) => void;
 }
 
 export class Findings {
@@ -114,11 +130,11 @@ export class Findings {
   }
 
   #row(content: FindingRow, place: number): HTMLElement {
-    const { price, sentence, doubt, action } = content;
-    const shortened = this.#compact ? sentence.replace(COST, ".") : sentence;
-    const said = make("p", { id: `${this.#prefix}-finding-${place}`, title: sentence }, unbroken(shortened));
+    const { price, bound, percent, sentence, cause, doubt } = content;
+    const shown = this.#compact ? cause : sentence;
+    const said = make("p", { id: `${this.#prefix}-finding-${place}`, title: sentence }, unbroken(shown));
     if (doubt) said.append(" ", make("em", {}, doubt));
-    const advice = action ? [make("p", {}, action)] : [];
+    const advice = content.advice.map(advised);
     const behind = content.numbers.map((each, at) => numbers(each, `${said.id}-${at}`, this.#signal));
     const disclosures = this.#compact
       ? [disclosure("what to try", ...advice, ...behind)]
@@ -129,33 +145,78 @@ export class Findings {
       said,
       make("div", { className: "hta-behind" }, ...disclosures),
     );
-    const row = make("li", {}, bar(content), make("b", { className: "hta-price" }, price), words);
-    if (content.show) row.append(this.#button(content, content.show, said.id, row));
+    const cost = make("span", { className: "hta-price" }, make("b", {}, unbroken(bound ? `${bound} ${price}` : price)));
+    if (percent) cost.append(make("small", {}, unbroken(percent)));
+    const row = make("li", {}, bar(content), cost, words);
+    if (content.show) this.#showable(content, content.show, row, words, said.id);
     return row;
   }
 
-  #button({ panel }: FindingRow, fields: Fields, describedBy: string, row: HTMLElement): HTMLButtonElement {
+  #showable(content: FindingRow, show: Fields, row: HTMLElement, words: HTMLElement, describedBy: string): void {
+    const { panel, occurrences } = content;
+    const places = occurrences.length > 0 ? occurrences.map(({ fields }) => ({ ...show, ...fields })) : [show];
+    const turns = occurrences.length > 0 ? this.#turns(occurrences, places) : null;
+    const button = this.#button(panel, places, describedBy);
+    if (turns && this.#compact) words.append(turns.element);
+    else if (turns) words.firstElementChild?.after(turns.element);
+    row.append(button);
+    this.#shown.push({ places, button, row, turns });
+  }
+
+  #button(panel: string, places: readonly Fields[], describedBy: string): HTMLButtonElement {
     const button = keepKeys(make("button", { type: "button", className: "hta-show" }, "Show"));
     button.setAttribute("aria-describedby", describedBy);
     const press = async () => {
-      if (await this.#press(fields)) this.#compact?.shown(panel);
+      if (await this.#press(places)) this.#compact?.shown(panel);
     };
     button.addEventListener("click", () => void press(), { signal: this.#signal });
-    this.#shown.push({ fields, button, row });
     return button;
   }
 
-  /** Select what a row shows, or everything again; whether it is shown. */
-  async #press(fields: Fields): Promise<boolean> {
+  /** The way through the places in which a finding is seen. */
+  #turns(occurrences: readonly Occurrence[], places: readonly Fields[]): Turns {
+    const said = make("span", {});
+    said.setAttribute("role", "status");
+    const turn = (title: string, text: string, by: number) => {
+      const button = keepKeys(make("button", { type: "button", title }, text));
+      button.setAttribute("aria-label", title);
+      button.hidden = places.length < 2;
+      button.addEventListener("click", () => void this.#turn(places, by), { signal: this.#signal });
+      return button;
+    };
+    const element = make(
+      "div",
+      { className: "hta-turns", hidden: true },
+      turn("Previous occurrence", "‹", -1),
+      turn("Next occurrence", "›", 1),
+      said,
+    );
+    const say = (place: number) => {
+      const words = occurrences[place]?.words;
+      element.hidden = words === undefined;
+      if (words !== undefined) said.textContent = unbroken(`${place + 1} of ${places.length}: ${words}`);
+    };
+    return { element, say };
+  }
+
+  async #turn(places: readonly Fields[], by: number): Promise<void> {
     const selection = await this.#selection;
-    const none = Object.fromEntries(Object.keys(fields).map((name) => [name, NOTHING[name]]));
-    const shows = !holds(selection, fields);
-    this.#send(shows ? fields : none, selection);
+    const place = shownPlace(selection, places);
+    this.#send(places[(place + by + places.length) % places.length] ?? {}, selection);
+  }
+
+  /** Select what a row shows, or everything again; whether it is shown. */
+  async #press(places: readonly Fields[]): Promise<boolean> {
+    const selection = await this.#selection;
+    const [first = {}] = places;
+    const none = Object.fromEntries(Object.keys(first).map((name) => [name, NOTHING[name]]));
+    const shows = shownPlace(selection, places) < 0;
+    this.#send(shows ? first : none, selection);
     return shows;
   }
 
   #follow(selection: Model<SelectionState>): void {
-    for (const name of this.#shown.flatMap(({ fields }) => Object.keys(fields))) {
+    for (const name of this.#shown.flatMap(({ places }) => Object.keys(places[0] ?? {}))) {
       if (this.#followed.has(name)) continue;
       this.#followed.add(name);
       listen(selection, `change:${name}`, () => this.#mark(selection), this.#signal);
@@ -165,12 +226,18 @@ export class Findings {
 
   /** Mark the row that is selected. */
   #mark(selection: Model<SelectionState>): void {
-    for (const { fields, button, row } of this.#shown) {
-      const selected = holds(selection, fields);
-      button.setAttribute("aria-pressed", String(selected));
-      row.classList.toggle("hta-selected", selected);
+    for (const { places, button, row, turns } of this.#shown) {
+      const place = shownPlace(selection, places);
+      button.setAttribute("aria-pressed", String(place >= 0));
+      row.classList.toggle("hta-selected", place >= 0);
+      turns?.say(place);
     }
   }
+}
+
+/** Which of some places is selected, -1 for none. */
+function shownPlace(selection: Model<SelectionState>, places: readonly Fields[]): number {
+  return places.findIndex((fields) => holds(selection, fields));
 }
 
 function holds(selection: Model<SelectionState>, fields: Fields): boolean {

@@ -72,16 +72,30 @@ export interface Numbers {
   table: Table | null;
 }
 
+export interface Occurrence {
+  fields: Record<string, unknown>;
+  words: string;
+}
+
+export interface AdviceRow {
+  do: string;
+  code: string;
+}
+
 export interface FindingRow {
   price: string;
+  bound: string;
+  percent: string;
   share: number;
   color: string;
   fill: Fill;
   sentence: string;
+  cause: string;
   doubt: string;
-  action: string;
+  advice: AdviceRow[];
   numbers: Numbers[];
   show: Record<string, unknown> | null;
+  occurrences: Occurrence[];
   panel: string;
   folded: boolean;
 }

@@ -50,15 +50,19 @@ const SPEC: BoardSpec = {
 
 const ROW: FindingRow = {
   price: "3 ms",
+  bound: "",
+  percent: "12.5 %",
   share: 1,
   color: "#D55E00",
   fill: "hatched",
-  sentence: "Rank 3 is slow.",
+  sentence: "Rank 3 is slow: 3 ms of each 24 ms step (12.5 %).",
+  cause: "Rank 3 is slow.",
   doubt: "",
-  action: "Exchange it.",
+  advice: [{ do: "Exchange it.", code: "" }],
   numbers: [],
   show: { ranks: [3], finding: 0 },
   panel: "kernels_panel",
+  occurrences: [],
   folded: false,
 };
 

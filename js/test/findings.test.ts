@@ -7,14 +7,18 @@ const EVIL = "<img src=x onerror=alert(1)>";
 
 const ROW: FindingRow = {
   price: "3 ms",
+  bound: "≤",
+  percent: "12.5 %",
   share: 0.5,
   color: "#D55E00",
   fill: "hatched",
-  sentence: "Rank 3 is slow.",
+  sentence: "Rank 3 is slow: up to 3 ms of each 24 ms step (12.5 %).",
+  cause: "Rank 3 is slow.",
   doubt: "",
-  action: "Exchange it.",
+  advice: [{ do: "Exchange it.", code: "" }],
   numbers: [{ label: "slower", text: "25 %", table: null }],
   show: { ranks: [3], steps: [], finding: 0 },
+  occurrences: [],
   panel: "rank_overlap",
   folded: false,
 };
@@ -37,8 +41,11 @@ async function shown(...rows: FindingRow[]) {
 
 test("a row has its price, its sentence, and what is behind it", async () => {
   const { element } = await shown(ROW);
-  expect(element.querySelector(".hta-price")?.textContent).toBe("3 ms");
-  expect(element.querySelector("p")?.textContent).toBe("Rank 3 is slow.");
+  expect(element.querySelector(".hta-price b")?.textContent).toBe("≤ 3\u00a0ms");
+  expect(element.querySelector(".hta-price small")?.textContent).toBe("12.5\u00a0%");
+  expect(element.querySelector("p")?.textContent).toBe(
+    "Rank 3 is slow: up to 3\u00a0ms of each 24\u00a0ms step (12.5\u00a0%).",
+  );
   expect([...element.querySelectorAll("summary")].map(({ textContent }) => textContent)).toEqual([
     "What to try",
     "The numbers behind it",
@@ -46,6 +53,25 @@ test("a row has its price, its sentence, and what is behind it", async () => {
   ]);
   expect(element.textContent).toContain("slower: 25 %");
   expect(element.querySelector<HTMLElement>(".hta-swatch")?.style.width).toBe("50%");
+});
+
+test("advice has its code, which a button copies", async () => {
+  const write = vi.fn(async () => undefined);
+  vi.stubGlobal("navigator", { clipboard: { writeText: write } });
+  const advice = [
+    { do: "Load ahead.", code: "DataLoader(\n  num_workers=8)" },
+    { do: EVIL, code: "" },
+  ];
+  const { element, buttons } = await shown({ ...ROW, advice });
+  expect([...element.querySelectorAll(".hta-advice p")].map(({ textContent }) => textContent)).toEqual([
+    "Load ahead.",
+    EVIL,
+  ]);
+  expect(element.querySelector("pre")?.textContent).toBe(advice[0]?.code);
+  buttons()[0]?.click();
+  await settle();
+  expect(write).toHaveBeenCalledWith(advice[0]?.code);
+  vi.unstubAllGlobals();
 });
 
 test("where no row has a price, no place is kept for prices", async () => {
@@ -71,6 +97,54 @@ test("Show selects, and selects nothing when pressed again", async () => {
   expect(button?.getAttribute("aria-pressed")).toBe("false");
 });
 
+const SEEN: FindingRow = {
+  ...ROW,
+  show: { ranks: [3], steps: [2], window_ns: null, finding: 0 },
+  occurrences: [
+    { fields: { steps: [], window_ns: [5, 9] }, words: "60 % of the evidence" },
+    { fields: { steps: [], window_ns: [20, 24] }, words: "40 % of the evidence" },
+  ],
+};
+
+test("Show selects the first window, and says what it holds", async () => {
+  const { send, selection, buttons, element } = await shown(SEEN);
+  const turns = element.querySelector<HTMLElement>(".hta-turns");
+  expect(turns?.hidden).toBe(true);
+  buttons().at(-1)?.click();
+  await settle();
+  const first = { ranks: [3], steps: [], window_ns: [5, 9], finding: 0 };
+  expect(send).toHaveBeenLastCalledWith(first, selection.model);
+  expect(turns?.hidden).toBe(false);
+  expect(turns?.querySelector("[role=status]")?.textContent).toBe("1 of 2: 60\u00a0% of the evidence");
+});
+
+test("two buttons step through the windows, and round", async () => {
+  const { selection, buttons, element } = await shown(SEEN);
+  const [previous, next, show] = buttons();
+  show?.click();
+  await settle();
+  for (const [button, window] of [
+    [next, [20, 24]],
+    [next, [5, 9]],
+    [previous, [20, 24]],
+  ] as const) {
+    button?.click();
+    await settle();
+    expect(selection.model.get("window_ns")).toEqual(window);
+  }
+  expect(element.querySelector("[role=status]")?.textContent).toContain("2 of 2: ");
+  expect(show?.getAttribute("aria-pressed")).toBe("true");
+  show?.click();
+  await settle();
+  expect(selection.model.get("window_ns")).toBeNull();
+  expect(element.querySelector<HTMLElement>(".hta-turns")?.hidden).toBe(true);
+});
+
+test("one window needs no way through", async () => {
+  const { buttons } = await shown({ ...SEEN, occurrences: SEEN.occurrences.slice(0, 1) });
+  expect(buttons().map(({ hidden }) => hidden)).toEqual([true, true, false]);
+});
+
 test("a selection from elsewhere unmarks the row", async () => {
   const { selection, buttons } = await shown(ROW);
   buttons()[0]?.click();
@@ -80,9 +154,9 @@ test("a selection from elsewhere unmarks the row", async () => {
 });
 
 test("the button is described by the sentence", async () => {
-  const { buttons } = await shown(ROW, { ...ROW, sentence: "Another." });
+  const { buttons } = await shown({ ...ROW, sentence: "One." }, { ...ROW, sentence: "Another." });
   const described = buttons().map((button) => button.getAttribute("aria-describedby") ?? "");
-  expect(described.map((id) => document.getElementById(id)?.textContent)).toEqual(["Rank 3 is slow.", "Another."]);
+  expect(described.map((id) => document.getElementById(id)?.textContent)).toEqual(["One.", "Another."]);
 });
 
 test("rows beyond the first are folded", async () => {
@@ -123,7 +197,9 @@ test("text from a trace stays text", async () => {
     { label: EVIL, text: EVIL, table: null },
     { label: EVIL, text: "", table: evil },
   ];
-  const { element } = await shown({ ...ROW, sentence: EVIL, action: EVIL, doubt: EVIL, price: EVIL, numbers });
+  const advice = [{ do: EVIL, code: EVIL }];
+  const said = { sentence: EVIL, cause: EVIL, doubt: EVIL, price: EVIL, percent: EVIL };
+  const { element } = await shown({ ...ROW, ...said, advice, numbers });
   expect(element.querySelector("img")).toBeNull();
   expect(element.querySelector("td")?.textContent).toBe(EVIL);
 });

@@ -5,9 +5,10 @@ import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, type Lane, longestStep } from "../src/timeline/lanes";
 import { inkOn, pixels } from "../src/timeline/raster";
 import { fromRuns, overviewBytes } from "../src/timeline/runs";
-import { isPointed, type Scene } from "../src/timeline/scene";
+import { isOnPath, isPointed, pathOf, type Scene } from "../src/timeline/scene";
 import { pick as select } from "../src/timeline/select";
 import { tilesOf } from "../src/timeline/tiles";
+import { describe } from "../src/timeline/tip";
 import type { ClassLook, EventPick, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
@@ -580,6 +581,72 @@ test("another operator lets go of the shapes of the one before", () => {
   const stage = { scene: { selection: { operators: ["aten::add"], modules: [], window_ns: null } } };
   select({ ...stage, calls: { select: async (values: unknown) => void calls.push(values) } } as never, pick);
   expect(calls).toEqual([{ operators: ["aten::mm"], shapes: [] }]);
+});
+
+test("a kernel is selected by its pick, and let go of by the same", () => {
+  const pick: EventPick = { field: "kernel", item: "gemm" };
+  const calls: unknown[] = [];
+  const select_of = (kernel: string) => {
+    const scene = { selection: { operators: [], modules: [], window_ns: null, kernel } };
+    select({ scene, calls: { select: async (values: unknown) => void calls.push(values) } } as never, pick);
+  };
+  select_of("");
+  select_of("gemm");
+  expect(calls).toEqual([{ kernel: "gemm" }, { kernel: "" }]);
+});
+
+const PATH: LaneName = { key: "path 0", kind: "path", label: "path", level: 0, unit: "ns", most: [400], words: [] };
+
+test("events on the critical path are known while its lane is shown: calls, and the part of a kernel that is", () => {
+  const thread: LaneName = { ...(STREAM as LaneName), key: "thread 0 0", kind: "thread" };
+  const opened = new Map([[0, [STREAM as LaneName, thread]]]);
+  const look = CLASSES[0] as ClassLook;
+  const events = [
+    { row: 41, start: 300, duration: 100 },
+    { row: 41, start: 400, duration: 50 },
+    { row: 41, start: 450, duration: 50 },
+    { row: 42, start: 400, duration: 50 },
+    { row: -1, start: 400, duration: 50 },
+  ].map((event) => ({ ...event, look, name: "", label: "" }));
+  const found = (added: LaneName[]) => {
+    const lanes = clockLanes(layout(), { opened, added: new Map([[0, added]]) });
+    const columns = [[400], [50], [41], [0], [-1]] as const;
+    const buffers = [
+      new Uint8Array(),
+      new Float64Array(columns[0]),
+      new Float64Array(columns[1]),
+      new Int32Array(columns[2]),
+      new Uint8Array(columns[3]),
+      new Int32Array(columns[4]),
+    ];
+    const lane = { lane: 0, found: null, curves: [], planes: [], first: 0, count: 1, complete: true };
+    const answer = {
+      kind: "window" as const,
+      id: 1,
+      start: 0,
+      end: 1000,
+      bins: 4,
+      lanes: [lane],
+      names: [],
+      labels: [],
+    };
+    const tile = tilesOf(answer, buffers, CLASSES, "").get(0);
+    const scene = { lanes, tiles: new Map([["0/path 0", tile]]) } as unknown as Scene;
+    return lanes.map((lane) => events.map((event) => Number(isOnPath(pathOf(scene, lane), lane, event))).join(""));
+  };
+  expect(found([PATH])).toEqual(["00000", "00000", "01000", "11100", "00000"]);
+  expect(found([])).toEqual(["00000", "00000", "00000", "00000"]);
+});
+
+test.each([
+  ["call" as const, "until gemm"],
+  ["busy" as const, "gemm"],
+])("a piece of the critical path (%s) has its class, its length and its share of the path", (group, what) => {
+  const lane = clockLanes(layout(), { added: new Map([[0, [PATH]]]) }).find(({ kind }) => kind === "path") as Lane;
+  const event = { row: 41, start: 500, duration: 20, name: "gemm", label: "gemm", look: look("host", group) };
+  const scene = { hovered: { lane, event, time: 505 }, view: { start: 0, end: 1000 }, layout: layout() };
+  const words = describe(scene as unknown as Scene, null).map((part) => (part as HTMLElement).textContent);
+  expect(words.slice(0, 3)).toEqual(["host", "20\u00a0ns, 5\u00a0% of the critical path", what]);
 });
 
 test("of the runs of one call, only the one that is followed is lit in its lane", () => {

@@ -98,9 +98,9 @@ def launched_events(draw: st.DrawFn) -> list[Event]:
         name = "cudaGraphLaunch" if graph else draw(st.sampled_from(["cudaLaunchKernel", "hip"]))
         if draw(st.integers(0, 4)):
             events.append(call(begin, length, number + 1, name=name))
-            if draw(st.booleans()):
+            if length > 1 and draw(st.booleans()):
                 inner = call(begin, length, number + 1, name="cuLaunchKernel", cat="cuda_driver")
-                inner["ts"], inner["dur"] = begin + 1, max(length - 2, 0)
+                inner["ts"], inner["dur"] = begin + 1, length - 2
                 events.append(inner)
             if draw(st.booleans()):
                 operator = host(max(begin - 2, 0), length + 4, draw(st.sampled_from(["a", "b"])))
@@ -118,7 +118,12 @@ def launched_events(draw: st.DrawFn) -> list[Event]:
                     correlation=number + 1,
                 )
             )
-    return draw(st.permutations(events))
+    return draw(st.permutations(unlike(events)))
+
+
+def unlike(events: Iterable[Event]) -> list[Event]:
+    """Events that differ from each other: those that are in a file twice count once."""
+    return [*{repr(sorted(event.items(), key=str)): event for event in events}.values()]
 
 
 launched_jobs = st.lists(launched_events(), min_size=1, max_size=2)
@@ -209,7 +214,7 @@ def _launch(draw: st.DrawFn, pid: int, device: int, correlation: int, *, launche
         for _ in range(draw(st.integers(1, 3)) if "Graph" in name else 1)
     ]
     outer = call(begin, length, correlation, name=name, cat=category, **identity)
-    return Launch(outer if launched else None, work, around)
+    return Launch(outer if launched else None, unlike(work), around)
 
 
 @st.composite

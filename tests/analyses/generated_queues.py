@@ -29,7 +29,7 @@ def queued_events(draw: st.DrawFn) -> list[Event]:
             if draw(st.booleans()):
                 events.append(call(at + 1, 2, number, name="cuLaunch", cat="cuda_driver"))
         correlation = number if launched or draw(st.booleans()) else None
-        events += draw(st.lists(operations(correlation), max_size=3))
+        events += draw(st.lists(operations(correlation), max_size=3, unique_by=identity))
     return draw(st.permutations(events))
 
 
@@ -49,6 +49,12 @@ def operations(draw: st.DrawFn, correlation: int | None) -> Event:
         correlation=correlation,
         **{field: fields[field] for field in stated},
     )
+
+
+def identity(event: Event) -> tuple[object, ...]:
+    """What makes events of one correlation id the same one, which counts once."""
+    place = event["args"]["device"], event["args"]["stream"]
+    return event["name"], event["ts"], event["dur"], *place
 
 
 queued_jobs = st.lists(queued_events(), min_size=1, max_size=2)

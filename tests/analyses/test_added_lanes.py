@@ -20,9 +20,13 @@ from hta_widgets.analyses.timeline.added.modules import MOST_LEVELS
 from hta_widgets.analyses.timeline.curve import HIGH, LOW, Curve
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked, job_lanes
 from hta_widgets.analyses.timeline.window import pixel_edges
+from hta_widgets.diagnosis.critical_path import critical_path
+from hta_widgets.diagnosis.critical_path_lanes import CRITICAL_PATH, FIRST_CODE
+from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.sample import Recording, write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.collective_jobs import Clock, ddp, open_job, write_job
 from tests.kineto_text import call, host, kernel, write
 from tests.raw_modules import read_modules
 
@@ -42,7 +46,7 @@ def sample(folder) -> Job:
 
 
 @pytest.fixture(scope="module")
-def ddp(kineto_jobs) -> Job:
+def ddp_job(kineto_jobs) -> Job:
     return open_trace(kineto_jobs["ddp_rank1of2"], progress=False)
 
 
@@ -157,14 +161,84 @@ def test_curves_of_the_sample_job_are_those_of_the_analyses(sample):
             check_curves(sample, rank, kind, numbers(sample, rank))
 
 
-def test_those_of_a_real_trace_are_as_well(ddp):
-    [rank] = ddp.ranks
+def test_those_of_a_real_trace_are_as_well(ddp_job):
+    [rank] = ddp_job.ranks
     for kind, numbers in ANALYSES.items():
-        expected = numbers(ddp, rank)
+        expected = numbers(ddp_job, rank)
         assert expected
         if kind == "memory":
             assert [len(curves) for curves in expected.values()] == [1, 2]
-        check_curves(ddp, rank, kind, expected)
+        check_curves(ddp_job, rank, kind, expected)
+
+
+def check_path(job: Job) -> None:
+    """Compare the lanes of the critical path with its pieces, on the common clock."""
+    lanes = job_lanes(job, (CRITICAL_PATH,))
+    pieces = critical_path(job).pieces
+    assert len(pieces) > 10
+    for rank in job.ranks:
+        expected = pieces[pieces["rank"] == rank]
+        named = lanes.added(rank, "path")
+        assert len(named) == (not expected.empty)
+        assert bool(lanes.why_none(rank, "path"))
+        if not named:
+            continue
+        [name] = named
+        assert name.most == (pieces["ns"].sum(),)
+        asked, (start, end) = LaneAsked(rank, name.key), (0, int(pieces["end_ns"].max()) + 1)
+        [found] = lanes.window([asked], start, end, PIXELS, most_events=len(pieces))
+        assert found.is_complete
+        assert found.start_ns.tolist() == expected["start_ns"].tolist()
+        assert found.duration_ns.tolist() == expected["ns"].tolist()
+        classes = [PATH_CLASSES[code - FIRST_CODE] for code in found.code.tolist()]
+        assert classes == expected["class"].tolist()
+        calls = expected["kernel"].eq("") | expected["class"].eq("return of a wait")
+        rows = expected["row"].where(~calls, expected["call"])
+        assert found.row.tolist() == rows.tolist()
+        by_class = dict(zip(found.codes, found.covered_ns.sum(axis=1).tolist(), strict=True))
+        for name, ns in expected.groupby("class")["ns"].sum().items():
+            assert by_class[FIRST_CODE + PATH_CLASSES.index(name)] == ns
+
+
+def test_the_lane_of_the_critical_path_has_its_pieces(sample):
+    check_path(sample)
+
+
+@pytest.mark.parametrize("name", ["ddp_rank1of2", "dlrm_2rank", "h100_bert"])
+def test_that_of_real_traces_has_as_well(kineto_jobs, name):
+    check_path(open_trace(kineto_jobs[name], progress=False))
+
+
+def test_the_path_lies_on_the_events_where_clocks_drift(tmp_path):
+    """Lanes are moved by an offset, and the common clock has a drift as well."""
+    written = {rank: Clock(0, drift) for rank, drift in enumerate([0.0, 9.0, -12.0, 30.0])}
+    job = open_job(write_job(tmp_path, ddp(operations=300, seed=5), clocks=written))
+    lanes, pieces = job_lanes(job, (CRITICAL_PATH,)), critical_path(job).pieces
+    on_host = pieces[pieces["class"] == "host"]
+    [rank] = on_host["rank"].unique().tolist()
+    [track] = [
+        each
+        for each in lanes._tracks(rank, "path 0")
+        if PATH_CLASSES[each.code - FIRST_CODE] == "host"
+    ]
+    events, row = job.rank(rank).trace.events, track.row.astype(np.int64)
+    ends_ns = track.start_ns + track.length_ns(np.arange(row.size))
+    assert row.tolist() == on_host["call"].tolist()
+    assert np.abs(ends_ns - events.start_ns[row]).max() <= 1
+    moved_ns = on_host["end_ns"].to_numpy() - lanes.offsets_ns[rank] - events.start_ns[row]
+    assert np.ptp(moved_ns) > 1_000
+
+
+def test_there_is_no_path_without_gpu_work(tmp_path):
+    job = open_trace(
+        write(tmp_path / "trace.json", [host(0, 40, "aten::mm"), call(10, 5, 1)]), progress=False
+    )
+    lanes = job_lanes(job, (CRITICAL_PATH,))
+    why = "no GPU work was recorded"
+    assert lanes.kinds_without_lanes()["path"] == why
+    assert lanes.added(0, "path") == []
+    assert lanes.why_none(0, "path") == why
+    assert "path" not in job_lanes(job).kinds
 
 
 def test_each_kernel_lies_in_the_runs_of_its_modules(kineto_jobs):

@@ -42,12 +42,10 @@ def test_every_finding_of_both_has_its_outcome(slow, starved):
     assert {*outcomes.values()} == {"gone"}
     prices = [each.most_ms for each in found.findings]
     assert prices == sorted(prices, reverse=True)
-    assert found.finding.endswith(
-        f"Of {len(before)} findings: {len(before) - 1} gone, 1 still there."
-    )
+    assert found.finding.endswith(f"Of {len(before)} findings: {len(before) - 1} gone, 1 remain.")
     back = compare_findings(starved, slow)
     assert {each.outcome for each in back.findings} == {"still", "new"}
-    assert back.finding.endswith(f"Of 1 finding: 1 still there; {len(before) - 1} new findings.")
+    assert back.finding.endswith(f"Of 1 finding: 1 remain; {len(before) - 1} new findings.")
 
 
 def test_words_have_the_prices_of_both(slow, starved):

@@ -167,7 +167,7 @@ def cpu_runs(raw, own_ns):
     return [runs_of(calls) for calls in outermost]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(modules_and_work(), st.integers(-20, 40), window_ns)
 def test_cpu_time_of_a_window(tmp_path_factory, events, begin, window):
     """Also before the first step and between steps, but not that of the step left out."""
@@ -363,7 +363,7 @@ def test_a_window_in_order_of_time(tmp_path_factory, events, weight, window):
     check_in_time(job, weight, {"window_ns": window})
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),

@@ -113,6 +113,7 @@ def calls_and_work(draw):
                 draw(st.integers(0, 20)),
                 name=draw(st.sampled_from(["gemm", "ncclDevKernel_AllReduce"])),
                 device=draw(st.sampled_from([0, 0, 1])),
+                stream=draw(st.sampled_from([7, 7, 20])),
                 correlation=number,
             )
             for _ in range(draw(st.integers(1, 3)))
@@ -124,8 +125,24 @@ TWO_STEPS_AT_ONCE = [host(0, 1, "aten::mm"), step(1, 1, 0), step(2, 1, 0), kerne
 A_FRAME_NAMED_LIKE_A_STEP = [frame(0, 0, "ProfilerStep#1"), kernel(1, 0, correlation=0)]
 
 
+LATE_BEHIND = [
+    *(call(0, 1, 1), kernel(1, 4, correlation=1), kernel(20, 2), kernel(25, 2)),
+    *(host(6, 30, "aten::mm"), call(40, 3, 2), kernel(50, 5, correlation=2)),
+]
+
+
+BUSY_BEFORE = [
+    *(step(1, 0, 5_000), step(2, 5_000, 10), host(5, 4_800, "aten::mm")),
+    *(call(2, 1, 1), kernel(4, 10, correlation=1, stream=20)),
+    *(call(20, 5, 2), kernel(3_000, 40, correlation=2), kernel(3_050, 40, correlation=2)),
+    *(call(3_200, 5, 3), kernel(3_210, 100, correlation=3)),
+]
+
+
 @settings(max_examples=60)
 @given(calls_and_work())
+@example(BUSY_BEFORE)
+@example(LATE_BEHIND)
 @example(A_FRAME_NAMED_LIKE_A_STEP)
 @example(TWO_STEPS_AT_ONCE)
 def test_against_brute_force(tmp_path_factory, events):
@@ -216,6 +233,25 @@ def test_unknown_launches(tmp_path):
     events = [kernel(0, 10), host(11, 30, "aten::mm"), kernel(50, 1), kernel(60, 1, correlation=4)]
     assert causes(tmp_path, events) == {"launch_not_recorded": 49}
     assert owners(tmp_path, events) == {"": 49}
+
+
+def late_behind_a_fill(second_launch_us):
+    """A kernel until 10, a fill without a launch at 50, and on its stream a kernel at 60."""
+    fill = kernel(50, 1, name="Memset (Device)", cat="gpu_memset")
+    first = [call(0, 2, 1), kernel(2, 8, correlation=1)]
+    return [*first, fill, call(second_launch_us, 2, 2), kernel(60, 1, correlation=2)]
+
+
+def test_launches_behind_work_without_one(tmp_path):
+    """What a fill without a launch is for was not launched either when the GPU ran dry."""
+    late, early, first = (tmp_path / name for name in ("late", "early", "first"))
+    for folder in (late, early, first):
+        folder.mkdir()
+    assert causes(late, late_behind_a_fill(55))["nothing_recorded"] == 40 + 4
+    assert causes(early, late_behind_a_fill(9))["launch_not_recorded"] == 40
+    of_stream = [each for each in late_behind_a_fill(55) if each["ts"] > 10]
+    others = [call(0, 2, 1), kernel(2, 8, correlation=1, stream=20)]
+    assert causes(first, [*others, *of_stream])["launch_not_recorded"] == 40
 
 
 def test_inside_a_graph(tmp_path):
@@ -400,7 +436,7 @@ def test_a_blocking_call_that_ends_at_another_time_is_no_drain(tmp_path, end):
 
 
 def test_launches_of_another_thread(tmp_path):
-    """Where the launching thread does nothing, the main thread is asked."""
+    """Where the launching thread does nothing, the main thread is used instead."""
     events = [
         *(step(1, 0, 200), step(2, 300, 10), host(15, 30, "aten::main")),
         *(kernel(0, 10), host(50, 30, "aten::worker", tid=7), call(70, 5, 1, tid=7)),

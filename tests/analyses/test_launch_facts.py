@@ -252,8 +252,8 @@ def test_details_of_the_selected_kernel(tmp_path):
     ]
     assert details_of(tmp_path, works, "a_tf32", deviceProperties=[A100]) == {
         "grid": "40×2×1 blocks of 128×1×1 threads and 2 other sizes",
-        "registers of a thread": "88",
-        "shared memory of a block": "33.8 kB",
+        "registers/thread": "88",
+        "shared memory/block": "33.8 kB",
         "occupancy": "4.63 % (estimated)",
         "fills": "80 of 108 SMs",
         "tensor cores": "yes",

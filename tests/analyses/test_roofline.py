@@ -42,7 +42,7 @@ def test_values_that_formulas_need_are_loaded(tmp_path):
     """None of them is read from the file a second time."""
     assert NEEDS_VALUES == COSTED_BY_VALUES
     values = ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]
-    inner = operator(1, 8, "aten::mm", [[2, 3], [3, 5]], values=["?", "?"])
+    inner = operator(1, 8, "aten::add", [[2, 3], [3, 5]], values=["?", "?"])
     dims = [[1, 2, 5, 5], [3, 2, 3, 3], [], [], [], [], [], [], []]
     events = [operator(0, 10, "aten::convolution", dims, values=values), inner]
     job = opened(tmp_path, [*events, *launch(0.5, 7, 1), *launch(2, 7, 2)])

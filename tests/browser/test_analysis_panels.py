@@ -51,7 +51,7 @@ def pick_only(page: LabPage, opened: str, name: str) -> None:
 
 def test_idle_time_by_delay_and_stream(lab: Lab, job8: str):
     page = open_panel(lab, job8, "IdleTimePanel(job, level='stream')")
-    slider = page.panel().get_by_role("slider", name="Between kernels: shorter than")
+    slider = page.panel().get_by_role("slider", name="Kernel-to-kernel gaps: under")
     drag(page, slider, 0.15, 0.9)
     value = float(slider.input_value())
     assert value > 150

@@ -11,6 +11,8 @@ from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_accessibility import AXE, RUN_AXE, THEMES
 from tests.browser.test_panels import cells, wait_for_charts
 
+STEPS = ("Previous", "Next")
+
 
 def board(lab: Lab, folder: str, *, width: int = 1100) -> LabPage:
     page = lab.open(cells(folder, "board = Dashboard(job)\nboard"), width=width, height=1400)
@@ -26,15 +28,16 @@ def test_show_selects_the_ranks_and_steps_of_a_finding_in_all_panels(lab: Lab, j
     row = rows.nth(place)
     words, _, cost = found[place]["sentence"].rpartition(": ")
     expect(row).to_contain_text(words)
-    expect(row.locator(".hta-price")).to_have_text(cost.partition(" of ")[0])
+    expect(row.locator(".hta-price b")).to_have_text(cost.partition(" of ")[0])
     show = row.get_by_role("button", name="Show")
     expect(show).to_have_attribute("aria-pressed", "false")
     page.screenshot("diagnosis")
     show.click()
     page.wait_for("board.selection.finding", place)
     assert page.python("board.selection.ranks") == [7]
-    link = f"board.findings[{place}].links[0]"
-    assert page.python("list(board.selection.steps)") == page.python(f"list({link}.steps)")
+    shown = f"board.findings.proof(board.findings[{place}]).shown_ns(0)"
+    assert page.python("list(board.selection.window_ns)") == page.python(f"list({shown})")
+    assert page.python("list(board.selection.steps)") == []
     page.wait_for("{tuple(panel.ranks) for panel in board.panels.values()} == {(7,)}", True)
     expect(show).to_have_attribute("aria-pressed", "true")
     expect(page.panel().get_by_role("button", name="Drop rank 7")).to_be_visible()
@@ -48,10 +51,38 @@ def test_show_selects_the_ranks_and_steps_of_a_finding_in_all_panels(lab: Lab, j
     page.wait_for("{tuple(panel.ranks) for panel in board.panels.values()} == {()}", True)
 
 
+def test_show_steps_through_all_windows_in_which_a_finding_is_seen(lab: Lab, job8: str):
+    page = board(lab, job8)
+    causes = page.python("[each.cause for each in board.findings]")
+    place = causes.index("input_starvation")
+    page.execute(f"proof = board.findings.proof(board.findings[{place}])")
+    count = page.python("len(proof.windows)")
+    assert count > 1
+    windows = page.python(f"[list(proof.shown_ns(place)) for place in range({count})]")
+    words = page.python(f"[proof.words(place) for place in range({count})]")
+    row = page.panel().locator(".hta-findings > ol > li").nth(place)
+    step = {name: row.get_by_role("button", name=f"{name} occurrence") for name in STEPS}
+    said = row.get_by_role("status")
+    expect(step["Next"]).to_be_hidden()
+    row.get_by_role("button", name="Show").click()
+    for name, shown in (("", 0), ("Next", 1), ("Previous", 0), ("Previous", count - 1)):
+        if name:
+            step[name].click()
+        page.wait_for("list(board.selection.window_ns or ())", windows[shown])
+        expect(said).to_have_text(f"{shown + 1} of {count}: {words[shown]}")
+        page.screenshot(f"diagnosis occurrence {shown + 1}")
+    assert page.python("board.selection.finding") == place
+    row.get_by_role("button", name="Show").click()
+    page.wait_for("board.selection.window_ns", None)
+    expect(said).to_be_hidden()
+
+
 def test_a_selection_in_python_marks_the_row(lab: Lab, job8: str):
     page = board(lab, job8)
     page.execute(
-        "selection = board.selection\nselection.set_state(board._bands['findings'][0]['show'])"
+        "selection = board.selection\n"
+        "row = board._bands['findings'][0]\n"
+        "selection.set_state({**row['show'], **row['occurrences'][0]['fields']})"
     )
     expect(page.panel().locator(".hta-selected")).to_have_count(1)
     page.execute("selection.ranks = [1]")

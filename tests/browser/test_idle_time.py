@@ -9,7 +9,7 @@ from tests.browser.test_panels import cells, wait_for_charts
 def test_a_typed_delay_moves_idle_time_between_causes(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = IdleTimePanel(job)\npanel"))
     wait_for_charts(page)
-    field = page.panel().get_by_role("spinbutton", name="Between kernels: shorter than")
+    field = page.panel().get_by_role("spinbutton", name="Kernel-to-kernel gaps: under")
     field.fill("500")
     field.press("Enter")
     page.wait_for("panel.consecutive_kernel_delay", 500)

@@ -44,11 +44,11 @@ def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
     ("job", "part", "line", "idle_ms"),
     [
         (
-            *("b200_eager", "CPU late: launching"),
+            *("b200_eager", "CPU-bound: launch"),
             *("vllm/model_executor/parameter.py(122): __torch_function__", 10.6),
         ),
         (
-            *("mi300_bert", "CPU late: launching"),
+            *("mi300_bert", "CPU-bound: launch"),
             *("transformers/models/bert/modeling_bert.py(364): forward", 1.05),
         ),
         (

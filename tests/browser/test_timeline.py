@@ -161,6 +161,66 @@ def test_lanes_are_added_from_the_menu(page: LabPage):
     expect(kinds).to_be_hidden()
 
 
+TRANSFER = """[
+    (each.rank, each.start_ns + each.ns // 2, each.percent, each.kernel, streams.index(stream))
+    for pieces in [critical_path(job).pieces.query("`class` == 'transfer'").sort_values('rank')]
+    for each in pieces.head(1).itertuples()
+    for events, lanes in [(job.rank(each.rank).trace.events, panel.result.lanes.of(each.rank))]
+    for streams in [[name.key for name in lanes.names if name.kind == 'stream']]
+    for stream in [f'stream {events.device[each.row]} {events.stream[each.row]}']
+]"""
+"""A transfer on the critical path: rank, middle, percent, kernel, place of its stream."""
+
+BRIGHTNESS = """(canvas, [x, y]) => {
+    const scale = canvas.width / canvas.clientWidth;
+    const { data } = canvas.getContext('2d').getImageData(x * scale, y * scale, 1, 1);
+    const [red, green, blue] = data;
+    return red + green + blue;
+}"""
+
+
+def test_the_critical_path_is_a_lane_and_outlines_its_events(page: LabPage):
+    page.execute("from hta_widgets.diagnosis.critical_path import critical_path")
+    [[rank, middle, percent, kernel, stream]] = page.python(TRANSFER)
+    start, end = page.python("panel._timeline['home']")
+    canvas = lanes(page)
+    height = canvas.bounding_box()["height"]
+    page.panel().get_by_role("button", name="+ lanes").click()
+    kinds = page.panel().get_by_role("group", name="Lanes to add to each rank")
+    kinds.get_by_label("critical path").check()
+    page.wait_for("panel.lanes", expected=["path"])
+    page.wait_until(lambda: canvas.bounding_box()["height"] > height)
+    kinds.press("Escape")
+    top = HEAD + 3 + 28 * rank
+    where = place(canvas, (middle - start) / (end - start), top + 28 + 8)
+    canvas.hover(position=where)
+    canvas.focus()
+    for _ in range(5):
+        canvas.press("w")
+    tip = page.panel().locator(".hta-tip")
+
+    def said() -> str:
+        canvas.hover(position={**where, "x": where["x"] + 1})
+        canvas.hover(position=where)
+        return tip.inner_text().replace("\u00a0", " ")
+
+    page.wait_until(lambda: said().startswith("transfer"))
+    share = float(re.search(r"([\d.]+) % of the critical path", said()).group(1))
+    assert share == pytest.approx(percent, rel=0.01)
+    canvas.click(position=where)
+    page.wait_for("panel.selection.kernel", expected=kernel)
+    canvas.click(position=where)
+    page.wait_for("panel.selection.kernel", expected="")
+    canvas.click(position={"x": 6, "y": top + 12})
+    edge = [where["x"] + 20, top + 28 + 24 + 14 + 18 * stream + 0.5]
+    page.wait_until(lambda: 0 < canvas.evaluate(BRIGHTNESS, edge) < 200)
+    page.screenshot("timeline critical path")
+    assert canvas.evaluate(BRIGHTNESS, [edge[0], edge[1] + 5]) > 250
+    page.execute("panel.lanes = []")
+    edge[1] -= 24
+    page.wait_until(lambda: canvas.evaluate(BRIGHTNESS, edge) > 250)
+
+
 def test_it_is_looked_at(page: LabPage):
     folder = os.environ.get("HTA_WIDGETS_SCREENSHOTS")
     canvas = lanes(page)

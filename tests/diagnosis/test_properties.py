@@ -124,10 +124,10 @@ def test_half_of_the_ranks_are_no_missing_ones(sample: Sample, tmp_path: Path) -
     assert "missing_rank" not in {each.cause for each in found}
 
 
-def test_equal_ranks_have_no_straggler(sample: Sample, tmp_path: Path) -> None:
+def test_copies_of_a_rank_are_not_compared(sample: Sample, tmp_path: Path) -> None:
     first = sample.texts[0]
     texts = {}
     for rank in sample.texts:
         texts[rank] = re.sub(r'("distributedInfo": \{[^}]*?"rank": )\d+', rf"\g<1>{rank}", first)
     for _, ranks, _ in told_of(tmp_path, texts):
-        assert ranks in ((), tuple(sample.texts))
+        assert ranks in ((), (0,))

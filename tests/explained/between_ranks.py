@@ -8,9 +8,18 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.diagnosis import Diagnosis, Finding
+from hta_widgets.diagnosis.facts.exposed_reasons import Reason
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, data_size, duration, number, percent
-from tests.explained.costs import COST, MODULE, cost_of, in_module
+from tests.explained.costs import (
+    COST,
+    MODULE,
+    WHEN_IDLE,
+    cost_of,
+    in_module,
+    share_of,
+    when_idle,
+)
 from tests.explained.forms import NS_PER_MS, Form, Texts
 
 OTHERS: Final = "[[; the other waits for <_it>]][[; the <others> others wait for <_them>]]"
@@ -102,22 +111,36 @@ def slow_link(found: Finding, whole: Diagnosis) -> Texts:
 
 def exposed(found: Finding, whole: Diagnosis) -> Texts:
     groups = found.evidence["groups"]
-    said: Texts = {}
+    said: Texts = {"transfer": duration(found.evidence["transfer_ms"] * NS_PER_MS)}
     if len(groups):
         most = groups.loc[groups["exposed_ms"].idxmax()]
         speed = most["busbw_gb_per_s"]
-        said = {
+        said |= {
             "count": f"{most['count_per_step']:.3g}",
             "time": duration(most["exposed_ms"] * NS_PER_MS),
             "speed": None if np.isnan(speed) else number(speed),
         }
-    return said | in_module(found) | cost_of(found, whole)
+    return said | in_module(found) | because(found) | cost_of(found, whole)
+
+
+def because(found: Finding) -> Texts:
+    """Why nothing computes meanwhile, if the sentence has room for it."""
+    reasons = found.evidence["reasons"]
+    assert reasons["percent"].is_monotonic_decreasing
+    words = next((each for each in Reason if f" of it {each.value}" in found.sentence), None)
+    if words is None:
+        return {}
+    assert words.name == reasons["reason"][0]
+    return {"part": share_of(reasons["percent"][0])}
 
 
 def not_found(found: Finding, whole: Diagnosis) -> Texts:
-    lost_ms = found.evidence["lost"]["lost_ms"].mean()
-    assert duration(lost_ms * NS_PER_MS) == duration(found.recoverable_ms * NS_PER_MS)
+    assert found.recoverable_ms <= found.evidence["lost"]["lost_ms"].mean() + 1e-9
     return cost_of(found, whole)
+
+
+def owned(found: Finding, whole: Diagnosis) -> Texts:
+    return when_idle(found) | not_found(found, whole)
 
 
 def missing(found: Finding, whole: Diagnosis) -> Texts:
@@ -181,14 +204,19 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
     ],
     "exposed_communication": [
         Form(
-            "<_who> transfer[[s]] data with nothing to compute meanwhile[[, most of all <count> "
+            "<transfer> of communication[[ per step]] is exposed[[, mostly <count> "
             "<_what> (<time>[[, <speed> GB/s]])]][[; part of it may be waiting for ranks <_which>]]"
-            f"{MODULE}{COST}",
+            f"{MODULE}[[, <part> of it <_why>]]{COST}",
             exposed,
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates with nothing to compute meanwhile; cause not "
             f"found: waiting and transfer cannot be told apart{COST}",
+            not_found,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] communicates with nothing to compute meanwhile; cause not "
+            f"found: what the ranks wait for is not known{COST}",
             not_found,
         ),
     ],
@@ -197,7 +225,11 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             "The GPU[[ on <_ranks>]] is idle; cause not found: the trace does not show what the "
             f"host does meanwhile{COST}",
             not_found,
-        )
+        ),
+        Form(
+            f"The GPU[[ on <_ranks>]] is idle while the host works{WHEN_IDLE}{COST}",
+            owned,
+        ),
     ],
     "missing_rank": [
         Form(

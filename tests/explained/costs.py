@@ -9,25 +9,40 @@ from hta_widgets.quantities import duration, percent
 from tests.explained.forms import NS_PER_MS, Texts, share
 
 COST: Final = (
-    "[[: [[at least ]]<price> of [[each <period> step]][[the <span> GPU span]] (<percent>)]]."
+    "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period> step]][[the <span> GPU span]] "
+    "([[<up_to> ]]<percent>)]]."
 )
+KEPT_UP: Final = "[[; <kept_up> with a host that keeps up]]"
+BOUNDS: Final = {"measured": None, "at most": "up to", "at least": "at least"}
 INSIDE: Final = (
     "[[, <inside> of this time inside <_call>]][[, <inside_loader> of this time in the <_loader>]]"
 )
+WHEN_IDLE: Final = "[[, <of_idle> of the idle time inside <_call>]]"
 MODULE: Final = "[[, <inside_module> of it in <_module>]]"
 
 
 def cost_of(found: Finding, whole: Diagnosis) -> Texts:
     if not found.recoverable_ms > 0:
         return {}
-    length = duration(whole.period_ns)
+    length = duration(whole.step_ns)
     has_steps = bool((whole.steps["step"] >= 0).any())
+    has_two_ends = round(found.lower_ms, 3) < 0.95 * round(found.recoverable_ms, 3)
     return {
+        "bound": None if has_two_ends else BOUNDS[found.bound],
+        "lower": duration(found.lower_ms * NS_PER_MS) if has_two_ends else None,
+        "up_to": "up to" if has_two_ends else None,
         "price": duration(found.recoverable_ms * NS_PER_MS),
         "period": length if has_steps else None,
         "span": None if has_steps else length,
-        "percent": share(found.recoverable_ms * NS_PER_MS, whole.period_ns),
+        "percent": share(found.recoverable_ms * NS_PER_MS, whole.step_ns),
     }
+
+
+def kept_up(found: Finding) -> Texts:
+    """What the GPU would need less, where the host hides most of it and there is room to say so."""
+    ms = found.evidence["if_host_kept_up_ms"]
+    is_said = ms > 2 * found.recoverable_ms and "keeps up" in found.sentence
+    return {"kept_up": duration(ms * NS_PER_MS) if is_said else None}
 
 
 def inside(found: Finding) -> Texts:
@@ -36,15 +51,22 @@ def inside(found: Finding) -> Texts:
     if part is None or " of this time " not in found.sentence:
         return {}
     of = "inside" if " of this time inside " in found.sentence else "inside_loader"
-    return {of: _share_of(part)}
+    return {of: share_of(part)}
+
+
+def when_idle(found: Finding) -> Texts:
+    """The part of all idle time that passes in a call, if the sentence has room for it."""
+    part = found.evidence.get("inside_call_percent")
+    is_said = part is not None and " of the idle time " in found.sentence
+    return {"of_idle": share_of(part) if is_said else None}
 
 
 def in_module(found: Finding) -> Texts:
     """The part that is in one kind of module."""
     part = found.evidence.get("inside_module_percent")
-    return {"inside_module": None if part is None else _share_of(part)}
+    return {"inside_module": None if part is None else share_of(part)}
 
 
-def _share_of(part: float) -> str:
+def share_of(part: float) -> str:
     assert part >= 60
     return "all" if part >= 99.5 else percent(part)

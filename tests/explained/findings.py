@@ -6,13 +6,26 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses import kernel_breakdown
-from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding
+from hta_widgets.analyses import kernel_breakdown, overlap
+from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
+from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.replay.edits import KernelsFaster
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from tests.explained.between_ranks import FORMS_BETWEEN_RANKS
-from tests.explained.costs import COST, INSIDE, MODULE, cost_of, in_module, inside
+from tests.explained.costs import (
+    COST,
+    INSIDE,
+    KEPT_UP,
+    MODULE,
+    WHEN_IDLE,
+    cost_of,
+    in_module,
+    inside,
+    kept_up,
+    when_idle,
+)
 from tests.explained.forms import (
     NAME_WIDTH,
     NS_PER_MS,
@@ -27,6 +40,7 @@ from tests.explained.forms import (
 )
 
 STEPS: Final = "[[ in <_steps>]]"
+COMMUNICATION: Final = ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")
 
 
 def explain_finding(found: Finding, whole: Diagnosis) -> str:
@@ -46,13 +60,15 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     assert {*mine["step"]} > {*found.steps} or mine["kernels"].mean() == worst["kernels_per_step"]
     if not worst["region"]:
         texts["call"] = duration(worst["median_launch_us"] * NS_PER_US)
-        return texts | cost_of(found, whole)
+        return texts | when_idle(found) | cost_of(found, whole)
+    if found.evidence.get("inside_call_percent", 0) > worst["region_percent"]:
+        return texts | when_idle(found) | cost_of(found, whole)
     texts["part"] = percent(worst["region_percent"])
     texts["region"] = short_name(worst["region"], RULE_WIDTH)
     if worst["region_kernels_per_step"]:
         texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
         texts["each"] = duration(worst["region_median_kernel_us"] * NS_PER_US)
-    return texts | cost_of(found, whole)
+    return texts | when_idle(found) | cost_of(found, whole)
 
 
 def initialising(found: Finding, whole: Diagnosis) -> Texts:
@@ -82,13 +98,48 @@ def loading(found: Finding, whole: Diagnosis) -> Texts:
 
 def without_tensor_cores(found: Finding, whole: Diagnosis) -> Texts:
     said = {"part": percent(found.evidence["share_percent"])}
-    return said | in_module(found) | cost_of(found, whole)
+    return said | in_module(found) | kept_up(found) | cost_of(found, whole)
+
+
+def not_fitting(found: Finding, whole: Diagnosis) -> Texts:
+    products = found.evidence["products"]
+    assert products["ms"].is_monotonic_decreasing
+    most = products.iloc[0]
+    multiple = 4 if most["type"] == "fp32" else 8
+    assert most["uneven"] % multiple
+    flop = 2 * most["batch"] * most["rows"] * most["columns"] * most["summed"] * most["count"]
+    rate = flop / most["ms"] / 1e9
+    return (
+        {
+            "part": percent(found.evidence["share_percent"]),
+            "uneven": str(most["uneven"]),
+            "multiple": str(multiple),
+            "rate": number(rate),
+            "others": number(most["smaller_tflop_per_s"]),
+        }
+        | kept_up(found)
+        | cost_of(found, whole)
+    )
+
+
+def converting_layouts(found: Finding, whole: Diagnosis) -> Texts:
+    kernels, steps = found.evidence["kernels"], whole.steps["step"].nunique()
+    assert kernels["ms"].is_monotonic_decreasing
+    said = {
+        "part": percent(found.evidence["share_percent"]),
+        "kernels": counted(found.evidence["kernels_per_step"], "kernel"),
+        "name": short_name(kernels["kernel"][0], RULE_WIDTH),
+    }
+    if not whole.left_out_steps:
+        assert found.evidence["kernels_per_step"] == kernels["count"].sum() / steps
+    return said | kept_up(found) | cost_of(found, whole)
 
 
 def chained(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "part": percent(found.evidence["share_percent"]),
         "longest": str(found.evidence["longest_chain"]),
+        **kept_up(found),
     } | cost_of(found, whole)
 
 
@@ -100,6 +151,7 @@ def unfused(found: Finding, whole: Diagnosis) -> Texts:
             "computing": duration(steps[steps["rank"].isin(found.ranks)]["compute_ns"].mean()),
         }
         | in_module(found)
+        | kept_up(found)
         | cost_of(found, whole)
     )
 
@@ -131,8 +183,8 @@ def blocking(found: Finding, whole: Diagnosis) -> Texts:
     where = f" ({short_name(place, RULE_WIDTH)})" if place else ""
     return {
         "call": f"{short_name(name, RULE_WIDTH)}{where}",
-        "times": counted(max(round(per_step), 1), "time"),
-    } | cost_of(found, whole)
+        "times": "once" if round(per_step) <= 1 else counted(round(per_step), "time"),
+    } | (inside(found) | cost_of(found, whole))
 
 
 def retrying(found: Finding, whole: Diagnosis) -> Texts:
@@ -199,9 +251,10 @@ def warming_up(found: Finding, whole: Diagnosis) -> Texts:
 FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "launch_bound": [
         Form(
-            f"<_who> launch[[es]] <kernels>[[ per step]] (median <median>) too slowly{STEPS}"
-            "[[, <part> of it in <region>[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
-            f"{COST}",
+            f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU cannot keep up with <kernels>"
+            "[[ per step]] (median <median>)[[; <part> of the lost time is in <region>"
+            "[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
+            f"{WHEN_IDLE}{COST}",
             launching,
         )
     ],
@@ -219,50 +272,65 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "host_pause": [
         Form(
-            f"<_who> launch[[es]] nothing for up to <longest>{STEPS}"
+            f"<_who> stall[[s]] for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, before <before>]]{INSIDE}[[, most in <_owner>]]"
-            f"[[; nothing is recorded of what it does]]{COST}",
+            f"[[; the trace does not show why]]{COST}",
             pausing,
         )
     ],
     "input_starvation": [
         Form(
-            f"<_who> load[[s]] data{STEPS} while the GPU is idle, up to <longest>{INSIDE}"
-            f"[[, in <_loader>]][[, most in <_owner>]]{COST}",
+            f"The GPU[[ on <_ranks>]] sits idle for up to <longest>{STEPS}, waiting for data"
+            f"{INSIDE}[[, in <_loader>]][[, most in <_owner>]]{COST}",
             loading,
         )
     ],
     "no_tensor_cores": [
         Form(
             "<part> of the time in matrix products[[ on <_ranks>]] is in <_kernels> that use no "
-            f"tensor cores[[ for <_uneven>]]{MODULE}{COST}",
+            f"tensor cores[[ for <_uneven>]]{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
+        )
+    ],
+    "slow_shape": [
+        Form(
+            "<part> of the computing time[[ on <_ranks>]] is in matrix products whose dimensions do"
+            " not fit: with <uneven>, no multiple of <multiple>, they reach <rate> TFLOP/s, smaller"
+            f" ones up to <others>{KEPT_UP}{COST}",
+            not_fitting,
+        )
+    ],
+    "layout_transposes": [
+        Form(
+            "<part> of the computing time[[ on <_ranks>]] is in <kernels>[[ per step]] that convert"
+            f" images between NCHW and NHWC, most in <name>{KEPT_UP}{COST}",
+            converting_layouts,
         )
     ],
     "unfused_elementwise": [
         Form(
-            "<part> of the computing time[[ on <_ranks>]] is in elementwise kernels, in chains of "
-            f"up to <longest>; fusing them would save time{COST}",
+            "<part> of the computing time[[ on <_ranks>]] is in unfused elementwise kernels, up to "
+            f"<longest> in a row; fusing them would save time{KEPT_UP}{COST}",
             chained,
         ),
         Form(
             "Unfused attention (bmm + softmax + bmm) takes <time> of <computing> computing"
-            f"[[ per step]][[ on <_ranks>]]{MODULE}; a fused kernel[[ and fused elementwise "
-            f"chains]] would save time{COST}",
+            f"[[ per step]][[ on <_ranks>]]{MODULE}; FlashAttention or SDPA[[ and fused "
+            f"chains]] would save time{KEPT_UP}{COST}",
             unfused,
         ),
     ],
     "slow_host_copies": [
         Form(
             "<_who> cop<_ies> <size>[[ per step]] at <speed> GB/s (<name>)[[ in <_steps>]] with no "
-            f"kernel beside{INSIDE}{COST}",
+            f"kernel running at the same time{INSIDE}{COST}",
             copying,
         )
     ],
     "blocking_sync": [
         Form(
-            f"<_who> wait[[s]] until the GPU is empty{STEPS}, most for <call>, <times>"
-            f"[[ per step]], and then refill[[s]] it{COST}",
+            f"<_who> block[[s]] on the GPU <times>[[ per step]]{STEPS}, mostly in <call>, draining "
+            f"the launch queue[[ each time]]{INSIDE}{COST}",
             blocking,
         )
     ],
@@ -299,20 +367,78 @@ ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS)
 
 
 def no_finding(_: object, whole: Diagnosis) -> Texts | None:
-    if len(whole) or whole.cpu_work is not None:
+    if len(whole) or whole.cpu_work is not None or whole.status == "not_applicable":
         return None
     texts: Texts = {"causes": str(len(CAUSES))}
     computing, period = summed(whole.steps, "compute_ns", "period_ns")
+    has_steps = bool((whole.steps["step"] >= 0).any())
+    time = "each step" if has_steps else "the GPU span"
     if computing >= 0.9 * period:
-        kernels = kernel_breakdown(whole.job, whole.ranks).every_kernel
-        kernels = kernels[kernels["kernel_type"] == "COMPUTATION"]
-        name, most = largest(kernels, "name", "sum_ns")
-        has_steps = bool((whole.steps["step"] >= 0).any())
-        texts["time"] = "each step" if has_steps else "the GPU span"
+        texts["time"] = time
         texts["computing"] = share(computing, period)
+    else:
+        parts = {
+            "computes": ["compute_ns"],
+            "only communicates": [f"{part}_ns" for part in COMMUNICATION],
+            "only copies": ["memory_ns"],
+            "is idle": ["idle_ns"],
+        }
+        sums = {does: sum(summed(whole.steps, *each)) for does, each in parts.items()}
+        large = {does: ns for does, ns in sums.items() if 100 * ns >= period}
+        said = [f"{does} for {share(ns, period)}" for does, ns in large.items()]
+        said[0] += f" of {time}"
+        texts["does"] = " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
+    kernels = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    kernels = kernels[kernels["kernel_type"] == "COMPUTATION"]
+    if len(kernels):
+        name, most = largest(kernels, "name", "sum_ns")
         texts["kernel"] = short_name(name)
         texts["of_kernel"] = share(most, kernels["sum_ns"].sum())
+    steps = sorted(set(whole.steps["step"])) if has_steps else None
+    ranks = overlap(whole.job, whole.ranks, steps=steps).ranks
+    total, exposed = summed(ranks, "communication_time_ns", "exposed_communication_ns")
+    if total:
+        texts["hidden"] = share(total - exposed, total)
     return texts
+
+
+def paced(found: object, whole: Diagnosis) -> Texts | None:
+    """Computing takes nearly all of the time, and faster kernels would help little all the same."""
+    texts = no_finding(found, whole)
+    pace = max(whole.shares, key=lambda what: whole.shares[what], default="the GPU")
+    if texts is None or "computing" not in texts or pace == "the GPU":
+        return None
+    kernels = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    names = kernels.loc[kernels["kernel_type"] == "COMPUTATION", "name"]
+    gain_ms = replay(whole.job, whole.ranks).what_if(KernelsFaster(frozenset(names), 0.0)).gain_ms
+    return {**texts, "pace": pace, "gain": duration(gain_ms * NS_PER_MS)}
+
+
+def not_priced(_: object, whole: Diagnosis) -> Texts | None:
+    if whole.status != "not_applicable" or whole.job.kind != "graph capture":
+        return None
+    events = whole.job.events(whole.ranks[0])
+    ends = events["name"].astype(str).str.contains("StreamEndCapture")
+    return {"graphs": counted(int(ends.sum()), "CUDA graph")}
+
+
+def only_elsewhere(_: object, whole: Diagnosis) -> Texts | None:
+    """All is on ranks that were not chosen; a diagnosis of all ranks says it in full."""
+    every = diagnosis(whole.job)
+    if len(whole) or not len(every) or any({*each.ranks} & {*whole.ranks} for each in every):
+        return None
+    said = [
+        f"{each.cause} of {'ranks' if len(each.ranks) > 1 else 'rank'} "
+        f"{', '.join(map(str, each.ranks))} ({duration(each.recoverable_ms * NS_PER_MS)})"
+        for each in every
+    ]
+    return {"causes": ", ".join(said)}
+
+
+def no_cause_told(_: object, whole: Diagnosis) -> Texts | None:
+    if len(whole) or whole.status != "cannot_tell":
+        return None
+    return {"part": percent(whole.shares["waiting that nothing recorded explains"])}
 
 
 def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
@@ -331,10 +457,32 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
 
 VERDICTS: Final[list[Form]] = [
     Form(
-        "No cause found that costs more than its limit (3 to 15 % of a step, by cause); looked for "
-        "<causes>[[; <_unseen>]].[[ The GPUs compute <computing> of <time>: only faster kernels "
-        "help, most of all <kernel> (<of_kernel>[[, <_peak>]])[[, <_others>]].]]",
+        "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: nothing runs "
+        "while it does, so nothing is priced. Open it together with its replay trace.",
+        not_priced,
+    ),
+    Form(
+        "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
+        "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
+        "kernels would help.]][[ The GPU <does>.]][[ Largest kernels: <kernel> (<of_kernel>"
+        "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
         no_finding,
+    ),
+    Form(
+        "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
+        "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
+        "that take no time would save <gain>. Largest kernels: <kernel> (<of_kernel>[[, <_peak>]])"
+        "[[, <_others>]].[[ <hidden> of the communication is hidden.]]",
+        paced,
+    ),
+    Form(
+        "Nothing stands out on the chosen ranks; on others: <causes>.",
+        only_elsewhere,
+    ),
+    Form(
+        "No cause can be told: in <part> of the critical path, nothing recorded says what work "
+        "waits for that was ready.",
+        no_cause_told,
     ),
     Form(
         "No GPU work was recorded: <_how> Of <whole> of CPU time in operators[[ in <_steps>]], "

@@ -50,6 +50,7 @@ from tests.explained.owners import (
     operators,
     unknown_owner,
 )
+from tests.explained.replays import as_recorded, changed, path
 
 NOTHING_HERE: Final = "on the selected ranks"
 NO_COMMUNICATION: Final = (
@@ -90,8 +91,9 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<type> <busy> of the busy time. [[The top <_noun>, ]]<kernel>[[ (<kind>),]] takes "
-            "<part> of the <whole>: <time> in <launches>.[[ The busy time is <of_span> of the GPU "
-            "span (<span>), but <of_steps> of the analysed time (<steps>).]]",
+            "<part> of the <whole>: <time> in <launches>.[[ GPU busy for <of_steps> of the "
+            "analysed time (<steps>), and for <of_span> of the <span> between the first and the "
+            "last GPU operation.]]",
             kernels,
         ),
     ],
@@ -323,6 +325,35 @@ FORMS: Final[dict[str, list[Form]]] = {
             "The profiler measured <counters> for <kernels> on <ranks>[[; <operators> top-level "
             "operators launched <matched> of these, most of all <top> (<most>)]].",
             counters,
+        ),
+    ],
+    "critical_path": [
+        Form(
+            "No GPU work was recorded on these ranks: nothing can be replayed.",
+            plain(lambda found, _: found.path is None),
+        ),
+        Form(
+            "The steps take <whole>, bound by <what> (<percent> of the critical path); "
+            "[[of single kernels a call of <_kernel> is worth most: <drag> (<share>)]]"
+            "[[no single kernel would make them shorter]].",
+            path,
+        ),
+    ],
+    "what_if": [
+        Form(
+            "No GPU work was recorded on these ranks: nothing can be replayed.",
+            plain(lambda found, _: found.classes.empty),
+        ),
+        Form("As recorded: <step>, bound by <what> (<percent> of the critical path).", as_recorded),
+        Form(
+            "<before> → <after> (<change>), then bound by <what> (<percent> of the critical path)"
+            "[[; <_least> to <_most> less, as ranks are missing]].",
+            changed,
+        ),
+        Form(
+            "<before> → <after> (no change), then bound by <what> (<percent> of the critical "
+            "path)[[; <_least> to <_most> less, as ranks are missing]].",
+            changed,
         ),
     ],
     "timeline": [

@@ -12,7 +12,7 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from tests.explained.forms import Form, Texts
 
-OUTCOMES: Final = {"gone": "gone", "still": "still there", "untold": "not to be told"}
+OUTCOMES: Final = {"gone": "gone", "still": "remain", "untold": "not to be told"}
 
 
 def lengths(first_ns: float, second_ns: float) -> tuple[str, str | None, str | None]:

@@ -131,12 +131,15 @@ def test_a_bare_array_becomes_an_object(tmp_path, layout):
 
 
 def test_a_file_that_ends_in_the_middle_is_closed(tmp_path):
-    source = write(tmp_path / "rank-0.json", EVENTS * 3)
+    events = [
+        each | {"ts": float(each["ts"]) + 1000 * times} for times in range(3) for each in EVENTS
+    ]
+    source = write(tmp_path / "rank-0.json", events)
     source.write_bytes(source.read_bytes()[:-150])
     job = open_trace(source, progress=False)
     (path,) = write_traces_with_counters(job)
     recorded = [event for event in content(path)["traceEvents"] if event["ph"] != "C"]
-    assert recorded == (EVENTS * 3)[: len(recorded)]
+    assert recorded == events[: len(recorded)]
     assert len(recorded) == len(job.rank(0).trace.events)
 
 

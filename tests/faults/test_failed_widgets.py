@@ -50,6 +50,7 @@ def alive() -> int:
     return sum(isinstance(each, Dashboard | Job) for each in gc.get_objects())
 
 
+@pytest.mark.usefixtures("only_new_objects")
 @pytest.mark.parametrize("make", [*NOWHERE.values(), *REFUSED.values()], ids=[*NOWHERE, *REFUSED])
 def test_nothing_is_left(make: Make, tmp_path: Path, unraisable: list[object]) -> None:
     FakePanel(fake_job()).close()  # with the first widget, the assets that all share are made

@@ -15,6 +15,8 @@ from hta_widgets.panels import Dashboard, KernelBreakdownPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 
+pytestmark = pytest.mark.usefixtures("only_new_objects")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

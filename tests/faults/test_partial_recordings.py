@@ -79,9 +79,9 @@ def test_cuts_of_a_recording_of_the_cpu_alone(sample: Recording, tmp_path: Path)
 @pytest.mark.parametrize("name", SMALL)
 def test_parts_of_a_real_trace(kineto_jobs: dict[str, Path], name: str, tmp_path: Path) -> None:
     recording = Recording.read(next(kineto_jobs[name].glob("*.json*")))
-    check(recording.cuts(6), tmp_path)
-    check(islice(recording.without_categories(), 12), tmp_path)
-    check(islice(recording.without_arguments(), 12), tmp_path)
+    check(recording.cuts(4), tmp_path)
+    check(islice(recording.without_categories(), 8), tmp_path)
+    check(islice(recording.without_arguments(), 8), tmp_path)
 
 
 @pytest.mark.parametrize(

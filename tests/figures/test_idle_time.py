@@ -38,11 +38,11 @@ def test_streams_by_share(job):
         "Rank 3 · stream 20",
         "Rank 8 · stream 7",
     ]
-    assert bars(figure)["CPU late"][::2] == [70, 0]
-    assert bars(figure)["CPU late: in the launch call"][::2] == [5, 0]
+    assert bars(figure)["CPU-bound"][::2] == [70, 0]
+    assert bars(figure)["CPU-bound: inside the launch call"][::2] == [5, 0]
     assert bars(figure)["Launch not recorded"][::2] == [25, 100]
     assert figure.data[0].hovertext[0] == (
-        "Rank 3 · stream 7<br>CPU late: 14 µs, 70 % of 20 µs idle time<br>Idle intervals: 1"
+        "Rank 3 · stream 7<br>CPU-bound: 14 µs, 70 % of 20 µs idle time<br>Idle intervals: 1"
     )
     assert figure.data[0].hovertext[1] == "Rank 3 · stream 20: never idle"
     assert [point[0] for point in figure.data[0].customdata] == [3, 3, 8]
@@ -85,10 +85,10 @@ def test_devices(job):
     figure = idle_time_of_devices(idle_time(job), selected=[3]).figure()
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
     assert {bar.name: list(bar.y) for bar in figure.data} == {
-        "CPU late": [70, 0],
-        "CPU late: in the launch call": [5, 0],
+        "CPU-bound": [70, 0],
+        "CPU-bound: inside the launch call": [5, 0],
         "Gap between kernels": [0, 0],
-        "Launched, held back": [0, 0],
+        "Launched, blocked on a dependency": [0, 0],
         "Launch not recorded": [25, 100],
     }
     assert list(figure.data[0].selectedpoints) == [0]

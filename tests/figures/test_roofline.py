@@ -23,7 +23,7 @@ def test_points_lie_under_the_roof(result):
     (roof,) = [each for each in figure.data if each.mode == "lines"]
     points = [each for each in figure.data if each.mode == "markers"]
     assert roof.name == "Peak of bf16: 989 TFLOP/s, 3,350 GB/s"
-    assert {each.name for each in points} == {"Bound by memory", "Bound by launching"}
+    assert {each.name for each in points} == {"Memory-bound", "Launch-bound"}
     for each in points:
         allowed = np.minimum(989, np.array(each.x) * 3.35)
         assert (np.array(each.y) <= allowed).all()
@@ -37,7 +37,7 @@ def test_points_lie_under_the_roof(result):
 
 def test_bars_add_up_to_the_gpu_time(result):
     figure = figures.operator_times(result.operators).figure()
-    assert {each.name for each in figure.data} == {"At the peak rate", "Beyond it"}
+    assert {each.name for each in figure.data} == {"Ideal", "Excess"}
     lengths = np.sum([each.x for each in figure.data], axis=0)
     assert lengths.tolist() == pytest.approx((result.operators["gpu_ns"] / 1000).tolist())
     assert "of the peak" in figure.data[0].hovertext[0]

@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,8 @@ NOT_ON_THE_CPU = (*WORK, "cuda_sync", "gpu_user_annotation", "cuda_profiler_rang
 
 def kernel_sequences(path: Path, operator_name: str, min_pattern_len: int = 3) -> list[list[Any]]:
     """Pattern, count, GPU and CPU time (exact, in µs)."""
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    document = json.loads(text, strict=False, parse_float=Decimal)
-    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
-    roots, launched_in = _roots_and_launches(events, operator_name)
+    events, threads = _read(path)
+    roots, launched_in = _roots_and_launches(threads, operator_name)
     bound = _start_of_last_step(events)
     work: dict[int, list[dict[str, Any]]] = {id(root): [] for root in roots}
     for event in sorted((e for e in events if e["cat"] in WORK), key=lambda e: Decimal(e["ts"])):
@@ -43,17 +42,28 @@ def kernel_sequences(path: Path, operator_name: str, min_pattern_len: int = 3) -
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
-def _roots_and_launches(events: list[dict[str, Any]], operator_name: str) -> Any:
-    """Outermost fitting calls; per correlation id the launch and the root around it."""
+@lru_cache(maxsize=1)  # several queries on one trace follow each other
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """All events, and the calls of each thread in their order."""
+    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
+    document = json.loads(text, strict=False, parse_float=Decimal)
+    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
     by_thread = defaultdict(list)
     for event in events:
         if event["cat"] not in NOT_ON_THE_CPU:
             by_thread[event["pid"], event["tid"]].append(event)
+    for calls in by_thread.values():
+        calls.sort(key=lambda call: (Decimal(call["ts"]), -Decimal(call["dur"])))
+    return events, [*by_thread.values()]
+
+
+def _roots_and_launches(threads: list[list[dict[str, Any]]], operator_name: str) -> Any:
+    """Outermost fitting calls; per correlation id the launch and the root around it."""
     roots: list[dict[str, Any]] = []
     launched_in: dict[int, Any] = {}
-    for calls in by_thread.values():
+    for calls in threads:
         running: list[tuple[Decimal, Any]] = []
-        for call in sorted(calls, key=lambda c: (Decimal(c["ts"]), -Decimal(c["dur"]))):
+        for call in calls:
             start = Decimal(call["ts"])
             while running and running[-1][0] <= start:
                 running.pop()

@@ -1,8 +1,11 @@
-"""What the diagnosis says of every real trace: status, causes, ranks, and prices to 3 digits.
+"""What the diagnosis says of every real trace, and whether the files support it.
 
 A verdict changes on purpose only, and the commit says why::
 
-    python -m tests.golden.test_verdicts   # writes verdicts.json anew
+    python -m tests.golden.test_verdicts   # writes verdicts.json and docs/verdicts.md anew
+
+A verdict that changed loses its grade: somebody reads the files again (`raw_facts` helps), and
+writes into ``verdicts.json`` whether it is ``right``, ``misleading`` or ``wrong``, and why.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ import pytest
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
+from tests.golden.verdict_page import PAGE, row, write_page
 
 VERDICTS = Path(__file__).with_name("verdicts.json")
+KNOWN: dict[str, dict[str, Any]] = json.loads(VERDICTS.read_text())
 PLACES = ("kineto/*", "more/*", "converted/*/*_*", "nsys/*.sqlite")
+GRADES = {"right", "misleading", "wrong"}
 
 
 def recordings() -> list[str]:
@@ -28,7 +34,7 @@ def recordings() -> list[str]:
 
 
 def verdict(recording: str) -> dict[str, Any]:
-    """What the diagnosis says of a recording."""
+    """What the diagnosis says of a recording: status, causes, ranks, and prices to 3 digits."""
     found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
     return {
         "status": found.status,
@@ -37,6 +43,7 @@ def verdict(recording: str) -> dict[str, Any]:
                 "cause": each.cause,
                 "ranks": list(each.ranks),
                 "ms": float(f"{each.recoverable_ms:.3g}"),
+                "percent": float(f"{each.percent:.3g}"),
                 "confidence": each.confidence,
             }
             for each in found.findings
@@ -44,16 +51,39 @@ def verdict(recording: str) -> dict[str, Any]:
     }
 
 
+def with_grade(found: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """A verdict with the grade that it has, or without one if it changed since it was read."""
+    is_same = found == {name: known.get(name) for name in found}
+    read = {name: known.get(name, "") if is_same else "" for name in ("grade", "because")}
+    return {**found, **read}
+
+
 def test_every_real_trace_has_a_golden_verdict(real_traces):  # noqa: ARG001
-    assert recordings() == sorted(json.loads(VERDICTS.read_text()))
+    assert recordings() == sorted(KNOWN)
 
 
-@pytest.mark.parametrize("recording", json.loads(VERDICTS.read_text()))
+@pytest.mark.parametrize("recording", KNOWN)
 def test_the_verdict_on_a_real_trace(real_traces, recording):  # noqa: ARG001
-    assert verdict(recording) == json.loads(VERDICTS.read_text())[recording]
+    known = KNOWN[recording]
+    assert verdict(recording) == {name: known[name] for name in ("status", "findings")}
+
+
+@pytest.mark.parametrize("recording", KNOWN)
+def test_somebody_has_read_the_files_behind_each_verdict(recording):
+    assert KNOWN[recording]["grade"] in GRADES
+    assert KNOWN[recording]["because"]
+
+
+@pytest.mark.parametrize("recording", KNOWN)
+def test_the_docs_say_how_each_verdict_was_graded(real_traces, recording):  # noqa: ARG001
+    assert row(recording, KNOWN[recording]) in PAGE.read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
-    found = {recording: verdict(recording) for recording in recordings()}
-    lines = (f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
-    VERDICTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    graded = {name: with_grade(verdict(name), KNOWN.get(name, {})) for name in recordings()}
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}"
+        for name, each in graded.items()
+    )
+    VERDICTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write_page(graded)

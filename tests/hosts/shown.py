@@ -50,15 +50,16 @@ class Shown:
         """Dragging a slider with the mouse redraws a chart."""
         before = self._bars(self.alone).count()
         slider = self.alone.get_by_role("slider", name="Top kernels")
-        slider.evaluate("slider => slider.scrollIntoView({block: 'center'})")
+        share = slider.evaluate("slider => (slider.value - slider.min) / (slider.max - slider.min)")
         box = slider.bounding_box()
         assert box
-        share = slider.evaluate("slider => (slider.value - slider.min) / (slider.max - slider.min)")
-        middle = box["y"] + box["height"] / 2
-        self.page.mouse.move(box["x"] + share * (box["width"] - THUMB) + THUMB / 2, middle)
-        self.page.mouse.down()
-        self.page.mouse.move(box["x"] + 1, middle, steps=6)
-        self.page.mouse.up()
+        middle = box["height"] / 2
+        # Waits until the slider stays where it is: a dashboard above it grows while it is drawn.
+        slider.drag_to(
+            slider,
+            source_position={"x": share * (box["width"] - THUMB) + THUMB / 2, "y": middle},
+            target_position={"x": 1, "y": middle},
+        )
         expect(slider).to_have_value("1")
         expect(self._bars(self.alone)).not_to_have_count(before)
 

@@ -22,7 +22,7 @@ from tests.panels.fakes import EVIL, send
 
 TIMES = "Time by collective, size and group"
 SPEEDS = "Bandwidth by size"
-LATE = "Time after the median arrival, of the rank that comes last"
+LATE = "Straggler delay: last arrival minus median"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
 from hta_widgets.panels.bands.own_panels import OWN_TIME
 from hta_widgets.panels.bands.tabs import order, tabs_of
-from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
@@ -140,6 +140,7 @@ class TestTabs:
         assert list(shown.items()) == [
             ("Ranks", [["ranks"], ["rank_overlap", "temporal_breakdown"]]),
             ("Steps", [["steps"], []]),
+            ("Critical path", [["what_if", "critical_path"], []]),
             ("Kernels", [["kernel_breakdown", "duration_tails", "kernel_sequences"], []]),
             ("Operators", [["operators", "flame", "modules", "gpu_annotations", "roofline"], []]),
             ("Communication", [["collectives", "overlap"], []]),
@@ -187,7 +188,7 @@ class TestTabs:
 
 
 def bar_of(board: Dashboard) -> BudgetBand:
-    rows = finding_rows(board.findings, board.selection)
+    rows = shown_rows(board.findings, board.selection)
     bar = budget_band(board.findings, board.selection, rows)
     assert bar is not None
     return bar
@@ -302,12 +303,12 @@ class TestBudget:
         pd.testing.assert_frame_equal(board.panels["steps"].table, whole)
 
     def test_a_class_selects_the_finding_that_is_seen_in_it(self, board):
-        rows = finding_rows(board.findings, board.selection)
+        rows = shown_rows(board.findings, board.selection)
         parts = {part["name"]: part for part in bar_of(board)["parts"]}
         causes = [each.cause for each in board.findings]
         loading = rows[causes.index("input_starvation")]
-        assert loading["show"]["window_ns"]
-        assert parts["data_loading"]["show"] == {**loading["show"], "window_ns": None}
+        assert loading["occurrences"]
+        assert parts["data_loading"]["show"] == loading["show"]
         assert parts["other_idle"]["show"] is None
 
     def test_steps_that_are_not_analysed_select_nothing(self, board):
@@ -374,18 +375,31 @@ def test_the_budget_of_the_ranks_says_what_it_counts(loaded: Job, tmp_path):
     assert titles == ["ms per step", "ms of the GPU span"]
 
 
-def test_a_step_is_equally_long_in_all_bands(tmp_path):
-    """Three ranks of 10, 20 and 90 ms: 40 ms in the mean, 20 ms of the median rank."""
+def test_the_header_says_where_a_recording_is_not_sound(tmp_path):
+    sound = [call(0, 1, 1), kernel(5, 10, correlation=1)]
+    for events, facts in ((sound, []), ([*sound, *sound], ["⚠ recording not sound"])):
+        write(tmp_path / "rank-0.json", events)
+        board = Dashboard(tmp_path)
+        page = board._repr_mimebundle_()[0]["text/html"]
+        assert board._bands["facts"] == [*facts, "1 GPU", "GPU span of 10 µs"]
+        assert ("⚠ recording not sound" in page) == bool(facts)
+        twice = [each for each in board.header.result.notices if "in the file twice" in each]
+        assert len(twice) == len(facts)
+
+
+def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
+    """Three ranks of 10, 20 and 90 ms: a job of 90 ms, 40 ms in the mean, which the bars are of."""
     for rank, ends in enumerate((10_000, 20_000, 90_000)):
         gap = [call(ends - 1_010, 5, 2), kernel(ends - 1_000, 1_000, correlation=2)]
         write(tmp_path / f"rank-{rank}.json", [call(-1, 1, 1), kernel(0, 500, correlation=1), *gap])
     board = Dashboard(tmp_path)
     page = board._repr_mimebundle_()[0]["text/html"]
     bands = board._bands
-    assert bands["facts"][-1] == "GPU span of 40 ms"
+    assert bands["facts"][-1] == "GPU span of 90 ms"
+    assert bands["verdict"].startswith(board.findings.bound_by)
     assert verdict(board.findings).endswith(" of 40 ms of the GPU span")
     assert bands["budget"]["whose"].endswith("the sum is 40 ms")
-    assert "GPU span of 40 ms" in page
+    assert "GPU span of 90 ms" in page
     assert "40 ms in the mean GPU span" in page
     titles = bands["budget"]["title"], *board.panels["steps"].figures
     assert {*titles} - {OWN_TIME} == {"Where the GPU span goes"}

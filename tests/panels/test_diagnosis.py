@@ -8,16 +8,22 @@ from html import escape
 import pandas as pd
 import pytest
 
+from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.diagnosis import Finding, Link, diagnosis
+from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.own_time import own_time
+from hta_widgets.diagnosis.proof.what import Idle, Seen
 from hta_widgets.panels import Dashboard, DiagnosisPanel, Selection
 from hta_widgets.panels import diagnosis as panel_module
-from hta_widgets.panels.base.finding_rows import CANNOT_TELL, finding_rows
+from hta_widgets.panels.base.finding_rows import CANNOT_TELL
+from hta_widgets.quantities import percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, write
 from tests.panels.fakes import EVIL
 
+SEEN = Seen(Idle(GAPS), (0, 1), (11,), Limits().trials)
 KERNELS = pd.DataFrame({"name": [EVIL], "median_us": [81.5]})
 
 
@@ -29,7 +35,7 @@ def found(place: int, **changes) -> Finding:
         "sentence": f"Finding {place}.",
         "recoverable_ms": 4.0 - place,
         "percent": 10.0,
-        "action": "Exchange it.",
+        "advice": (Advice("Exchange it."),),
     }
     return Finding(**{**values, **changes})
 
@@ -40,8 +46,8 @@ def several(monkeypatch):
     findings = (
         found(0, links=(Link(panel="rank_overlap", ranks=(3, 1), kernel="gemm"),)),
         found(1, steps=(1, 2), evidence={"kernels": KERNELS, "slower_percent": 25.12}),
-        found(2, sentence=EVIL, action=EVIL),
-        found(3, links=(Link(panel="idle_owners", window_ns=(5, 90), streams=(7,)),)),
+        found(2, sentence=EVIL, advice=(Advice(EVIL),)),
+        found(3, links=(Link(panel="idle_owners", steps=(2,), streams=(7,)),), seen=SEEN),
         found(4, recoverable_ms=0.0, confidence="inconclusive"),
     )
 
@@ -111,7 +117,7 @@ def test_what_show_selects(loaded: Job, several):
         {**nothing, "ranks": [1, 3], "kernel": "gemm", "finding": 0},
         {**nothing, "ranks": [3], "steps": [1, 2], "finding": 1},
         {**nothing, "ranks": [3], "finding": 2},
-        {**nothing, "streams": [7], "window_ns": [5, 90], "finding": 3},
+        {**nothing, "streams": [7], "steps": [2], "finding": 3},
         {**nothing, "ranks": [3], "finding": 4},
     ]
     for fields in shown:
@@ -123,9 +129,28 @@ def test_what_show_selects(loaded: Job, several):
     panel.selection.set_state({**nothing, "finding": None})
 
 
-def test_show_sets_all_fields_of_a_selection(several):
-    (row, *_) = finding_rows(several, Selection())
+@pytest.mark.usefixtures("several")
+def test_show_sets_all_fields_of_a_selection(loaded: Job):
+    (row, *_) = DiagnosisPanel(loaded)._view["findings"]
     assert row["show"].keys() == {*Selection.fields()}
+
+
+@pytest.mark.usefixtures("several")
+def test_occurrences_are_the_windows_of_the_proof(loaded: Job):
+    """Without the steps of the link: a window may be in another one, and both hold nothing then."""
+    panel = DiagnosisPanel(loaded)
+    rows = panel._view["findings"]
+    assert [len(row["occurrences"]) > 0 for row in rows] == [False, False, False, True, False]
+    shown = rows[3]["occurrences"]
+    proof = panel.result.proof(panel.result[3])
+    assert [each["fields"]["window_ns"] for each in shown] == [
+        [*proof.shown_ns(place)] for place in range(len(proof.windows))
+    ]
+    assert all(each["fields"]["steps"] == [] for each in shown)
+    first = proof.windows.iloc[0]
+    start, end = shown[0]["fields"]["window_ns"]
+    assert start <= first["start_ns"] < first["end_ns"] <= end
+    assert shown[0]["words"].startswith(f"{percent(first['percent'])} of the evidence, in ")
 
 
 def test_findings_stay_while_ranks_are_selected(loaded: Job):
@@ -183,8 +208,8 @@ def test_a_healthy_job_has_one_line(loaded: Job, monkeypatch):
     monkeypatch.setattr(panel_module, "diagnosis", healthy)
     panel = DiagnosisPanel(loaded)
     assert panel._view["findings"] == []
-    assert panel._view["finding"] == "All is well."
-    assert "<p>All is well.</p>" in panel.summary()
+    assert panel._view["finding"] == "Training: All is well."
+    assert "<p>Training: All is well.</p>" in panel.summary()
     assert len(panel.figures) == 2
 
 

@@ -13,6 +13,7 @@ from traitlets import Bool, Enum, Float, Int, List, TraitType, Unicode
 
 from hta_widgets import TraceAnalysis, panels
 from hta_widgets.panels import ComparePanel, IdleTimePanel
+from hta_widgets.panels.base import declarations
 from hta_widgets.panels.base.declarations import COMMON, docs_of
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.traits import Texts
@@ -104,13 +105,31 @@ def test_a_class_without_source_has_the_docstring_that_it_was_given():
     assert inspect.getdoc(type("Silent", (IdleTimePanel,), {})) == inspect.getdoc(IdleTimePanel)
 
 
+def test_the_docstring_of_all_panels_is_the_one_in_its_source():
+    assert inspect.getdoc(Panel).count("Parameters\n----------\n") == 1
+
+
+def test_a_docstring_is_put_together_when_somebody_asks_for_it(monkeypatch):
+    """And not while a class is made: that made an import take five seconds."""
+    read = []
+    monkeypatch.setattr(declarations, "docs_of", lambda panel: read.append(panel) or {})
+    typed = type("Typed", (IdleTimePanel,), {"__doc__": "Typed into a notebook."})
+    assert read == []
+    assert typed.__doc__
+    assert read == [typed]
+
+
 def functions(name: str) -> list[Callable[..., Any]]:
     """The analysis, its figures, and the method of `TraceAnalysis`."""
     module = import_module(f"hta_widgets.figures.{name}")
     drawn = [each for _, each in inspect.getmembers(module, inspect.isfunction)]
     drawn = [each for each in drawn if each.__module__.startswith(module.__name__)]
     method = [METHODS[name]] if name in METHODS else []
-    above = "diagnosis" if name == "diagnosis" else f"analyses.{name}"
+    above = {
+        "critical_path": "diagnosis.critical_path",
+        "diagnosis": "diagnosis",
+        "what_if": "diagnosis.what_if",
+    }.get(name, f"analyses.{name}")
     return [getattr(import_module(f"hta_widgets.{above}"), name), *drawn, *method]
 
 

@@ -97,7 +97,7 @@ def test_every_panel_is_in_it_also_those_that_no_page_shows(board: Dashboard, tm
     report = read(board.to_html(tmp_path / "report.html"))
     by_finding = {view["finding"]: view for view in views(report)}
     for panel in board.panels.values():
-        assert by_finding[panel.result.finding]["error"] is None
+        assert by_finding[panel.sentence(panel.result)]["error"] is None
     board.selection.ranks = []
 
 

@@ -8,7 +8,7 @@ from tests.analyses.test_roofline import H100, launch, opened, operator, product
 from tests.kineto_text import host
 from tests.panels.fakes import send
 
-ROOF = "Operators by shape under the roof of their GPU"
+ROOF = "Roofline by operator shape"
 RATES = "Rates of operators by shape (the peak of the GPU is not known)"
 TIMES = "GPU time of operators by shape"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +21,17 @@ from tests.kineto_text import kernel, write
 from tests.panels.fakes import send
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "of a user" / "run 7"
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
     write_sample(folder, ranks=2, steps=2, progress=False)
+    return folder
+
+
+@pytest.fixture
+def folder(sample: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "of a user" / "run 7"
+    shutil.copytree(sample, folder)
     counted = kernel(0, 1, cat="cuda_profiler_range", **{"inst.sum": 10})
     write(folder / "rank-2.json", [kernel(0, 5), counted], distributedInfo={"rank": 2})
     (folder / "notes.json").write_text("{}")

@@ -22,6 +22,9 @@ from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.analyses.timeline.window import pixel_edges
+from hta_widgets.diagnosis.critical_path import critical_path
+from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
+from hta_widgets.figures.base.style import CLASS_COLORS
 from hta_widgets.figures.timeline import class_looks
 from hta_widgets.figures.timeline_picture import MOST_LANES, PICTURE_BYTES, timeline_picture
 from hta_widgets.panels import TimelinePanel
@@ -62,7 +65,8 @@ def ask(panel: TimelinePanel, **request: Any) -> tuple[dict, list[bytes]]:
 
 def test_the_first_message_holds_all_ranks_and_steps(panel):
     layout = panel.get_state()["_timeline"]
-    assert [each["name"] for each in layout["classes"]] == [*CLASSES]
+    names = [*CLASSES, *(f"path {name}" for name in PATH_CLASSES)]
+    assert [each["name"] for each in layout["classes"]] == names
     assert [row["rank"] for row in layout["ranks"]] == [0, 1, 2, 3]
     for row in layout["ranks"]:
         starts = [start for _, start, _ in row["steps"]]
@@ -269,6 +273,9 @@ def test_an_event_says_what_a_click_on_it_selects(panel):
         name = names[events.name.codes[row]]
         is_operator = events.kind[row] == Kind.CPU_OP
         assert facts["pick"] == ({"field": "operators", "item": name} if is_operator else None)
+    kernel = int(rank.gpu_work.rows[0])
+    facts, _ = ask(panel, kind="event", id=1, rank=0, row=kernel)
+    assert facts["pick"] == {"field": "kernel", "item": names[events.name.codes[kernel]]}
     frames = [
         row
         for row in events.rows_of(Kind.PYTHON).tolist()
@@ -352,9 +359,9 @@ WINDOW = {"kind": "window", "lanes": [[0, "rank", 0]], "start": 0, "end": 100, "
         ({"kind": "first", "rank": 0, "time": 0, "key": "x", "forward": True}, "has no lane 'x'"),
         ({"kind": "first", "rank": 0, "time": 0, "key": "rank", "forward": 1}, "forward true or"),
         ({"kind": "first", "rank": 0, "time": 0.5, "key": "x", "forward": True}, "time must be"),
-        ({"kind": "added", "rank": 0, "lanes": ["watts"]}, "lanes must be among modules, queue"),
-        ({"kind": "added", "rank": 0, "lanes": [["queue"]]}, "lanes must be among modules, queue"),
-        ({"kind": "added", "rank": 0}, "lanes must be among modules, queue"),
+        ({"kind": "added", "rank": 0, "lanes": ["watts"]}, "lanes must be among path, modules"),
+        ({"kind": "added", "rank": 0, "lanes": [["queue"]]}, "lanes must be among path, modules"),
+        ({"kind": "added", "rank": 0}, "lanes must be among path, modules"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(panel, request_, words):
@@ -484,11 +491,50 @@ def test_added_lanes_are_told_and_answered(panel):
         assert np.all((least <= most) | np.isnan(least))
 
 
+def test_the_critical_path_is_a_lane_of_the_ranks_that_it_runs_through(panel):
+    pieces = critical_path(panel.job).pieces
+    through = {*pieces["rank"].tolist()}
+    start, end = panel._timeline["span"]
+    where = {"start": start, "end": end, "pixels": 50}
+    for rank in panel.job.ranks:
+        content, _ = ask(panel, kind="added", id=1, rank=rank, lanes=["path"])
+        assert [lane["kind"] for lane in content["lanes"]] == ["path"] * (rank in through)
+        if rank not in through:
+            ranks = ", ".join(map(str, sorted(through)))
+            assert content["none"][0].split(" runs through rank")[1].lstrip("s ") == ranks
+            continue
+        [lane] = content["lanes"]
+        window, _ = ask(panel, kind="window", id=2, lanes=[[rank, lane["key"], 0]], **where)
+        of_rank = pieces[pieces["rank"] == rank]
+        looks = panel._timeline["classes"]
+        drawn = {looks[plane["code"]]["label"] for plane in window["lanes"][0]["planes"]}
+        assert drawn == {*of_rank["class"]}
+        first, _ = ask(panel, kind="first", id=3, rank=rank, key=lane["key"], time=0, forward=True)
+        assert first["event"]["start"] == of_rank["start_ns"].min()
+
+
+def test_classes_of_the_path_have_the_colours_of_the_budget():
+    looks = {look["label"]: look for look in class_looks()[len(CLASSES) :]}
+    assert [*looks] == [*PATH_CLASSES]
+    expected = {
+        "host": "late_launching",
+        "loading": "data_loading",
+        "compute": "compute",
+        "transfer": "transfer",
+        "room on the GPU": "other_idle",
+        "unexplained": "other_idle",
+    }
+    assert {label: looks[label]["color"] for label in expected} == {
+        label: CLASS_COLORS[name] for label, name in expected.items()
+    }
+    assert all(look["fill"] != "outline" for look in looks.values())
+
+
 def test_kinds_of_lanes_say_why_there_are_none(panel):
     content, _ = ask(panel, kind="kinds", id=3)
-    assert [each["name"] for each in content["kinds"]] == [*LANE_KINDS]
+    assert [each["name"] for each in content["kinds"]] == ["path", *LANE_KINDS]
     found = {each["name"]: each["why_none"] for each in content["kinds"]}
-    assert (found["queue"], found["modules"]) == ("", "")
+    assert (found["path"], found["queue"], found["modules"]) == ("", "", "")
     missing, _ = ask(
         panel, kind="added", id=4, rank=0, lanes=[k for k, why in found.items() if why]
     )
@@ -500,7 +546,7 @@ def test_the_lanes_of_a_panel_are_checked_and_reproduced(panel):
     panel.lanes = ["memory", "queue", "queue"]
     assert panel.lanes == ("queue", "memory")
     assert "lanes=('queue', 'memory')" in panel.code()
-    with pytest.raises(TraitError, match=r"lanes must be among modules, queue, .* got 'watts'"):
+    with pytest.raises(TraitError, match=r"lanes must be among path, modules, .* got 'watts'"):
         panel.lanes = ["watts"]
     [first, *_] = panel.report_state()["_recorded"]
     assert first["lanes"][0]["key"].startswith("queue ")

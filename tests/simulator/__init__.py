@@ -1,4 +1,4 @@
-"""Simulated jobs with one of twenty causes planted in them, and healthy ones: no part of the wheel.
+"""Simulated jobs with one of the causes planted in them, and healthy ones: no part of the wheel.
 
 `write_job` writes the traces of one; ``python -m tests.simulator --help`` does so by hand. The
 machinery is that of the sample job (`hta_widgets.sample`); here is what more it takes:

@@ -193,6 +193,17 @@ def no_tensor_cores(plan: Plan) -> Plan:
     return replace(plan, decoder=replace(plan.decoder, fp32_layers=True, fp32_head=True))
 
 
+def slow_shape(plan: Plan) -> Plan:
+    """Make feed-forward blocks wider by one."""
+    width = 4 * plan.decoder.hidden + 1
+    return replace(plan, decoder=replace(plan.decoder, width=width))
+
+
+def layout_transposes(plan: Plan) -> Plan:
+    """Keep images in the layout that convolutions do not take."""
+    return replace(plan, decoder=replace(plan.decoder, images="NCHW"))
+
+
 def slow_host_copies(plan: Plan) -> Plan:
     """Copy batches from pageable memory, when they are needed."""
     return replace(plan, pageable=True)
@@ -218,6 +229,11 @@ def with_short_kernels(plan: Plan) -> Plan:
 def with_slower_network(plan: Plan) -> Plan:
     """Use a network on which communication is worth hiding."""
     return replace(plan, network=Network(130))
+
+
+def with_images(plan: Plan) -> Plan:
+    """Convolve images beside the text, in the layout that convolutions take."""
+    return replace(plan, decoder=replace(plan.decoder, images="NHWC"))
 
 
 def with_two_stages(plan: Plan) -> Plan:
@@ -395,6 +411,8 @@ _CAUSES = (
         healthy=with_short_kernels,
     ),
     Cause("missing_rank", missing_rank, culprit, leaves_out_culprit=True),
+    Cause("layout_transposes", layout_transposes, everybody, healthy=with_images),
+    Cause("slow_shape", slow_shape, everybody),
 )
 CAUSES: Final = {cause.name: cause for cause in _CAUSES}
 """By name."""

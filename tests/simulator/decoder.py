@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
+from typing import Literal
 
 from hta_widgets.sample.kernels import (
     GEMM_FLOPS_PER_NS,
     GpuWork,
+    convolution,
+    convolution_weight_gradient,
     elementwise,
     flash_attention,
     flash_attention_backward,
@@ -25,6 +28,15 @@ from hta_widgets.sample.operators import Node, Op
 
 SEQUENCE = 2_048
 FP32_FLOPS_PER_NS = 45_000
+MULTIPLE = 8
+UNALIGNED = 2
+"""How many times as long a product takes whose sizes are no multiples of `MULTIPLE`."""
+MULTIPROCESSORS = 132
+"""Each has one block of a persistent kernel, whatever the size of its work."""
+IMAGE = 56
+"""Rows and columns of the images that each layer convolves, if it does."""
+CHANNELS = 256
+TOKENS_OF_AN_IMAGE = 128
 _ANONYMOUS = "void at::native::(anonymous namespace)::"
 _ADD = "at::native::CUDAFunctor_add<c10::BFloat16>"
 _GELU = "GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)"
@@ -70,6 +82,11 @@ class Decoder:
         Whether GELU is one kernel, instead of one for each arithmetic operation.
     fp32_layers, fp32_head
         Whether matrix products run in float32, without tensor cores.
+    width
+        Of the feed-forward block; 0 for four times `hidden`.
+    images
+        The layout of the images that each layer convolves; empty if it convolves none. Convolutions
+        take NHWC.
     """
 
     hidden: int = 2_048
@@ -77,6 +94,8 @@ class Decoder:
     fused_activation: bool = True
     fp32_layers: bool = False
     fp32_head: bool = False
+    width: int = 0
+    images: Literal["", "NHWC", "NCHW"] = ""
 
     @property
     def layer_parameters(self) -> tuple[int, ...]:
@@ -87,7 +106,8 @@ class Decoder:
 @cache
 def layer(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
     """Build a transformer layer."""
-    return (*attention_block(decoder, tokens), *feed_forward_block(decoder, tokens))
+    images = image_block(decoder, tokens) if decoder.images else ()
+    return (*attention_block(decoder, tokens), *feed_forward_block(decoder, tokens), *images)
 
 
 def attention_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
@@ -105,14 +125,20 @@ def attention_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
 def feed_forward_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
     """Build the second half of a layer."""
     hidden, fp32 = decoder.hidden, decoder.fp32_layers
-    elements = 4 * tokens * hidden
+    width = decoder.width or 4 * hidden
+    elements = tokens * width
     return (
         _layer_norm(tokens, hidden),
-        _linear(tokens, hidden, 4 * hidden, fp32=fp32),
+        _linear(tokens, hidden, width, fp32=fp32),
         _gelu(elements) if decoder.fused_activation else _unfused_gelu(elements),
-        _linear(tokens, 4 * hidden, hidden, fp32=fp32),
+        _linear(tokens, width, hidden, fp32=fp32),
         _residual_add(tokens * hidden),
     )
+
+
+def image_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
+    """Build a bottleneck of convolutions."""
+    return tuple(_convolution(decoder, tokens, width) for width in (1, 3, 1))
 
 
 def expert_block(decoder: Decoder, tokens: int) -> tuple[Node, ...]:
@@ -180,9 +206,16 @@ def _linear(tokens: int, inputs: int, outputs: int, *, fp32: bool = False) -> No
     kind = "float" if fp32 else "c10::BFloat16"
     dims = f"[[{outputs}], [{tokens}, {inputs}], [{inputs}, {outputs}], [], []]"
     types = f'["{kind}", "{kind}", "{kind}", "Scalar", "Scalar"]'
-    multiply = _gemm(tokens, outputs, inputs, "tn", fp32=fp32)
-    input_gradient = Op("aten::mm", work=(_gemm(tokens, inputs, outputs, "nn", fp32=fp32),))
-    weight_gradient = Op("aten::mm", work=(_gemm(outputs, inputs, tokens, "nt", fp32=fp32),))
+    options = {"fp32": fp32, "aligned": not (inputs % MULTIPLE or outputs % MULTIPLE)}
+    multiply = _gemm(tokens, outputs, inputs, "tn", **options)
+
+    def gradient(rows: int, columns: int, inner: int, layout: str) -> Op:
+        shapes = f'[[{rows}, {inner}], [{inner}, {columns}]], "Input type": ["{kind}", "{kind}"]'
+        work = _gemm(rows, columns, inner, layout, **options)
+        return ShapedOp("aten::mm", work=(work,), dims=shapes)
+
+    input_gradient = gradient(tokens, inputs, outputs, "nn")
+    weight_gradient = gradient(outputs, inputs, tokens, "nt")
     transpose = Op("aten::t", (Op("aten::transpose"),))
     return Node(
         Op(
@@ -197,10 +230,41 @@ def _linear(tokens: int, inputs: int, outputs: int, *, fp32: bool = False) -> No
     )
 
 
+def _convolution(decoder: Decoder, tokens: int, width: int) -> Node:
+    """Convolve, with images turned to NHWC before and back after it where they are not."""
+    images = max(1, tokens // TOKENS_OF_AN_IMAGE)
+    pixels, weights = images * IMAGE * IMAGE, CHANNELS * CHANNELS * width * width
+    flops = 2 * pixels * weights
+    to_last, to_first = (
+        (_turned(name, CHANNELS * pixels),) if decoder.images == "NCHW" else ()
+        for name in ("nchwToNhwc", "nhwcToNchw")
+    )
+    data = _with_blocks(convolution(flops), images)
+    weight = _with_blocks(convolution_weight_gradient(flops), images)
+    shape = f"[{images}, {CHANNELS}, {IMAGE}, {IMAGE}]"
+    kernels = f"[{CHANNELS}, {CHANNELS}, {width}, {width}]"
+    work = (*to_last, data, *to_first)
+    convolve = ShapedOp("aten::cudnn_convolution", work=work, dims=f"[{shape}, {kernels}]")
+    backward = (*to_last, *to_last, data, weight, *to_first)
+    return Node(
+        Op("aten::conv2d", (convolve,)),
+        Op("ConvolutionBackward0", (Op("aten::convolution_backward", work=backward),)),
+        (weights,),
+    )
+
+
+def _turned(direction: str, elements: int) -> GpuWork:
+    """Change the layout of images as cuDNN does."""
+    types = "__nv_bfloat16, __nv_bfloat16, float, false, true, (cudnnKernelDataType_t)0"
+    parameters = f"cudnn::ops::{direction.replace('To', '2').lower()}_params_t<float>"
+    turned = _memory_kernel(f"void cudnn::ops::{direction}Kernel<{types}>({parameters})", elements)
+    return replace(turned, duration_ns=2 * turned.duration_ns)
+
+
 def _grouped_linear(tokens: int, inputs: int, outputs: int) -> Node:
     """Multiply the tokens of each expert by its matrix, in one kernel."""
     work = replace(
-        _gemm(tokens, outputs, inputs, "tn"),
+        _with_blocks(_gemm(tokens, outputs, inputs, "tn"), MULTIPROCESSORS),
         name="void cutlass::device_kernel<at::cuda::detail::GroupMMPersistent_128x256x64>(int)",
     )
     dims = f"[[{tokens}, {inputs}], [2, {inputs}, {outputs}], [2]]"
@@ -301,7 +365,9 @@ def _residual_add(elements: int) -> Node:
     return Node(add, Op("AddBackward0"))
 
 
-def _gemm(rows: int, columns: int, inner: int, layout: str, *, fp32: bool = False) -> GpuWork:
+def _gemm(
+    rows: int, columns: int, inner: int, layout: str, *, fp32: bool = False, aligned: bool = True
+) -> GpuWork:
     """Multiply matrices, with a block for each tile of the result."""
     flops = 2 * rows * columns * inner
     if fp32:
@@ -313,6 +379,15 @@ def _gemm(rows: int, columns: int, inner: int, layout: str, *, fp32: bool = Fals
             blocks=blocks,
             registers=218,
             shared_memory=49_152,
+        )
+    if not aligned:
+        tile = f"cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x5_{layout}_align1"
+        return kernel(
+            f"void cutlass::Kernel2<{tile}>({tile}::Params)",
+            UNALIGNED * flops // GEMM_FLOPS_PER_NS,
+            blocks=_tiles(rows, 128) * _tiles(columns, 128),
+            registers=232,
+            shared_memory=81_920,
         )
     name = f"sm90_xmma_gemm_bf16bf16_bf16f32_f32_{layout}_n_tilesize128x256x64_warpgroupsize2x1x1"
     return kernel(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hta_widgets import analyses, open_trace
+from hta_widgets.diagnosis import CAUSES as DIAGNOSED
 from hta_widgets.errors import ParameterError
 from hta_widgets.sample.process import FIRST_MOMENT_NS
 from hta_widgets.sample.recording import Clock
@@ -29,6 +30,7 @@ from tests.simulator.simulation import Simulation, simulate_plan, write_plan
 
 Event = dict[str, Any]
 PLANTED = [(name, layout) for name, cause in CAUSES.items() for layout in cause.layouts]
+ONE_OF_EACH_LAYOUT = [*{layout: (name, layout) for name, layout in PLANTED}.values()]
 HARDWARE = [("slow_gpu", "experts"), ("gpu_throttling", "sharded"), ("slow_link", "data_parallel")]
 STEPS = 2
 MICRO_BATCHES = 6
@@ -87,8 +89,8 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Written(write(sick, folder), folder)
 
 
-def test_there_are_twenty_causes() -> None:
-    assert len(CAUSES) == 20
+def test_every_cause_that_is_diagnosed_can_be_planted() -> None:
+    assert {*CAUSES} == {*DIAGNOSED}
     assert {layout for _, layout in PLANTED} == set(LAYOUTS)
 
 
@@ -162,6 +164,7 @@ def test_loads_without_notices_with_the_times_that_were_simulated(written: Writt
         assert durations == [end_ns - start_ns for start_ns, end_ns in spans]
 
 
+@pytest.mark.parametrize("written", ONE_OF_EACH_LAYOUT, indirect=True, ids="-".join)
 def test_every_analysis_runs(written: Written) -> None:
     job = open_trace(written.folder)
     for analysis in PLAIN:
@@ -281,7 +284,7 @@ def test_the_command_writes_the_same_job(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cause": "gremlins"}, "cause must be one of slow_gpu, .*missing_rank, got gremlins"),
+        ({"cause": "gremlins"}, "cause must be one of slow_gpu, .*slow_shape, got gremlins"),
         (
             {"cause": "expert_imbalance", "layout": "pipeline"},
             "layout must be one of experts for expert_imbalance, got pipeline",

@@ -68,13 +68,18 @@ def as_forest(events, folder):
     )
 
 
+QUARTER_US = st.integers(0, 96).map(lambda number: number / 4)
+"""Times that overlap by less than 1 µs, too."""
+
+
 @st.composite
 def calls(draw):
     category = draw(st.sampled_from(sorted(KINDS)))
+    times = draw(st.sampled_from([st.integers(0, 24), QUARTER_US]))
     return {
         **host(
-            draw(st.integers(0, 24)),
-            draw(st.integers(0, 24)),
+            draw(times),
+            draw(times),
             draw(st.sampled_from(NAMES)),
             tid=draw(st.sampled_from([1, 1, 1, 2])),
         ),
@@ -160,6 +165,35 @@ def test_what_outlives_other_calls_is_cut(tmp_path, late, expected):
     events = [host(0, 10, "train.py(1): f", cat="python_function"), late, host(15, 1, "after")]
     assert names_around(tmp_path, events, late["name"])[1:] == expected
     assert names_around(tmp_path, events, "after") == ["after"]
+
+
+def test_a_call_that_begins_just_before_the_last_one_ends_follows_it(tmp_path):
+    """By 33 ns, which cut a loader call of 26 ms to them."""
+    events = [
+        host(0, 30_000, "main"),
+        host(10, 50.033, "aten::copy_"),
+        call(20, 40.033, 1),
+        host(60, 26_000, "load_batch"),
+        host(70, 5, "aten::stack"),
+    ]
+    assert names_around(tmp_path, events, "aten::stack") == ["aten::stack", "load_batch", "main"]
+    table, forest = forest_of(tmp_path, events)
+    ends = dict(zip(table.names_at(forest.rows), forest.cut_end_ns.tolist(), strict=True))
+    assert (ends["aten::copy_"], ends["cudaLaunchKernel"]) == (60_000, 60_000)
+    assert ends["load_batch"] == 26_060_000
+
+
+@pytest.mark.parametrize(
+    ("overlap", "lasts", "is_inside"),
+    [(1, 5, False), (1.001, 5, True), (0.5, 1.001, False), (0.5, 1, True), (1, 2, True)],
+)
+def test_how_long_two_calls_overlap_of_which_one_follows_the_other(
+    tmp_path, overlap, lasts, is_inside
+):
+    """A call of 1 µs and more that ends 1 µs after the one around it does so by rounding."""
+    events = [host(0, 10, "first"), host(10 - overlap, lasts, "second")]
+    around = ["second", "first"] if is_inside else ["second"]
+    assert names_around(tmp_path, events, "second") == around
 
 
 def test_steps_are_no_calls(tmp_path):

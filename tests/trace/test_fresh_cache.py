@@ -71,24 +71,26 @@ def _paired(rank):
 """
 
 
-@pytest.fixture
-def look(tmp_path):
-    """Open a trace with a copy of the package, in a separate process."""
-    shutil.copytree(PACKAGE, tmp_path / "code" / PACKAGE.name)
-    trace = write(tmp_path / "rank0.json", EVENTS)
+def look(folder):
+    """Open a trace with the copy of the package in a folder, in a separate process."""
     environment = os.environ | {
-        cache_files.VARIABLE: str(tmp_path / "cache"),
-        "PYTHONPATH": str(tmp_path / "code"),
+        cache_files.VARIABLE: str(folder / "cache"),
+        "PYTHONPATH": str(folder / "code"),
     }
+    command = [sys.executable, "-c", LOOK, str(folder / "rank0.json")]
+    done = subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
 
-    def look():
-        command = [sys.executable, "-c", LOOK, str(trace)]
-        done = subprocess.run(
-            command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE
-        )
-        return json.loads(done.stdout)
 
-    return look
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A trace that a copy of the package has put into a cache."""
+    folder = tmp_path_factory.mktemp("cached")
+    shutil.copytree(PACKAGE, folder / "code" / PACKAGE.name)
+    write(folder / "rank0.json", EVENTS)
+    assert look(folder) == USUAL | {"loaded": 1}
+    assert look(folder) == USUAL | {"loaded": 0}
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -100,15 +102,13 @@ def look(tmp_path):
     ],
     ids=["rule", "loader", "derivation"],
 )
-def test_changed_code_shows_its_own_numbers(tmp_path, look, module, code, changed):
-    assert look() == USUAL | {"loaded": 1}
-    assert look() == USUAL | {"loaded": 0}
-    file = tmp_path / "code" / PACKAGE.name / module
+def test_changed_code_shows_its_own_numbers(folder, module, code, changed):
+    file = folder / "code" / PACKAGE.name / module
     usual = file.read_text(encoding="utf-8")
     file.write_text(usual + code, encoding="utf-8")
-    assert look() == USUAL | changed | {"loaded": int(module.startswith("trace"))}
+    assert look(folder) == USUAL | changed | {"loaded": int(module.startswith("trace"))}
     file.write_text(usual, encoding="utf-8")
-    again = look()
+    again = look(folder)
     assert {name: again[name] for name in USUAL} == USUAL
 
 

@@ -34,6 +34,12 @@ def test_outermost_call_counts(tmp_path):
     assert table.names_at(launch_rows(table)[-1:]) == ["cudaLaunchKernel"]
 
 
+def test_a_driver_call_that_ends_a_moment_later_is_inside(tmp_path):
+    driver = call(1, 4.05, 5, cat="cuda_driver", name="cuLaunchKernel")
+    table = load(tmp_path, [call(0, 5, 5), driver, kernel(9, 1, correlation=5)])
+    assert table.names_at(launch_rows(table)[-1:]) == ["cudaLaunchKernel"]
+
+
 def test_an_operator_is_no_launch(tmp_path):
     operator = host(0, 1, "triton") | {"args": {"correlation": 5, "stream": 7}}
     table = load(tmp_path, [operator, kernel(2, 1, correlation=5)])
@@ -43,22 +49,80 @@ def test_an_operator_is_no_launch(tmp_path):
 ids = st.sampled_from([None, -1, 0, 1, 2, 3, 2**40])
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 4), ids), max_size=15))
+def launches_of(table, number):
+    """Calls with an id that are in no other of the same thread."""
+    rows = range(len(table))
+    calls = [row for row in rows if table.kind[row] in LAUNCH_CALLS]
+    calls = [row for row in calls if table.correlation[row] == number >= 0]
+    calls.sort(key=lambda row: (table.start_ns[row], -table.duration_ns[row], row))
+    return [
+        row
+        for place, row in enumerate(calls)
+        if not any(
+            table.tid[other] == table.tid[row]
+            and (
+                table.end_ns[other] >= table.end_ns[row]
+                or table.end_ns[other] > table.start_ns[row]
+            )
+            for other in calls[:place]
+        )
+    ]
+
+
+def paired(table, works, calls):
+    """The launch of each piece of work, if the order of both tells it."""
+    start_ns = table.start_ns
+    pairs = [*zip(works, calls, strict=False)]
+    if len(works) != len(calls) or any(start_ns[call] > start_ns[work] for work, call in pairs):
+        return {}
+    is_one = len({(table.device[row], table.stream[row]) for row in works}) == 1
+    following = zip(works, calls[1:], strict=False)
+    if not is_one and any(start_ns[call] <= start_ns[work] for work, call in following):
+        return {}
+    return dict(pairs)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(), st.integers(0, 20), st.integers(0, 4), ids, st.sampled_from([7, 7, 8])
+        ),
+        max_size=15,
+    )
+)
 def test_against_brute_force(tmp_path_factory, items):
     events = [
-        kernel(ts, dur, correlation=number) if on_gpu else call(ts, dur, number)
-        for on_gpu, ts, dur, number in items
+        kernel(ts, dur, correlation=number, stream=place)
+        if on_gpu
+        else call(ts, dur, number, tid=place)
+        for on_gpu, ts, dur, number, place in items
     ]
     table = load(tmp_path_factory.mktemp("links"), events)
-    rows = range(len(table))
-    calls = [row for row in rows if table.kind[row] in LAUNCH_CALLS and table.correlation[row] >= 0]
-    expected = []
-    for row in rows:
-        candidates = [c for c in calls if table.correlation[c] == table.correlation[row]]
-        candidates.sort(key=lambda c: (table.start_ns[c], -table.duration_ns[c], c))
-        on_gpu = table.kind[row] in GPU_SIDE
-        expected.append(candidates[0] if on_gpu and candidates else NO_LAUNCH)
-    assert launch_rows(table).tolist() == expected
+    expected = dict.fromkeys(range(len(table)), NO_LAUNCH)
+    for number in {*table.correlation.tolist()}:
+        calls = launches_of(table, number)
+        works = [row for row in expected if table.kind[row] in GPU_SIDE]
+        works = [row for row in works if table.correlation[row] == number]
+        of_work = dict.fromkeys(works, *calls) if len(calls) == 1 else paired(table, works, calls)
+        expected.update(of_work)
+    assert launch_rows(table).tolist() == [*expected.values()]
+
+
+def test_ids_that_are_all_0_are_paired_in_order(tmp_path):
+    """Copies and kernels of one stream; a call that gives no work has the id, too."""
+    events = [
+        call(0, 1, 0),
+        call(1, 1, 0, name="cudaMemcpyAsync"),
+        call(2, 1, 0, name="cudaStreamIsCapturing"),
+        call(3, 1, 0),
+        kernel(10, 5, correlation=0),
+        kernel(15, 5, correlation=0, cat="gpu_memcpy"),
+        kernel(20, 5, correlation=0),
+    ]
+    assert launch_rows(load(tmp_path, events)).tolist() == [-1, -1, -1, -1, 0, 1, 3]
+    assert launch_rows(load(tmp_path, events[1:])).tolist() == [-1] * 6
+    events[-1]["args"]["stream"] = 9
+    assert launch_rows(load(tmp_path, events)).tolist() == [-1] * 7
 
 
 def test_one_id_in_two_processes_follows_the_process_of_the_device(tmp_path):

@@ -30,10 +30,10 @@ BUDGET: Final = (
     BudgetClass("copies", "copies and memsets", ("memory_ns",)),
     BudgetClass(
         "late_launching",
-        "CPU late: launching",
+        "CPU-bound: launch",
         ("gap_op_ns", "gap_pause_ns", "gap_alloc_ns", "gap_init_ns"),
     ),
-    BudgetClass("late_synchronising", "CPU late: after a blocking call", ("gap_sync_ns",)),
+    BudgetClass("late_synchronising", "sync stall", ("gap_sync_ns",)),
     BudgetClass("data_loading", "data loading", ("gap_loader_ns",)),
     BudgetClass("other_idle", "other idle", ("gap_profiler_ns", "gap_depend_ns")),
 )

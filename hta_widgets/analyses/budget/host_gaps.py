@@ -7,6 +7,10 @@ The causes are those of `idle_owners`. Time that a diagnosis divides further::
                         |-------- stretch ---------|
                    |---------- the host decides ----------|---|
                                                launch + 15 µs  gap_depend
+
+A launch call of more than 1 ms for which an idle GPU waits to the end is all the host's: CUDA and
+HIP load the code of a kernel in its first launch (3.1 s before a kernel of cuDNN, 6.5 ms of 9.2 ms
+of a small step on an MI250).
 """
 
 from __future__ import annotations
@@ -16,7 +20,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.gaps import TAIL, Gaps, gaps_of, recorded_work, work_after
+from hta_widgets.analyses.idle_owners.gaps import (
+    TAIL,
+    Gaps,
+    gaps_of,
+    recorded_work,
+    runs_at,
+    work_after,
+)
 from hta_widgets.analyses.idle_owners.innermost import IdleSegments
 from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.time import patterns
@@ -53,7 +64,7 @@ STRETCH_NS: Final = 1_000_000
 """From then on, a host that launches nothing does something else than launching slowly."""
 
 SHORT_KERNEL_NS: Final = 15_000
-"""A host that is late for such kernels launches too slowly, also if no operator tells."""
+"""Of shorter kernels, so many are launched that what starting each takes counts."""
 
 START_NS: Final = 3_000
 """Longest time that starting a kernel takes if it was launched before."""
@@ -72,6 +83,8 @@ that the host prepares it."""
 
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames, nothing can be told from what is not recorded."""
+
+_REFILLING: Final = (GAP["gap_sync"], GAP["gap_op"])
 
 _LEFT_OPEN: Final = ("synchronising", "launching", "operator", "host_code", "nothing_recorded")
 """Causes of idle time that are divided further."""
@@ -140,15 +153,19 @@ class HostGaps(NamedTuple):
     loads_ns : ndarray of int64
         Time in each in which CUDA loads code at its first use, before or in the call that launches.
         It is written among the overhead of the profiler, and would be there without.
+    refills : ndarray of int64
+        Place of the last blocking call that let the GPU run dry, where the host is late after it,
+        as it lost its lead there; -1 for none.
     unattributed : ndarray of bool
-        Where the host is late, and neither operators nor frames tell what it does; the kind is
-        ``gap_depend``, as it may wait for what the trace does not show.
+        Where a host that is late launches nothing for long, and neither operators nor frames tell
+        what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show.
     """
 
     segments: IdleSegments
     kind: Int8Array
     starts_short: Mask
     loads_ns: Times
+    refills: Int64Array
     unattributed: Mask
 
     def in_bins(self, edges: Times) -> Int64Array:
@@ -197,13 +214,16 @@ class _Division:
         self.calls: Calls = calls_of(rank)
         starts = np.append(rank.trace.events.start_ns, 0)
         self.launch_ns = starts[gaps.launch]
+        has_drained = inside & self._waits_for_work[owned.drain]
+        self.drain = np.where(has_drained, owned.drain, NO_CALL)
         self.decided = inside & (gaps.launch != NO_CALL) & ~gaps.inside_graph & (gaps.part != TAIL)
         self.decided &= gaps.end_ns - gaps.start_ns > SHORTEST_GAP_NS
         self.is_late = self.decided & (self.launch_ns > gaps.start_ns)
         self.stretch_ns = self._stretch_start()
         chosen = np.flatnonzero(inside[owned.segments.gap])
         segments, cause = owned.segments.take(chosen), owned.cause[chosen]
-        for times in (self.stretch_ns, self.launch_ns, self.launch_ns + LAUNCH_NS):
+        self.reach_ns = self._reach()
+        for times in (self.stretch_ns, self.launch_ns, self.reach_ns):
             segments, source = _cut_at(segments, times[segments.gap])
             cause = cause[source]
         self.segments, self.cause = segments, cause
@@ -217,21 +237,26 @@ class _Division:
         kind[prepares] = GAP["gap_loader"]
         is_open &= ~prepares
         self._divide_stretches(kind, is_open)
+        self._divide_launches(kind, is_open)
+        kind[(kind == GAP["gap_sync"]) & ~self._has_drained()] = GAP["gap_op"]
         kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.segments.gap]] = GAP["gap_depend"]
         prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
         decides = self.is_late[self.segments.gap]
-        decides &= self.segments.end_ns <= (self.launch_ns + LAUNCH_NS)[self.segments.gap]
+        decides &= self.segments.end_ns <= self.reach_ns[self.segments.gap]
         unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:
-            unattributed = (decides | prompt) & self._may_wait_unseen(kind)
+            unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
             kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
         until_ns = code_loading(self.rank).covered_until
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
-        starts_short = self._starts_short()
-        return HostGaps(self.segments, kind.astype(np.int8), starts_short, loads_ns, unattributed)
+        starts_short, refills = self._starts_short(), self._refills[self.segments.gap]
+        refills = np.where(np.isin(kind, _REFILLING), refills, NO_CALL)
+        return HostGaps(
+            self.segments, kind.astype(np.int8), starts_short, loads_ns, refills, unattributed
+        )
 
     def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> None:
         """Divide the time in which the host launches nothing, if it is long."""
@@ -256,12 +281,14 @@ class _Division:
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
 
-    def _may_wait_unseen(self, kind: Int64Array) -> Mask:
-        """Without operators, the host is known to be slow before short kernels only."""
-        rows = np.append(self.next_row, NO_CALL)[self.segments.gap]
-        events = self.rank.trace.events
-        short = (events.kind[rows] == Kind.KERNEL) & (events.duration_ns[rows] < SHORT_KERNEL_NS)
-        return np.asarray(((kind == GAP["gap_op"]) & ~short) | (kind == GAP["gap_pause"]))
+    def _divide_launches(self, kind: Int64Array, is_open: Mask) -> None:
+        """Say what launch calls do for so long: load code, if no such kernel ran before."""
+        gap = self.segments.gap
+        inside = is_open & self.launches_long[gap] & (self.segments.start_ns >= self.launch_ns[gap])
+        _, first = np.unique(self.rank.gpu_work.name, return_index=True)
+        is_first = np.isin(self.next_row, self.rank.gpu_work.rows[first])
+        of_gap = np.where(is_first, GAP["gap_init"], GAP["gap_pause"])
+        kind[inside] = of_gap[gap[inside]]
 
     def _starts_short(self) -> Mask:
         rows, events = self.next_row, self.rank.trace.events
@@ -279,6 +306,22 @@ class _Division:
             np.append(self.calls.forest.at_or_below(calls), False)[self.segments.owner]
         )
 
+    @cached_property
+    def launches_long(self) -> Mask:
+        """Intervals that begin before a long launch call and last to its end, before a kernel."""
+        events, launch = self.rank.trace.events, self.gaps.launch
+        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[launch]
+        is_kernel = np.append(events.kind, -1)[self.next_row] == Kind.KERNEL
+        is_long = end_ns - self.launch_ns > STRETCH_NS
+        is_long &= self.gaps.end_ns > end_ns - LAUNCH_NS
+        return np.asarray(self.is_late & is_kernel & is_long)
+
+    def _reach(self) -> Times:
+        """Until when the host decides: the usual latency of a launch, or the end of a long one."""
+        events = self.rank.trace.events
+        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[self.gaps.launch]
+        return np.asarray(np.where(self.launches_long, end_ns, self.launch_ns + LAUNCH_NS))
+
     def _stretch_start(self) -> Times:
         """End of the last call that launches work before each interval's own, but not outside."""
         events, launches = self.rank.trace.events, self.rank.launches
@@ -292,6 +335,23 @@ class _Division:
         return np.asarray(np.minimum(np.maximum(last_ns, self.gaps.start_ns), self.launch_ns))
 
     @cached_property
+    def _waits_for_work(self) -> Mask:
+        """Whether each call finds the GPU at work, with an entry for no call at the end."""
+        rows = recorded_work(self.rank, self.device)
+        return np.append(runs_at(self.rank, rows, self.calls.start_ns), False)
+
+    def _has_drained(self) -> Mask:
+        """Which segments follow, or are inside of, a call that waited for work."""
+        inside = self._waits_for_work[self.segments.owner]
+        return np.asarray((self.drain[self.segments.gap] != NO_CALL) | inside)
+
+    @cached_property
+    def _refills(self) -> Int64Array:
+        """The last drain of the device before each interval, -1 for none."""
+        drained = np.where(self.drain != NO_CALL, np.arange(self.drain.size), 0)
+        return np.asarray(self.drain[np.maximum.accumulate(drained)])
+
+    @cached_property
     def is_prompt(self) -> Mask:
         """Intervals before a kernel that was launched before them, and started as soon as it could.
 
@@ -302,6 +362,7 @@ class _Division:
         latency_ns = self.gaps.end_ns - self.launch_ns
         events, row = self.rank.trace.events, self.next_row
         is_kernel = (row >= 0) & (events.kind[row] == Kind.KERNEL)
+        is_kernel &= self.rank.launches[row] == self.gaps.launch
         late = self.is_late & is_kernel
         if np.count_nonzero(late) < FEWEST_LATE:
             return np.zeros(late.size, dtype=np.bool_)

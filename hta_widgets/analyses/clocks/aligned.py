@@ -143,6 +143,14 @@ def common_offsets_ns(job: Job) -> dict[int, int]:
     return job_clocks(job).offsets_ns if len(job.ranks) > 1 else job.offsets_ns(job.ranks)
 
 
+def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
+    """Times of a rank's own clock, since the first event of all ranks on the common one."""
+    if len(job.ranks) == 1:
+        return times_ns + job.offset_ns(rank)
+    clocks = job_clocks(job)
+    return clocks.alignment.aligned(times_ns, np.full(times_ns.size, clocks.ranks.index(rank)))
+
+
 def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
     """How times of these ranks were aligned, where they have a common axis."""
     return job_clocks(job).alignment_notices if len(ranks) > 1 else ()

@@ -63,6 +63,12 @@ class Alignment:
         since = (moved - self.pivot_ns[places]) * self.drift[places]
         return np.asarray(moved + np.rint(since).astype(np.int64))
 
+    def own(self, times: Times, places: Int64Array) -> Times:
+        """Times on the common clock on those of ranks (by position in the job), to the ns."""
+        drift = self.drift[places]
+        since = (times - self.pivot_ns[places]) * (drift / (1 + drift))
+        return np.asarray(times - np.rint(since).astype(np.int64) - self.offset_ns[places])
+
     def moved(self, by_ns: Times) -> Alignment:
         """Move the clock of each rank."""
         return replace(self, offset_ns=self.offset_ns + by_ns, pivot_ns=self.pivot_ns + by_ns)

@@ -19,7 +19,7 @@ from hta_widgets.analyses.collectives.waits import Waits, waits
 from hta_widgets.analyses.result import Result
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import world_size_of
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,7 +133,7 @@ def job_waits(job: Job) -> Waits:
 
 
 def _job_waits(job: Job) -> Waits:
-    world = max(job.reduce(world_size_of, job.ranks).values(), default=0)
+    world = world_size_among(job.reduce(world_size_of, job.ranks))
     return waits(job_clocks(job), world)
 
 

@@ -15,12 +15,12 @@ from hta_widgets.analyses.time.causes import (
     are_of_one_graph,
     split_by_launch,
 )
-from hta_widgets.analyses.time.patterns import BLOCKING
+from hta_widgets.analyses.time.patterns import BLOCKING, DEVICE_TO_HOST, HOST_TO_DEVICE
 from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.model.events import GPU_WORK, Events
+from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 PARTS: Final = ("head", "between", "tail")
@@ -45,8 +45,9 @@ class Gaps:
     part : ndarray of int8
         Position in `PARTS`.
     launch : ndarray of int64
-        Row of the call that launched the work after the interval, -1 if it is not in the trace or
-        nothing follows.
+        Row of the call that launched the work after the interval, or where the trace lacks it, of
+        the call that came too late for what follows on the stream (see `_late_behind`); -1 if
+        neither is in the trace or nothing follows.
     inside_graph : ndarray of bool
         Whether the work on both sides is of one launched graph.
     """
@@ -116,6 +117,32 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Arr
     return found
 
 
+def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
+    """Whether work that was launched before each time still runs then, beside copies of the host.
+
+    A call that finds none drains nothing: it may wait for the copy that it asks for, for 25 µs.
+
+    Parameters
+    ----------
+    rank : Rank
+    rows : ndarray of int64
+        GPU work.
+    times : ndarray of int64
+    """
+    events = rank.trace.events
+    of_host = (HOST_TO_DEVICE, DEVICE_TO_HOST)
+    names = events.name.values
+    codes = np.unique(events.name.codes[rows[events.kind[rows] == Kind.MEMCPY]]).tolist()
+    copies = [code for code in codes if any(each.search(names[code]) for each in of_host)]
+    rows = rows[~np.isin(events.name.codes[rows], copies)]
+    launch, start_ns = rank.launches[rows], events.start_ns[rows]
+    asked_ns = np.where(launch >= 0, events.start_ns[launch], start_ns)
+    order = np.argsort(asked_ns, kind="stable")
+    until_ns = np.maximum.accumulate((start_ns + events.duration_ns[rows])[order])
+    before = np.searchsorted(asked_ns[order], times, side="left")
+    return np.asarray((before > 0) & (np.append(until_ns, 0)[before - 1] > times))
+
+
 def _least_between(values: Int64Array, first: Int64Array, last: Int64Array) -> Int64Array:
     """Least of each slice, -1 for empty ones."""
     filled = np.flatnonzero(last > first)
@@ -166,6 +193,8 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     rows = recorded_work(rank, device)
     after, before = work_after(rank, rows, end), _work_before(rank, rows, start)
     launch = np.where(after >= 0, rank.launches[after], NO_CALL).astype(np.int64)
+    unknown = np.flatnonzero((after >= 0) & (launch == NO_CALL))
+    launch[unknown] = _late_behind(rank, rows, after[unknown], start[unknown])
     launch_before = np.where(before >= 0, rank.launches[before], NO_CALL).astype(np.int64)
     inside_graph = are_of_one_graph(launch_before, launch, rank.trace.events)
     part = np.where(after < 0, TAIL, BETWEEN)
@@ -178,6 +207,44 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
         "launch": launch,
         "inside_graph": inside_graph.astype(np.uint8),
     }
+
+
+def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:
+    """The launch call of what follows on the stream of some work, if it came too late; else -1.
+
+    Recorders leave the calls of some copies and fills out: where one comes before each kernel, no
+    idle time had a call, in which the host was late for nine tenths of it. What it fills is not
+    launched when the GPU runs dry, so that the host is late for both. Before the first work of its
+    stream that is known to be launched, work may be from before the recording.
+
+    Parameters
+    ----------
+    rank : Rank
+    rows : ndarray of int64
+        All GPU work of the device.
+    work : ndarray of int64
+        Rows of work whose launch is not in the trace.
+    start : ndarray of int64
+        When the interval before each begins.
+    """
+    if not work.size:
+        return work
+    events = rank.trace.events
+    rows = rows[np.lexsort((rows, events.start_ns[rows], events.stream[rows]))]
+    stream, launch = events.stream[rows], rank.launches[rows].astype(np.int64)
+    is_known, places = launch != NO_CALL, np.arange(rows.size)
+    following = np.where(is_known, places, rows.size)
+    following = np.minimum.accumulate(following[::-1])[::-1]
+    leading = np.maximum.accumulate(np.where(is_known, places, NO_CALL))
+    at = np.full(events.start_ns.size, NO_CALL)
+    at[rows] = places
+    place = at[work]
+    first, last = leading[place], following[place]
+    inside = (first != NO_CALL) & (last < rows.size)
+    found = np.where(inside, launch[np.minimum(last, rows.size - 1)], NO_CALL)
+    inside &= (stream[first] == stream[place]) & (events.start_ns[found] > start)
+    inside &= np.append(stream, NO_CALL)[last] == stream[place]
+    return np.where(inside, found, NO_CALL)
 
 
 def work_after(rank: Rank, rows: Int64Array, end: Times) -> Int64Array:

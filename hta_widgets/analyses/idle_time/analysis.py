@@ -40,8 +40,8 @@ PART_WORTH_SAYING: Final = 0.01
 """Share of the idle time from which one of its parts is in the sentence."""
 
 _PHRASES: Final = {
-    "host": "before the launch call began (CPU late)",
-    "launch_call": "during the launch call (CPU late)",
+    "host": "before the launch call began (CPU-bound)",
+    "launch_call": "during the launch call (CPU-bound)",
     "between_kernels": "in gaps between kernels",
     "inside_graph": "inside CUDA graphs",
     "dependency": "after the launch, held back on the GPU",

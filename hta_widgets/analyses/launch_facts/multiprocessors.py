@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.time.described_gpus import described_gpus
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.ranks.described_gpus import described_gpus
 
 MOST_BLOCKS: Final = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 """Blocks that a multiprocessor runs at a time by compute capability; 32 on all others."""

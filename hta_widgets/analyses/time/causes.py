@@ -160,7 +160,7 @@ IDLE_CAUSES: Final = (
     ),
     IdleCause(
         "dependency",
-        "Launched, held back",
+        "Launched, blocked on a dependency",
         "for {}, the next work was launched, and held back on the GPU",
         Share.GPU,
         OTHER_IDLE,

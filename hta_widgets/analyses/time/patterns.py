@@ -64,7 +64,7 @@ PREPROCESSING: Final = re.compile(
 HOST_TO_DEVICE: Final = re.compile(r"HtoD|HostToDevice")
 DEVICE_TO_HOST: Final = re.compile(r"DtoH|DeviceToHost")
 
-CAPTURING: Final = re.compile(r"Stream(Begin|End)Capture|StreamGetCaptureInfo|GraphInstantiate")
+CAPTURING: Final = re.compile(r"Stream(Begin|End)Capture|GraphInstantiate")
 """Calls around which launches are recorded into a graph, and nothing runs."""
 
 GRAPH_LAUNCH: Final = re.compile(r"GraphLaunch")

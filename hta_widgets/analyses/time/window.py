@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK
@@ -102,11 +103,13 @@ class Window:
 
         Work belongs to the step in which its launch call starts, to none if that is before the
         first mark. The first step begins with its mark, or when the computation that was launched
-        before it is done; each other one begins where the step before it ends. A step that computes
-        nothing ends with its last work of any kind, and one without work where it begins. A CUDA
-        graph that was recorded as a whole may compute, and counts like a kernel that does.
+        before it is done, recorded or not (`lead_in_end`); each other one begins where the step
+        before it ends. A step that computes nothing ends with its last work of any kind, and one
+        without work where it begins. A CUDA graph that was recorded as a whole may compute, and
+        counts like a kernel that does.
 
-        Without ProfilerSteps: from the first start to the last end of GPU work on the device.
+        Without ProfilerSteps: from the first start to the last end of GPU work on the device, of
+        that which does not wait for work from before the recording.
 
         Returns
         -------
@@ -118,9 +121,11 @@ class Window:
 
 def _step_edges(rank: Rank, device: int) -> Times:
     window, recorded = window_of(rank), rank.all_work(device)
+    free_ns = rank.remember(lead_in_end, device)
+    free_ns = window.start_ns if free_ns is None else free_ns
     if NO_STEP in window.steps:
         lasting = recorded.take(np.flatnonzero(recorded.duration_ns))
-        first_ns = int(lasting.start_ns.min(initial=window.end_ns))
+        first_ns = max(int(lasting.start_ns.min(initial=window.end_ns)), free_ns)
         return np.array([first_ns, int(lasting.end_ns.max(initial=first_ns))])
     work = rank.gpu_work.by_device()[device]
     launched = np.flatnonzero((work.launch >= 0) & window.is_of_a_step(rank, work))
@@ -131,7 +136,7 @@ def _step_edges(rank: Rank, device: int) -> Times:
     np.maximum.at(last, step[computes], ends[computes])
     rest = last[step] == window.start_ns
     np.maximum.at(last, step[rest], ends[rest])
-    first_ns = _free_from(rank, window, recorded)
+    first_ns = max(_free_from(rank, window, recorded), free_ns)
     return np.maximum.accumulate(np.concatenate(([first_ns], last)))
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.analyses.timeline.added import JobLaneKind
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, LABELS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
@@ -47,7 +48,9 @@ class Timeline(Result):
     steps: pd.DataFrame
 
 
-def timeline(job: Job, ranks: Iterable[int] | None = None) -> Timeline:
+def timeline(
+    job: Job, ranks: Iterable[int] | None = None, *, kinds: tuple[JobLaneKind, ...] = ()
+) -> Timeline:
     """Lay out what every rank does over time.
 
     The lane of a rank has the classes of the budget of a step (`budget`), from the same functions:
@@ -58,6 +61,8 @@ def timeline(job: Job, ranks: Iterable[int] | None = None) -> Timeline:
     job : Job
     ranks : iterable of int, optional
         All ranks when not given.
+    kinds : tuple of JobLaneKind, optional
+        More kinds of lanes that can be added.
 
     Returns
     -------
@@ -69,7 +74,7 @@ def timeline(job: Job, ranks: Iterable[int] | None = None) -> Timeline:
         If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
-    lanes = job_lanes(job)
+    lanes = job_lanes(job, kinds)
     overviews = lanes.overviews(chosen, BINS)
     coverage = _coverage(overviews)
     return Timeline(

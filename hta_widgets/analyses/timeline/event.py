@@ -10,7 +10,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import NO_MODULE, module_paths
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.thread_lanes import shown_levels
-from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
+from hta_widgets.trace.model.events import GPU_SIDE, GPU_WORK, Kind, KindSet
 from hta_widgets.trace.model.nesting import CPU_CALLS
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -31,7 +31,7 @@ class EventPlace(TypedDict):
 class EventPick(TypedDict):
     """What a click on an event selects: a field of the selection, and what is selected there."""
 
-    field: Literal["operators", "modules"]
+    field: Literal["operators", "modules", "kernel"]
     item: str
 
 
@@ -93,6 +93,8 @@ def _pick(rank: Rank, row: int) -> EventPick | None:
     events = rank.trace.events
     if events.kind[row] == Kind.CPU_OP:
         return {"field": "operators", "item": events.name.values[events.name.codes[row]]}
+    if KindSet(GPU_WORK).among(events.kind[row : row + 1])[0]:
+        return {"field": "kernel", "item": events.name.values[events.name.codes[row]]}
     if events.kind[row] != Kind.PYTHON:
         return None
     paths = module_paths(rank)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Drawn: TypeAlias = Literal["rank", "phases", "stream", "thread", "range", "curve"]
+Drawn: TypeAlias = Literal["rank", "phases", "stream", "thread", "range", "curve", "path"]
 """What is drawn in a lane."""
 
 
@@ -16,15 +16,16 @@ class LaneName(NamedTuple):
     key : str
         Unlike that of all other lanes of the rank.
     kind : str
-        What is drawn; a ``range`` is a named stretch of GPU work.
+        What is drawn; a ``range`` is a named stretch of GPU work, a ``path`` what sets the time of
+        the steps.
     label : str
         As on screen.
     level : int
         Level of nesting, else 0.
     unit : str
-        Of curves: ``operations``, ``GB/s`` or ``bytes``.
+        Of curves: ``operations``, ``GB/s`` or ``bytes``; of a path ``ns``.
     most : tuple of float
-        Largest value of each curve.
+        Largest value of each curve; length of the whole path, of which a rank has a part.
     words : tuple of str
         What each curve is, where there are several.
     """

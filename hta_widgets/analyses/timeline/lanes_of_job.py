@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,16 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
-from hta_widgets.analyses.timeline.added import LANE_KINDS, reasons_for_none
+from hta_widgets.analyses.timeline.added import (
+    LANE_KINDS,
+    AddedLane,
+    JobLaneKind,
+    LaneKind,
+    reasons_for_none,
+)
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.event import EventFacts, drawn_at, event_facts
+from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.overview import (
     RankOverview,
@@ -67,6 +75,8 @@ class JobLanes:
         From the first to the last event of all ranks.
     analysed : Span
         From the first analysed step of all ranks to the end of the last.
+    of_job : dict of str to JobLaneKind
+        Kinds of lanes that can be added, beside those of each rank.
     """
 
     def __init__(self, job: Job) -> None:
@@ -74,11 +84,23 @@ class JobLanes:
         self.offsets_ns = common_offsets_ns(job)
         self._splits: dict[int, RankSplit] = rank_splits(job)
         self._built: dict[int, RankLanes] = {}
+        self.of_job: dict[str, JobLaneKind] = {}
         self._search: Search | None = None
         self._matches: dict[tuple[int, str], Intervals] = {}
         spans = job.reduce(spans_of, job.ranks)
         self.span = self._together({rank: each.whole for rank, each in spans.items()})
         self.analysed = self._together({rank: each.analysed for rank, each in spans.items()})
+
+    def with_kinds(self, kinds: Iterable[JobLaneKind]) -> JobLanes:
+        """The same lanes, to which those of more kinds can be added."""
+        found = copy(self)  # the lanes that are built are shared
+        found.of_job = {each.name: each for each in kinds}
+        return found
+
+    @property
+    def kinds(self) -> dict[str, JobLaneKind | LaneKind]:
+        """All kinds of lanes that can be added, by name, from top to bottom."""
+        return {**self.of_job, **LANE_KINDS}
 
     def _together(self, spans: Mapping[int, Span]) -> Span:
         lasting = {rank: each for rank, each in spans.items() if each.end_ns > each.start_ns}
@@ -115,12 +137,26 @@ class JobLanes:
     def kinds_without_lanes(self) -> dict[str, str]:
         """Why no rank has any lanes of a kind that can be added, by its name."""
         first, *others = self.job.reduce(reasons_for_none, self.job.ranks).values()
-        return {
+        of_job = {name: kind.why_none(self.job) for name, kind in self.of_job.items()}
+        return {name: why for name, why in of_job.items() if why} | {
             kind: why for kind, why in first.items() if why and all(each[kind] for each in others)
         }
 
+    def added(self, rank: int, kind: str) -> list[LaneName]:
+        """The lanes of a rank of one of `kinds`; none where nothing was recorded."""
+        lanes = self.of(rank)
+        if kind in self.of_job:
+            return [each.name for each in self._added(rank, kind)]
+        return lanes.added(kind)
+
+    def _added(self, rank: int, kind: str) -> Sequence[AddedLane]:
+        return self.job.remember(self.of_job[kind].lanes).by_rank.get(rank, ())
+
     def why_none(self, rank: int, kind: str) -> str:
         """Why a rank turned out to have no lanes of a kind."""
+        if kind in self.of_job:
+            of_job = self.of_job[kind]
+            return of_job.why_none(self.job) or self.job.remember(of_job.lanes).nothing
         return LANE_KINDS[kind].why_none(self.of(rank).rank) or LANE_KINDS[kind].nothing
 
     def window(
@@ -233,12 +269,20 @@ class JobLanes:
         start_ns = found.start_ns + self.offsets_ns[rank]
         return drawn_at(self.event(rank, found.row), key, start_ns, found.duration_ns)
 
+    def _content(self, rank: int, key: str) -> tuple[Track, ...] | Curves | None:
+        """What is drawn in a lane; None if the rank has no such lane."""
+        kind = key.partition(" ")[0]
+        if kind not in self.of_job:
+            return self.of(rank).content(key)
+        found = (each.content for each in self._added(rank, kind) if each.name.key == key)
+        return next(found, None)
+
     def _tracks(self, rank: int, key: str) -> tuple[Track, ...]:
-        tracks = self.of(rank).tracks(key)
-        if tracks is None:
+        content = self._content(rank, key)
+        if content is None:
             msg = f"rank {rank} has no lane {key!r:.80}"
             raise ParameterError(msg)
-        return tracks
+        return () if isinstance(content, Curves) else content
 
     def _found(self, asked: LaneAsked, search: Search) -> Intervals:
         """Time of what is looked for in a lane; that of the last search is kept.
@@ -251,14 +295,14 @@ class JobLanes:
         if place not in self._matches:
             lanes = self.of(asked.rank)
             is_rank = asked.key == RANK_LANE
-            tracks = lanes.work if is_rank else lanes.tracks(asked.key) or ()
+            tracks = lanes.work if is_rank else self._tracks(*place)
             self._matches[place] = found_time(tracks, lanes.rank.trace.events, search)
         return self._matches[place]
 
     def _one(
         self, asked: LaneAsked, edges: Times, most_events: int, search: Search | None
     ) -> LaneWindow | None:
-        content = self.of(asked.rank).content(asked.key)
+        content = self._content(asked.rank, asked.key)
         if content is None:
             return None
         back_ns = self.offsets_ns[asked.rank] - asked.shift_ns
@@ -272,6 +316,10 @@ class JobLanes:
         )
 
 
-def job_lanes(job: Job) -> JobLanes:
-    """The lanes of a job, shared by all who ask."""
-    return job.remember(JobLanes)
+def job_lanes(job: Job, kinds: tuple[JobLaneKind, ...] = ()) -> JobLanes:
+    """The lanes of a job, shared by all who ask, to which those of more kinds can be added."""
+    return job.remember(_with_kinds, kinds) if kinds else job.remember(JobLanes)
+
+
+def _with_kinds(job: Job, kinds: tuple[JobLaneKind, ...]) -> JobLanes:
+    return job.remember(JobLanes).with_kinds(kinds)

@@ -17,11 +17,11 @@ from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.cli.terminal import cut
-from hta_widgets.diagnosis import Diagnosis, Finding
+from hta_widgets.diagnosis import Diagnosis, Finding, Proof
 from hta_widgets.diagnosis.analysis import MOST_SHOWN
 from hta_widgets.version import __version__
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Raised when a program that reads the document would have to change."""
 
 MOST_RANKS: Final = 16
@@ -45,6 +45,8 @@ NS_PER_MS: Final = 1e6
 DIGITS: Final = 4
 """Decimal places of times in ms."""
 
+DIGITS_OF_PERCENT: Final = 2
+
 
 def json_text(diagnosis: Diagnosis) -> str:
     """Write the document; a finding, and a rank, on each line. All of it is ASCII."""
@@ -64,15 +66,27 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "job": cut(diagnosis.job.name, MOST_CHARACTERS),
         "cycle": diagnosis.job.cycle if len(diagnosis.job.cycles) > 1 else None,
         "status": diagnosis.status,
-        "workload": diagnosis.workload,
+        "kind": cut(diagnosis.job.kind, MOST_CHARACTERS_OF_A_NOTICE),
         "verdict": cut(diagnosis.finding, MOST_CHARACTERS_OF_A_VERDICT),
         "ranks": list(diagnosis.ranks),
         "steps": steps,
+        "health": {
+            "is_sound": diagnosis.health.is_sound,
+            "doubts": [cut(each, MOST_CHARACTERS_OF_A_NOTICE) for each in diagnosis.health.doubts],
+        },
         "left_out_steps": list(diagnosis.left_out_steps),
+        "step_ms": round(diagnosis.step_ns / NS_PER_MS, DIGITS),
         "period_ms": round(diagnosis.period_ns / NS_PER_MS, DIGITS),
+        "bound_by": diagnosis.bound_by,
+        "critical_path_percent": {
+            name: round(share, DIGITS_OF_PERCENT) for name, share in diagnosis.shares.items()
+        },
+        "joint_ms": round(diagnosis.joint_ms, DIGITS),
+        "explained_percent": round(diagnosis.explained_percent, DIGITS_OF_PERCENT),
+        "unmatched_percent": round(diagnosis.unmatched_percent, DIGITS_OF_PERCENT),
         "host_ns": _host_ns(diagnosis),
         "findings": [
-            _finding(finding, with_tables=place < MOST_SHOWN)
+            _finding(finding, diagnosis.proof(finding), with_tables=place < MOST_SHOWN)
             for place, finding in enumerate(diagnosis)
         ],
         "mean_step_by_rank": _mean_step_by_rank(diagnosis),
@@ -138,14 +152,31 @@ def _cpu_work(diagnosis: Diagnosis) -> dict[str, Any] | None:
     return {**_plain(diagnosis.cpu_work.to_dict()), "memory": memory}
 
 
-def _finding(finding: Finding, *, with_tables: bool) -> dict[str, Any]:
+def _finding(finding: Finding, proof: Proof, *, with_tables: bool) -> dict[str, Any]:
     tables = {
         name: _table(value)
         for name, value in finding.evidence.items()
         if isinstance(value, pd.DataFrame) and with_tables
     }
     scalars = finding.to_dict()
-    return scalars | {"evidence": {**_plain(scalars["evidence"]), **tables}}
+    return scalars | {
+        "advice": scalars["advice"] if with_tables else [],
+        "evidence": {**_plain(scalars["evidence"]), **tables},
+        "seen": _densest(proof),
+    }
+
+
+def _densest(proof: Proof) -> dict[str, Any] | None:
+    """The window that shows most of a finding; None if it is seen nowhere."""
+    if proof.windows.empty:
+        return None
+    first = proof.windows.iloc[0]
+    return {
+        "start_ns": int(first["start_ns"]),
+        "end_ns": int(first["end_ns"]),
+        "ranks": list(first["ranks"]),
+        "percent": round(float(first["percent"]), DIGITS_OF_PERCENT),
+    }
 
 
 def _table(table: pd.DataFrame) -> dict[str, Any]:

@@ -5,26 +5,14 @@ All that may hold names of a trace is indented by four spaces: Markdown shows it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from textwrap import TextWrapper
 from typing import Final
 
-from hta_widgets.cli.terminal import cut, printable
+from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 from hta_widgets.diagnosis import CpuWork, Diagnosis, Finding
 from hta_widgets.diagnosis.analysis import MOST_SHOWN
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
-
-WIDTH: Final = 80
-MOST_NOTICES: Final = 10
-MOST_CHARACTERS: Final = 400
-"""Maximum length of the name of a job, and of a notice."""
-
-_MARGIN: Final = " " * 4
-_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ns|[kMG]?B|GB/s)(?![\w/]))")
-_UNBROKEN: Final = "\0"
-"""Stands for the space between a number and its unit while lines are broken."""
 
 _NS_PER_MS: Final = 1e6
 
@@ -33,60 +21,74 @@ def report(diagnosis: Diagnosis) -> str:
     """Write findings, what to do about them, and what was not recorded."""
     nothing = "No finding" if diagnosis.cpu_work is None else "No GPU work"
     lines = [counted(len(diagnosis), "finding") if diagnosis else nothing, ""]
-    lines += _wrapped(_what_was_looked_at(diagnosis))
+    lines += wrapped(_what_was_looked_at(diagnosis))
+    lines += wrapped(_what_sets_the_time(diagnosis)) if diagnosis.bound_by else []
     if diagnosis.cpu_work is not None:
         lines += _cpu_work(diagnosis.cpu_work)
     elif not diagnosis:
-        lines += _wrapped(diagnosis.finding)
+        lines += wrapped(diagnosis.finding)
     for number, finding in enumerate(diagnosis[:MOST_SHOWN], start=1):
         lines += ["", *_finding(diagnosis, number, finding)]
     if len(diagnosis) > MOST_SHOWN:
-        lines += ["", f"{_MARGIN}And, at less cost:"]
+        lines += ["", f"{MARGIN}And, at less cost:"]
         for number, finding in enumerate(diagnosis[MOST_SHOWN:], start=MOST_SHOWN + 1):
-            lines += _item(f"{number}. ", _heading(diagnosis, finding))
+            lines += item(f"{number}. ", _heading(diagnosis, finding))
     lacks = [each.sentence for each in diagnosis.not_recorded]
     others = [each for each in diagnosis.notices if each not in lacks]
-    lines += _section("What was not recorded, and how to record it:", lacks)
-    lines += _section("Notices:", others)
+    lines += section("What was not recorded, and how to record it:", lacks)
+    lines += section("Notices:", others)
     return "\n".join(lines) + "\n"
 
 
 def _what_was_looked_at(diagnosis: Diagnosis) -> str:
     steps, name = _recorded_steps(diagnosis), cut(diagnosis.job.name, MOST_CHARACTERS)
+    kind = diagnosis.job.kind_in_words
+    name += f" ({kind})" if kind else ""
     if not len(diagnosis.steps):
         return name
     parts = [
         _numbered("rank", diagnosis.ranks),
-        f"{_numbered('step', steps)} of {duration(diagnosis.period_ns)}"
+        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}"
         if steps
-        else f"a GPU span of {duration(diagnosis.period_ns)}",
+        else f"a GPU span of {duration(diagnosis.step_ns)}",
     ]
     return f"{name}: {', '.join(parts)}"
 
 
+def _what_sets_the_time(diagnosis: Diagnosis) -> str:
+    """What steps are bound by, and what all findings cost together."""
+    bound_by = f"{diagnosis.bound_by[0].upper()}{diagnosis.bound_by[1:]}"
+    if len(diagnosis) < 2 or diagnosis.joint_ms <= 0:  # noqa: PLR2004
+        return f"{bound_by}."
+    left_ns = diagnosis.step_ns - diagnosis.joint_ms * _NS_PER_MS
+    before, after = duration(diagnosis.step_ns), duration(left_ns)
+    return f"{bound_by}. Without all findings together: {before} → {after}."
+
+
 def _cpu_work(work: CpuWork) -> Iterator[str]:
     """What the CPUs did: operators and lines with most time, data loading, and memory."""
-    yield from _wrapped(work.no_gpu_work if work.sentences else work.verdict)
+    yield from wrapped(work.no_gpu_work if work.sentences else work.verdict)
     for whole, whole_ns, owners in (
         (work.all_operators, work.operators_ns, work.operators),
         (work.all_lines, work.lines_ns, work.lines),
     ):
         if owners:
-            yield from ("", *_wrapped(f"{whole}:"))
+            yield from ("", *wrapped(f"{whole}:"))
         for name, own_ns, calls in owners:
             share = percent(100 * own_ns / whole_ns) if whole_ns else percent(0)
             text = f"{duration(own_ns)} ({share}): {cut(name, MOST_CHARACTERS)}"
-            yield from _item("- ", f"{text}, {counted(calls, 'call')}")
+            yield from item("- ", f"{text}, {counted(calls, 'call')}")
     for text in (work.of_loading, work.memory):
         if text:
-            yield from ("", *_wrapped(text))
+            yield from ("", *wrapped(text))
 
 
 def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:
     mark = f"{number}. "
-    yield from _item(mark, _heading(diagnosis, finding))
-    for text in (finding.sentence, f"What to do: {finding.action}"):
-        yield from _item(" " * len(mark), text)
+    yield from item(mark, _heading(diagnosis, finding))
+    code = finding.advice[0].code.splitlines()
+    for text in (finding.sentence, f"What to do: {finding.action}", *code):
+        yield from item(" " * len(mark), text)
 
 
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
@@ -116,27 +118,3 @@ def _recorded_steps(diagnosis: Diagnosis) -> list[int]:
 
 def _numbered(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun if len(numbers) == 1 else f'{noun}s'} {number_ranges(numbers)}"
-
-
-def _section(title: str, texts: Sequence[str]) -> list[str]:
-    lines = ["", f"{_MARGIN}{title}"] if texts else []
-    for text in texts[:MOST_NOTICES]:
-        lines += _item("- ", cut(text, MOST_CHARACTERS))
-    if len(texts) > MOST_NOTICES:
-        lines += _item("- ", f"and {len(texts) - MOST_NOTICES} more: job.notices has them")
-    return lines
-
-
-def _item(mark: str, text: str) -> list[str]:
-    return _wrapped(text, mark, " " * len(mark))
-
-
-def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
-    wrapper = TextWrapper(
-        WIDTH,
-        initial_indent=_MARGIN + first,
-        subsequent_indent=_MARGIN + others,
-        break_on_hyphens=False,
-    )
-    lines = wrapper.wrap(_BEFORE_UNIT.sub(_UNBROKEN, printable(text)))
-    return [line.replace(_UNBROKEN, " ") for line in lines]

@@ -11,6 +11,7 @@ from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int64Array
+from hta_widgets.diagnosis.facts.exposed_reasons import Reason, exposed_reasons
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
 from hta_widgets.diagnosis.facts.operators_of_kernels import time_by_module
 from hta_widgets.intervals import Intervals, Times
@@ -36,12 +37,15 @@ class CommunicationFacts(NamedTuple):
         kernels that run at once are counted each.
     modules : mapping of str to int
         ``transfer_ns`` of all of them by the module that asks for it, see `time_by_module`.
+    reasons : mapping of Reason to int
+        ``transfer_ns`` of all of them by why nothing computes meanwhile.
     """
 
     step: Int64Array
     wait_ns: Times
     transfer_ns: Times
     modules: Mapping[str, int]
+    reasons: Mapping[Reason, int]
 
 
 def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:
@@ -62,7 +66,9 @@ def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:
         transfer_ns[here] = end_ns - arrived_ns - (after - met)
     places = calls_of(rank).places_of(chosen.launch)
     modules = time_by_module(rank, places, transfer_ns) if transfer_ns.any() else {}
-    return CommunicationFacts(_steps(rank, chosen), wait_ns, transfer_ns, modules)
+    arrived_ns = chosen.start_ns + split.wait_ns
+    reasons = exposed_reasons(rank, work, chosen, arrived_ns, transfer_ns)
+    return CommunicationFacts(_steps(rank, chosen), wait_ns, transfer_ns, modules, reasons)
 
 
 def _steps(rank: Rank, chosen: GpuWork) -> Int64Array:

@@ -30,8 +30,10 @@ from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import UNKNOWN, computing_kernels, shape_codes
+from hta_widgets.diagnosis.facts.layout_facts import LayoutFacts, layout_facts
 from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
-from hta_widgets.grouping import Groups, grouped
+from hta_widgets.diagnosis.facts.shape_facts import ShapeFacts, shape_facts
+from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -486,6 +488,33 @@ class Row(NamedTuple):
     total_ns: int
 
 
+class Savings(NamedTuple):
+    """By how much less each kernel of a rank could take (ns), of those that could.
+
+    Attributes
+    ----------
+    row : ndarray of int64
+        In the events of the rank, ascending.
+    plain, chains, attention, layout, shape : ndarray of int64
+        With tensor cores; fused with its neighbours; in fused attention; in one layout of images;
+        and in products whose sizes fit.
+    """
+
+    row: Int64Array
+    plain: Times
+    chains: Times
+    attention: Times
+    layout: Times
+    shape: Times
+
+    def of_rows(self, column: str, rows: Int64Array) -> Times:
+        """A column for each of some rows, 0 where nothing is saved."""
+        if not self.row.size:
+            return np.zeros(rows.size, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.row, rows), self.row.size - 1)
+        return np.where(self.row[at] == rows, getattr(self, column)[at], 0)
+
+
 class ComputeFacts(NamedTuple):
     """Computing kernels of one rank, by step.
 
@@ -501,10 +530,19 @@ class ComputeFacts(NamedTuple):
         attention save nothing here.
     attention_ns, attention_saved_ns : ndarray of int64
         Time in unfused attention, and of this in kernels that are no products.
+    layout_ns : ndarray of int64
+        Time in kernels that convert images between NCHW and NHWC.
+    shape_ns, shape_saved_ns : ndarray of int64
+        Time in products that are slow for sizes that do not fit, and what others would save.
+    savings : Savings
     gpu : Gpu
     products : ProductFacts
         Without the columns of each kernel.
     attention : AttentionFacts
+        Without the columns of each kernel.
+    layout : LayoutFacts
+        Without the column of each kernel.
+    shapes : ShapeFacts
         Without the columns of each kernel.
     chains : tuple of Row
         Those with most time.
@@ -519,9 +557,15 @@ class ComputeFacts(NamedTuple):
     fusible_ns: Times
     attention_ns: Times
     attention_saved_ns: Times
+    layout_ns: Times
+    shape_ns: Times
+    shape_saved_ns: Times
+    savings: Savings
     gpu: Gpu
     products: ProductFacts
     attention: AttentionFacts
+    layout: LayoutFacts
+    shapes: ShapeFacts
     chains: tuple[Row, ...]
 
 
@@ -534,11 +578,13 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     products = product_facts(rank, kernels, gpu)
     elementwise = _is_elementwise(kernels)
     attention = attention_facts(rank, kernels)
+    layout = layout_facts(kernels)
+    shapes = shape_facts(rank, kernels, products.plain_ns > 0, gpu.peak)
     chains = _chains(kernels, step, elementwise)
     saved_ns = np.zeros(len(kernels), dtype=np.int64)
-    for rows in chains:
-        fused = min(_different(kernels, rows), MOST_FUSED)
-        saved_ns[rows] = kernels.duration_ns[rows] * (1 - FUSED_COST / fused)
+    fused = np.repeat(np.minimum(chains.different, MOST_FUSED), chains.runs.sizes)
+    rows = chains.runs.order
+    saved_ns[rows] = kernels.duration_ns[rows] * (1 - FUSED_COST / fused)
     saved_ns[attention.total_ns > 0] = 0
 
     def in_steps(values: Times) -> Times:
@@ -554,11 +600,31 @@ def compute_facts(rank: Rank) -> ComputeFacts:
         fusible_ns=in_steps(saved_ns),
         attention_ns=in_steps(attention.total_ns),
         attention_saved_ns=in_steps(attention.others_ns),
+        layout_ns=in_steps(layout.total_ns),
+        shape_ns=in_steps(shapes.total_ns),
+        shape_saved_ns=in_steps(shapes.saved_ns),
+        savings=_savings(
+            kernels,
+            products.saved_ns,
+            saved_ns,
+            attention.others_ns,
+            layout.total_ns,
+            shapes.saved_ns,
+        ),
         gpu=gpu,
         products=products.without_columns(),
         attention=attention._replace(total_ns=NOTHING, others_ns=NOTHING),
+        layout=layout._replace(total_ns=NOTHING),
+        shapes=shapes._replace(total_ns=NOTHING, saved_ns=NOTHING),
         chains=_largest_chains(kernels, chains),
     )
+
+
+def _savings(kernels: GpuWork, *columns: Times) -> Savings:
+    """What is saved of each kernel, in the order of the columns of `Savings`."""
+    chosen = np.flatnonzero(np.bitwise_or.reduce(columns))
+    chosen = chosen[np.argsort(kernels.rows[chosen], kind="stable")]
+    return Savings(kernels.rows[chosen], *(each[chosen] for each in columns))
 
 
 def _is_elementwise(work: GpuWork) -> Mask:
@@ -567,31 +633,44 @@ def _is_elementwise(work: GpuWork) -> Mask:
     return np.array([bool(ELEMENTWISE.search(name)) for name in names], dtype=bool)[place]
 
 
-def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> list[Int64Array]:
-    """Rows of consecutive elementwise kernels of a stream and step, if there are several."""
+class _Chains(NamedTuple):
+    """Rows of consecutive elementwise kernels, chain by chain.
+
+    ``different`` is the number of kernels of each that differ from the one before: equal ones work
+    on other tensors.
+    """
+
+    runs: Groups
+    different: Int64Array
+
+
+def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> _Chains:
+    """Consecutive elementwise kernels of a stream and step, if there are several."""
     order = np.lexsort((work.start_ns, work.stream))
     is_one, stream, of_step = elementwise[order], work.stream[order], step[order]
     opens = np.arange(order.size) == 0
     opens[1:] |= (stream[1:] != stream[:-1]) | (of_step[1:] != of_step[:-1])
     opens[1:] |= is_one[1:] != is_one[:-1]
-    runs = Groups(order, np.append(np.flatnonzero(opens), order.size))
-    chosen = (runs.sizes >= FEWEST_IN_CHAIN) & is_one[runs.edges[:-1]]
-    found = [order[runs.edges[run] : runs.edges[run + 1]] for run in np.flatnonzero(chosen)]
-    return [rows for rows in found if _different(work, rows) >= FEWEST_IN_CHAIN]
+    first = np.flatnonzero(opens)
+    name = work.name[order]
+    changes = opens | (np.diff(name, prepend=name[:1]) != 0)
+    different = reduce_runs(np.add, changes.astype(np.int64), first)
+    chosen = is_one[first] & (different >= FEWEST_IN_CHAIN)
+    sizes = np.diff(np.append(first, order.size))
+    rows = order[np.repeat(chosen, sizes)]
+    edges = np.concatenate(([0], np.cumsum(sizes[chosen])))
+    return _Chains(Groups(rows, edges), different[chosen])
 
 
-def _different(work: GpuWork, rows: Int64Array) -> int:
-    """Number of kernels that differ from the one before: equal ones work on other tensors."""
-    return 1 + int(np.count_nonzero(np.diff(work.name[rows])))
-
-
-def _largest_chains(work: GpuWork, chains: list[Int64Array]) -> tuple[Row, ...]:
+def _largest_chains(work: GpuWork, chains: _Chains) -> tuple[Row, ...]:
     """Chains by their length and first kernel."""
-    count: dict[tuple[int, int], int] = {}
-    total: dict[tuple[int, int], int] = {}
-    for rows in chains:
-        key = (int(work.name[rows[0]]), rows.size)
-        count[key] = count.get(key, 0) + 1
-        total[key] = total.get(key, 0) + int(work.duration_ns[rows].sum())
-    most = sorted(total, key=lambda key: -total[key])[:MOST_LISTED]
-    return tuple(Row(work.names[key[0]], key[1], count[key], total[key]) for key in most)
+    runs = chains.runs
+    total_ns = reduce_runs(np.add, work.duration_ns[runs.order], runs.edges[:-1])
+    alike = grouped(work.name[runs.first], runs.sizes)
+    sums = alike.reduce(np.add, total_ns)
+    rows = []
+    for place in np.argsort(-sums, kind="stable")[:MOST_LISTED].tolist():
+        chain = int(alike.first[place])
+        name = work.names[work.name[runs.first[chain]]]
+        rows.append(Row(name, int(runs.sizes[chain]), int(alike.sizes[place]), int(sums[place])))
+    return tuple(rows)

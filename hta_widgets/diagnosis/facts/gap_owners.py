@@ -11,14 +11,15 @@ import numpy as np
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
-from hta_widgets.analyses.idle_owners.innermost import NOBODY
-from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.drains import conditions_of_drains
 from hta_widgets.grouping import grouped
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -32,6 +33,13 @@ LOADERS: Final = {
 }
 
 MOST_LISTED: Final = 5
+
+MOST_OF_THE_TIME: Final = 0.5
+"""A call that takes this part of the time holds most of what passes, whatever it does."""
+
+EVERY: Final = "gap_host"
+"""All idle time in which the host decides, whatever it does: the pieces of one function may be of
+every kind, as those of DDP that copies its buffers in many small kernels, waits, and pauses."""
 
 
 class Telling(NamedTuple):
@@ -61,12 +69,17 @@ class Inside(NamedTuple):
         around most of the time, from outermost to innermost.
     loader : str
         Key of `LOADERS` for the DataLoader among these calls, empty for none.
+    own_ns : mapping of str to int
+        Time in operators and functions themselves, not in what they call, of those with most that
+        launch nothing: a check of sizes that is made a thousand times is on no path that holds most
+        of the time.
     """
 
     whole_ns: int = 0
     ns_of: Mapping[str, int] = {}
     chain: tuple[Telling, ...] = ()
     loader: str = ""
+    own_ns: Mapping[str, int] = {}
 
 
 def inside(rank: Rank, places: Int64Array, length_ns: Times) -> Inside:
@@ -94,7 +107,31 @@ def inside(rank: Rank, places: Int64Array, length_ns: Times) -> Inside:
         inside_operator = bool(chain) and chain[-1].is_operator
         if _tells(tree, node, name) and not (is_operator and inside_operator):
             chain.append(Telling(name, is_operator))
-    return Inside(whole_ns, _time_by_name(tree), tuple(chain), loader)
+    own_ns = _own_time(tree, rank.remember(_launching_names))
+    return Inside(whole_ns, _time_by_name(tree), tuple(chain), loader, own_ns)
+
+
+def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
+    """Own time of the operators and functions with most of it that launch nothing."""
+    nodes = np.flatnonzero(np.isin(tree.kind, (Kind.CPU_OP, Kind.PYTHON)))
+    of_name = grouped(tree.name[nodes])
+    sums = of_name.reduce(np.add, tree.own_ns[nodes])
+    names = [tree.names[code] for code in tree.name[nodes[of_name.first]].tolist()]
+    by_name = {name: ns for name, ns in zip(names, sums.tolist(), strict=True) if ns}
+    silent = [name for name in by_name if name not in launching]
+    most = sorted(silent, key=lambda name: -by_name[name])[:MOST_LISTED]
+    return {name: by_name[name] for name in most}
+
+
+def _launching_names(rank: Rank) -> frozenset[str]:
+    """Names of the calls around those that launch work."""
+    calls, launch = calls_of(rank), rank.gpu_work.launch
+    launching = np.zeros(calls.kind.size + 1, dtype=np.int64)
+    launching[calls.places_of(np.unique(launch[launch >= 0]))] = 1
+    before = np.concatenate(([0], np.cumsum(launching[:-1])))
+    around = before[calls.forest.ends] > before[:-1]
+    names = calls.events.name.values
+    return frozenset(names[code] for code in np.unique(calls.name[around]).tolist())
 
 
 def _time_by_name(tree: CallTree) -> dict[str, int]:
@@ -171,32 +208,63 @@ class GapOwners(NamedTuple):
     longest : mapping of str to tuple of Stretch
         Longest first.
     inside : mapping of str to Inside
-        Where most of the time passes.
+        Where most of the time passes; of `EVERY`, too.
+    drains : frozenset of Condition
+        What holds of the calls that let the GPU run dry, of those that cost most.
     """
 
     owners: Mapping[str, tuple[Owner, ...]]
     longest: Mapping[str, tuple[Stretch, ...]]
     inside: Mapping[str, Inside]
+    drains: frozenset[Condition] = frozenset()
 
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
     """Find out which calls the idle time of a rank belongs to."""
     around = Around(rank)
     owners, longest, within = {}, {}, {}
+    drains: frozenset[Condition] = frozenset()
     for name in HOST_GAPS:
-        chosen = np.flatnonzero(gaps.kind == GAP[name])
+        is_kind = gaps.kind == GAP[name]
+        if name == "gap_sync" and is_kind.any():  # the late launches until the host has caught up
+            is_kind |= gaps.refills != NO_CALL
+        chosen = np.flatnonzero(is_kind)
         if not chosen.size:
             continue
         segments = gaps.segments.take(chosen)
         owner, stretch = segments.owner, segments.gap
         if name == "gap_sync":
-            drain = rank.remember(owned_time).drain[segments.gap].astype(np.int64)
+            drain = gaps.refills[chosen]
             stretch = np.where(drain == NO_CALL, owner, drain)
             owner = around.operator_of(stretch)
         owners[name] = around.owners(owner, stretch, segments.length_ns())
+        if name == "gap_sync":
+            most = np.flatnonzero(around.are_named(owner, owners[name][0].name))
+            length_ns = segments.length_ns()[most]
+            drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns)
         longest[name] = around.longest(segments.gap, segments.length_ns())
         within[name] = inside(rank, segments.owner, segments.length_ns())
-    return GapOwners(owners, longest, within)
+    if within:
+        segments = gaps.segments.take(np.flatnonzero(gaps.kind != GAP["gap_depend"]))
+        found = inside(rank, segments.owner, segments.length_ns())
+        within[EVERY] = found._replace(chain=_parts_of_a_step(rank, found.chain, segments))
+    return GapOwners(owners, longest, within, drains)
+
+
+def _parts_of_a_step(
+    rank: Rank, chain: tuple[Telling, ...], segments: IdleSegments
+) -> tuple[Telling, ...]:
+    """Those of some calls that are only a part of the program: all idle time is in its loop."""
+    calls = calls_of(rank)
+    first_ns, last_ns = int(segments.start_ns.min()), int(segments.end_ns.max())
+    found = []
+    for each in chain:
+        places = np.flatnonzero(calls.named(each.name.__eq__))
+        spent = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+        part_ns = spent.clip(first_ns, last_ns).length
+        if part_ns < MOST_OF_THE_TIME * (last_ns - first_ns):
+            found.append(each)
+    return tuple(found)
 
 
 class Around:
@@ -218,6 +286,10 @@ class Around:
     def name_of(self, place: int) -> str:
         """Name of a call, empty for none."""
         return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
+
+    def are_named(self, places: Int64Array, name: str) -> Mask:
+        """Which places are those of calls of a name."""
+        return np.asarray((places >= 0) & np.append(self.calls.named(name.__eq__), False)[places])
 
     def operator_of(self, places: Int64Array) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.analyses.roofline.peaks import Peak, peak_of
-from hta_widgets.analyses.time.described_gpus import described_gpus
 from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.ranks.described_gpus import described_gpus
 
 LEAST_FASTER: Final = 4.0
 """Products on the tensor cores of GPUs for data centres are at least this many times as fast; what
@@ -62,6 +62,11 @@ class Gpu(NamedTuple):
     def has_tf32(self) -> bool:
         """Whether its tensor cores multiply float32, as TF32."""
         return self.major >= _FIRST_WITH_TF32 and not self.is_for_graphics
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether its tensor cores multiply bfloat16."""
+        return self.major >= _FIRST_WITH_TF32
 
     @property
     def is_for_graphics(self) -> bool:

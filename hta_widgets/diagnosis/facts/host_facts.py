@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
-from hta_widgets.analyses.communication.partition import PARTS, RankSplit
+from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
 from hta_widgets.analyses.time import patterns
@@ -46,43 +45,12 @@ BACKWARD: Final = "the backward pass"
 
 _OPTIMIZER: Final = re.compile(r"^Optimizer\.step#(\w+)\.step$")
 
+_PAGEABLE: Final = re.compile("Pageable")
+_PINNED: Final = re.compile("Pinned")
+
 QUARTERS: Final = 4
 
 MOST_OVERHEADS: Final = 5
-
-
-class BeforeCollectives(NamedTuple):
-    """What a rank does before each of its matched communication kernels.
-
-    Attributes
-    ----------
-    step : ndarray of int64
-        Number of the step in which each begins.
-    exposed_ns : ndarray of int64
-        How long each waits while nothing else runs.
-    gaps_ns : ndarray of int64, shape (kernels, kinds)
-        Time of each of `HOST_GAPS` since the kernel before it began.
-    """
-
-    step: Int64Array
-    exposed_ns: Times
-    gaps_ns: Int64Array
-
-
-def before_collectives(rank: Rank, split: RankSplit, steps: DeviceSteps) -> BeforeCollectives:
-    """Look at a rank before each of its communication kernels, in the order of ``split.rows``."""
-    numbers = steps.window.steps
-    start_ns = rank.trace.events.start_ns[split.rows]
-    last_ns = start_ns + split.wait_ns
-    hidden = steps.busy.covers[PARTS.index("undivided")]
-    exposed_ns = split.wait_ns - hidden.covered_until(last_ns) + hidden.covered_until(start_ns)
-    at = np.searchsorted(steps.edges, start_ns, side="right") - 1
-    gaps_ns = np.zeros((start_ns.size, len(HOST_GAPS)), dtype=np.int64)
-    for name in HOST_GAPS:
-        segments = steps.gaps.of_kind(name)
-        covered = Intervals.union(segments.start_ns, segments.end_ns)
-        gaps_ns[:, GAP[name]] = np.diff(covered.covered_until(start_ns), prepend=0)
-    return BeforeCollectives(numbers[np.clip(at, 0, numbers.size - 1)], exposed_ns, gaps_ns)
 
 
 class CopiesOfName(NamedTuple):
@@ -114,9 +82,46 @@ class HostCopies(NamedTuple):
 
     @property
     def are_pageable(self) -> bool:
-        """Whether most of the time goes to pageable memory of the host."""
-        pageable = sum(each.exposed_ns for each in self.by_name if "Pageable" in each.name)
-        return 2 * pageable > sum(each.exposed_ns for each in self.by_name)
+        """Whether most of the time goes to or from pageable memory of the host."""
+        return self._are_most(_PAGEABLE)
+
+    @property
+    def are_pinned(self) -> bool:
+        """Whether most of the time goes to or from pinned memory of the host."""
+        return self._are_most(_PINNED)
+
+    @property
+    def are_to_host(self) -> bool:
+        """Whether most of the time copies from the GPU to the host."""
+        return self._are_most(patterns.DEVICE_TO_HOST)
+
+    def _are_most(self, pattern: re.Pattern[str]) -> bool:
+        chosen = sum(each.exposed_ns for each in self.by_name if pattern.search(each.name))
+        return 2 * chosen > sum(each.exposed_ns for each in self.by_name)
+
+
+def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
+    """Copies between host and device that hold up the GPU, and the time of all kernels.
+
+    Parameters
+    ----------
+    work : GpuWork
+        All recorded work of a device.
+    """
+    to_device, to_host = (
+        _named(work, pattern) for pattern in (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
+    )
+    computes = (work.type != KernelType.MEMORY) & (work.type != KernelType.COMMUNICATION)
+    computing = np.flatnonzero(computes)
+    beside = np.isin(work.stream, np.unique(work.stream[computing]))
+    starts = work.start_ns[computing]
+    after = np.searchsorted(starts, work.end_ns)
+    next_ns = np.append(starts, np.iinfo(np.int64).max)[after]
+    holds_up = to_device & (beside | (next_ns - work.end_ns <= FOLLOWED_NS))
+    holds_up |= to_host & beside & (work.duration_ns > LONG_NS)
+    kernels = np.flatnonzero(work.type != KernelType.MEMORY)
+    busy = Intervals.union(work.start_ns[kernels], work.end_ns[kernels])
+    return np.flatnonzero(holds_up), busy
 
 
 def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
@@ -130,22 +135,9 @@ def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
     edges : ndarray of int64
         Bounds of the steps.
     """
-    to_device, to_host = (
-        _named(work, pattern) for pattern in (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
-    )
-    if not (to_device.any() or to_host.any()):
+    chosen, busy = exposed_copies(work)
+    if not chosen.size:
         return HostCopies(np.zeros(edges.size - 1, dtype=np.int64), (), Inside())
-    computes = (work.type != KernelType.MEMORY) & (work.type != KernelType.COMMUNICATION)
-    computing = np.flatnonzero(computes)
-    beside = np.isin(work.stream, np.unique(work.stream[computing]))
-    starts = work.start_ns[computing]
-    after = np.searchsorted(starts, work.end_ns)
-    next_ns = np.append(starts, np.iinfo(np.int64).max)[after]
-    holds_up = to_device & (beside | (next_ns - work.end_ns <= FOLLOWED_NS))
-    holds_up |= to_host & beside & (work.duration_ns > LONG_NS)
-    kernels = np.flatnonzero(work.type != KernelType.MEMORY)
-    busy = Intervals.union(work.start_ns[kernels], work.end_ns[kernels])
-    chosen = np.flatnonzero(holds_up)
     alone = Intervals.union(work.start_ns[chosen], work.end_ns[chosen]) - busy
     inside = (work.start_ns[chosen] >= edges[0]) & (work.end_ns[chosen] <= edges[-1])
     chosen = chosen[inside]
@@ -198,7 +190,9 @@ class Region(NamedTuple):
     Attributes
     ----------
     name : str
-        Of its outermost call.
+        Of its outermost call, of an optimizer its own.
+    call : str
+        The call's whole name; empty if they are several.
     idle_ns : int
         Time in which the GPU waits for its launches.
     share : float
@@ -208,6 +202,7 @@ class Region(NamedTuple):
     """
 
     name: str
+    call: str
     idle_ns: int
     share: float
     kernels: int
@@ -266,6 +261,7 @@ def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> R
     mine = kernels[(launched >= 0) & inside[node[launched]]]
     return Region(
         name=_name_of(paths, top, names),
+        call=names[paths.name[top[0]]] if top.size == 1 else "",
         idle_ns=int(total_ns[top].sum()),
         share=float(total_ns[top].sum() / idle_ns.sum()),
         kernels=mine.size,
@@ -328,8 +324,6 @@ class HostFacts(NamedTuple):
     ----------
     gaps : GapOwners
         Whom its idle time belongs to.
-    before_collectives : BeforeCollectives
-        What it does before its collectives.
     launching : Launching
     trials : Trials
     copies : HostCopies
@@ -343,7 +337,6 @@ class HostFacts(NamedTuple):
     """
 
     gaps: GapOwners
-    before_collectives: BeforeCollectives
     launching: Launching
     trials: Trials
     copies: HostCopies
@@ -352,13 +345,12 @@ class HostFacts(NamedTuple):
     has_stacks: bool
 
 
-def host_facts(rank: Rank, steps: DeviceSteps, split: RankSplit, limits: TrialLimits) -> HostFacts:
+def host_facts(rank: Rank, steps: DeviceSteps, limits: TrialLimits) -> HostFacts:
     """Facts on the host of a rank with GPU work."""
     work = rank.gpu_work.by_device()[steps.device]
     edges, gaps = steps.edges, steps.gaps
     return HostFacts(
         gaps=gap_owners(rank, gaps),
-        before_collectives=before_collectives(rank, split, steps),
         launching=launching(rank, work, gaps),
         trials=_trials(rank, steps, work, limits),
         copies=host_copies(rank, steps.work, edges),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.errors import number_ranges
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -30,8 +34,6 @@ class RankRecords(NamedTuple):
         Communication kernels.
     collectives : bool
         Which collective, group and size a communication kernel belongs to.
-    trains : bool
-        A backward pass, or the step of an optimizer.
     """
 
     gpu_work: bool
@@ -41,7 +43,6 @@ class RankRecords(NamedTuple):
     memory: bool
     communication: bool
     collectives: bool
-    trains: bool = False
 
 
 class NotRecorded(NamedTuple):
@@ -53,20 +54,26 @@ class NotRecorded(NamedTuple):
     untold : str
         What a diagnosis cannot tell without it.
     how : str
-        How to record it.
+        How to record it, or to open it.
+    is_recorded : bool
+        Whether there is a trace with it, which was not opened.
     """
 
     what: str
     untold: str
     how: str
+    is_recorded: bool = False
+
+    @property
+    def lack(self) -> str:
+        """What is lacking, in words."""
+        return f"{self.what} not {'opened' if self.is_recorded else 'recorded'}"
 
     @property
     def sentence(self) -> str:
         """All of it in words."""
-        return f"{self.what} not recorded: {self.untold}. {self.how}."
+        return f"{self.lack}: {self.untold}. {self.how}."
 
-
-_OF_TRAINING: Final = ("autograd::engine::", "Optimizer.step")
 
 _KERNELS: Final = NotRecorded(
     "Kernels are", "no cause can be told", "Diagnose the trace that this table was made from"
@@ -83,6 +90,11 @@ _FRAMES: Final = NotRecorded(
 _MEMORY: Final = NotRecorded(
     "Memory events are", "what fills the memory cannot be told", "Record profile_memory=True"
 )
+_SHAPES: Final = NotRecorded(
+    "Shapes of inputs are",
+    "which products are slow for their dimensions cannot be told",
+    "Record record_shapes=True",
+)
 _STEPS: Final = NotRecorded(
     "ProfilerSteps that all ranks have in common are",
     "costs are those of the GPU span, and no step can be compared with the others",
@@ -98,7 +110,7 @@ _COLLECTIVES: Final = NotRecorded(
     "slow_link, expert_imbalance and pipeline_bubble cannot be told",
     "Record with PyTorch 2.4 or newer and ProfilerActivity.CPU",
 )
-_OTHER_RANKS: Final = "waiting for them and transfer cannot be told apart"
+_OTHER_RANKS: Final = "waiting and transfer cannot be told apart"
 
 
 def rank_records(rank: Rank) -> RankRecords:
@@ -113,7 +125,6 @@ def rank_records(rank: Rank) -> RankRecords:
         memory=may_record(rank),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
-        trains=any(name.startswith(_OF_TRAINING) for name in events.name.values),
     )
 
 
@@ -123,6 +134,7 @@ def not_recorded(
     world_size: int,
     with_steps: bool,
     left_out: Sequence[int] = (),
+    not_opened: Sequence[int] = (),
 ) -> tuple[NotRecorded, ...]:
     """List what the traces lack.
 
@@ -136,6 +148,8 @@ def not_recorded(
         Whether the ranks that are compared have steps in common.
     left_out : sequence of int
         Ranks with GPU work that are not compared: no part of their time is that of the others.
+    not_opened : sequence of int
+        Ranks with a trace that was not opened.
     """
     found = []
     if lacking := _ranks(records, kernels=True, gpu_work=False):
@@ -154,11 +168,42 @@ def not_recorded(
         found.append(_on(_HOST_CODE, lacking, len(records)))
     if lacking := _ranks(records, kernels=True, communication=True, collectives=False):
         found.append(_on(_COLLECTIVES, lacking, len(records)))
-    communicates = bool(_ranks(records, communication=True))
-    if communicates and (len(records) == 1 or len(records) < world_size):
-        others = f"Ranks other than {number_ranges(records)} are"
-        found.append(NotRecorded(others, _OTHER_RANKS, "Record all ranks"))
+    if _ranks(records, communication=True):
+        found += _other_ranks([*records], not_opened, world_size)
     return tuple(found)
+
+
+def options_not_used(job: Job) -> tuple[NotRecorded, ...]:
+    """What PyTorch's profiler would record with other options, and a diagnosis does without."""
+    ranks = [rank for rank in job.ranks if job.sources[rank].format == KINETO]
+    records = job.reduce(rank_records, ranks)
+    has = {
+        _FRAMES: any(each.frames for each in records.values()),
+        _SHAPES: any(job.reduce(has_shapes, ranks).values()),
+        _MEMORY: any(each.memory for each in records.values()),
+    }
+    return tuple(what for what, is_there in has.items() if ranks and not is_there)
+
+
+def has_shapes(rank: Rank) -> bool:
+    """Whether the shapes of the inputs of any operator are recorded."""
+    events = rank.trace.events
+    codes, texts = events.texts_at("operators", "input_dims", events.rows_of(Kind.CPU_OP))
+    return any(texts[code] for code in np.unique(codes).tolist() if code >= 0)
+
+
+def _other_ranks(
+    opened: Sequence[int], not_opened: Sequence[int], world_size: int
+) -> Iterator[NotRecorded]:
+    """Ranks that communicate with those that are open: with a trace, and without."""
+    if not_opened:
+        who = f"{_named(not_opened)} {'is' if len(not_opened) == 1 else 'are'}"
+        how = "Open them, too" if len(not_opened) > 1 else "Open it, too"
+        yield NotRecorded(who[0].upper() + who[1:], _OTHER_RANKS, how, is_recorded=True)
+    every = [*opened, *not_opened]
+    if len(every) == 1 or len(every) < world_size:
+        others = f"Ranks other than {number_ranges(every)} are"
+        yield NotRecorded(others, _OTHER_RANKS, "Record all ranks")
 
 
 def _of_cpus(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:

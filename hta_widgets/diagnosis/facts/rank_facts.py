@@ -6,16 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit
+from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,
     communication_facts,
 )
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of
 from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
+from hta_widgets.diagnosis.facts.last_step import LastStep, last_step
 from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
 from hta_widgets.diagnosis.facts.step_facts import Columns
 from hta_widgets.diagnosis.limits import TrialLimits
@@ -32,26 +35,37 @@ class RankFacts(NamedTuple):
     communication : CommunicationFacts
         Of the kernels whose waiting is known.
     records : RankRecords
+    conditions : frozenset of Condition
+        What holds of its recording.
     compute : ComputeFacts
         Kinds of the computing kernels.
     host : HostFacts or None
         None without GPU work.
     beside_trials : dict of str to ndarray, optional
         ``steps`` without the trials of an autotuner, if these are found without steps.
+    last_step : LastStep, optional
+        The step that is left out because it comes last.
+    lead_in_ns : int
+        Time from the begin of its window in which its GPU is busy with work from before the
+        recording.
     """
 
     steps: Columns
     communication: CommunicationFacts
     records: RankRecords
+    conditions: frozenset[Condition]
     compute: ComputeFacts
     host: HostFacts | None = None
     beside_trials: Columns | None = None
+    last_step: LastStep | None = None
+    lead_in_ns: int = 0
 
 
-def rank_facts(rank: Rank, split: RankSplit, limits: TrialLimits) -> RankFacts:
-    """Facts on one rank, with the waiting of its communication kernels known."""
-    steps = device_steps(rank, split)
-    host = None if steps is None else host_facts(rank, steps, split, limits)
+def rank_facts(
+    rank: Rank, steps: DeviceSteps | None, split: RankSplit, limits: TrialLimits
+) -> RankFacts:
+    """Facts on one rank, with its steps and the waiting of its communication kernels known."""
+    host = None if steps is None else host_facts(rank, steps, limits)
     columns = step_facts.step_facts(rank, steps)
     if host is not None:
         columns |= host.trials.columns
@@ -60,10 +74,18 @@ def rank_facts(rank: Rank, split: RankSplit, limits: TrialLimits) -> RankFacts:
         steps=columns,
         communication=communication_facts(rank, split),
         records=rank_records(rank),
+        conditions=conditions_of(rank),
         compute=compute_facts(rank),
         host=host,
         beside_trials=_beside_trials(steps, host, columns),
+        last_step=None if steps is None else last_step(rank, steps),
+        lead_in_ns=0 if steps is None else _lead_in_ns(rank, steps),
     )
+
+
+def _lead_in_ns(rank: Rank, steps: DeviceSteps) -> int:
+    free_ns = rank.remember(lead_in_end, steps.device)
+    return 0 if free_ns is None else max(free_ns - steps.window.start_ns, 0)
 
 
 def _beside_trials(

@@ -101,6 +101,11 @@ class LikeKernels:
         joined = {name: np.concatenate(part) for name, part in parts.items()}
         return cls(steps, names, are_described=described >= HALF * whole, **joined)
 
+    @property
+    def are_shaped(self) -> bool:
+        """Whether shapes are recorded for at least half of the time."""
+        return bool(self.total_ns[self.is_shaped].sum() >= HALF * self.total_ns.sum())
+
     def ratio(self, *, of_means: bool = False) -> Matrix:
         """How long the kernels of a rank take in a step, relative to the median of the ranks.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import MOST_RANKS, world_size_of
+from hta_widgets.trace.ranks.facts import MOST_RANKS, world_size_among, world_size_of
 
 HALF = 0.5
 
@@ -13,7 +13,7 @@ def missing_of(job: Job) -> tuple[int, ...]:
 
     Ranks that have a trace and were not opened are not missing.
     """
-    world = max(job.reduce(world_size_of, job.ranks).values(), default=0)
+    world = world_size_among(job.reduce(world_size_of, job.ranks))
     present = job.recorded_ranks
     if len(present) < 2 or world > MOST_RANKS or max(present) >= world:  # noqa: PLR2004
         return ()

@@ -25,6 +25,8 @@ OWN: Final = (*BUSY, *HOST_GAPS)
 """Time that a rank needs itself; in the rest of a step it waits for others."""
 
 
+HALF: Final = 0.5
+
 LEAST_WAITING: Final = 0.02
 """With less of its late launches behind blocking calls, a host is slow without them."""
 
@@ -127,6 +129,11 @@ class Steps:
         rest = self["host"] - stalls - busy - self.late_launching
         return np.asarray(late + np.clip(rest, 0, self["starting"]))
 
+    @cached_property
+    def starts_count(self) -> bool:
+        """Whether hosts need so long that also starting the many short kernels counts."""
+        return bool(np.median((self.launch_bound > self.late_launching).mean(axis=1)) > HALF)
+
     @property
     def refill(self) -> Matrix:
         """Part of `late_launching` that blocking calls cost: the GPU ran dry, and is refilled."""
@@ -146,6 +153,12 @@ class Steps:
             return self
         columns = {name: matrix[:, kept] for name, matrix in self.columns.items()}
         return Steps(self.ranks, tuple(self.numbers[place] for place in kept), columns)
+
+    def of_ranks(self, chosen: Collection[int]) -> Steps:
+        """The same of some ranks; those that are not among them are left out."""
+        kept = [place for place, rank in enumerate(self.ranks) if rank in chosen]
+        columns = {name: matrix[kept] for name, matrix in self.columns.items()}
+        return Steps(tuple(self.ranks[place] for place in kept), self.numbers, columns)
 
     def gain_ns(self, removed: Matrix) -> float:
         """By how much the mean step is shorter if the ranks need less time of their own.

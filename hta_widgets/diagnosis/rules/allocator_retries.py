@@ -6,12 +6,16 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import Idle
+from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
+from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
-    gap_link,
     host_of,
     owners_table,
     steps_table,
@@ -33,19 +37,44 @@ FEWEST: Final = 2
     makes_others_wait=True,
     when="The GPU is idle while the host frees and allocates its memory, in at least two steps. "
     "The first allocations of a job are none. The call with 60 % of this time is named.",
+    advice=(
+        Advice(
+            "Do not call torch.cuda.empty_cache() in the step: what it frees is allocated again.",
+            needs=(Condition.EMPTY_CACHE,),
+        ),
+        Advice(
+            "Let the allocator grow its segments, which then need not be freed to fit other sizes.",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+            unless=(Condition.AMD,),  # not supported by most releases of ROCm
+        ),
+        Advice("Use fewer distinct shapes: pad batches to a few lengths."),
+        Advice(
+            "Lower the peak of memory: compute activations again in the backward pass.",
+            "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+            needs=(Condition.TRAINING,),
+        ),
+        Advice(
+            "Lower the peak of memory: fewer requests at once, or a smaller cache of keys and "
+            "values.",
+            needs=(Condition.SERVER,),
+        ),
+    ),
 )
 def allocator_retries(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the host allocates and frees its memory."""
     waiting = context.steps["gap_alloc"]
     if not recurs(context):
         return None
-    cost_ns = context.gain_of_host_cause(waiting, ("gap_alloc",))
-    if not context.is_worth_it(allocator_retries, cost_ns):
+    price = context.price(
+        waiting,
+        WithoutHostWork(("allocating",)),
+        WithoutWaits((Wait.FREE, *SYNCHRONISING), of_allocator=True),
+    )
+    if not context.is_worth_it(allocator_retries, price.ns):
         return None
     share = context.steps["in_alloc"].mean(axis=1)
     ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
-    context.removed[allocator_retries] = waiting
     places = [context.ranks.index(rank) for rank in ranks]
     frees, in_calls = (context.steps[name][places].mean() for name in ("frees", "in_alloc"))
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_alloc")
@@ -55,18 +84,17 @@ def allocator_retries(context: Context) -> Finding | None:
         f"{in_steps(context, steps)} while the GPU is idle "
         f"({per_step(context, frees, 'call')} that free, {duration(in_calls)} in all such calls)",
         detail=within.words if within else "",
-        recoverable_ns=cost_ns,
+        price=price,
         ranks=ranks,
         steps=steps,
-        action="Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, use fewer distinct shapes, "
-        "or lower the peak of memory.",
         evidence={
             "frees_per_step": float(frees),
             **(within.evidence if within else {}),
             "steps": steps_table(context, idle=waiting, in_calls=context.steps["in_alloc"]),
             "owners": owners_table(context, ranks, ("gap_alloc",)),
         },
-        links=(gap_link(context, "gap_alloc", ranks, steps),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
+        seen_in=Idle(("gap_alloc",)),
     )
 
 

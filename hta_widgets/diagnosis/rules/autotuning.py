@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
 from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
 from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
 from hta_widgets.quantities import duration, number
-
-_ACTION: Final = (
-    "Warm up before measuring; keep the choices (a cache of the autotuner), and use fewer distinct "
-    "shapes."
-)
 
 
 @cause(
@@ -26,6 +23,23 @@ _ACTION: Final = (
     " for an event, or each launched five times and more in a row, and nothing else, before a"
     " wait for the device. Without steps: the host launches one kernel after another, each a "
     "few times, waits for an event between them, and they run nowhere else.",
+    advice=(
+        Advice(
+            "Keep what is compiled and tuned from run to run, in a folder that stays.",
+            "TORCHINDUCTOR_CACHE_DIR=/path/that/stays python train.py",
+            needs=(Condition.COMPILED,),
+        ),
+        Advice(
+            "Run every shape once before you measure: each new one is tuned again.",
+            "torch.profiler.schedule(wait=1, warmup=3, active=5)",
+        ),
+        Advice("Use fewer distinct shapes: pad batches to a few lengths."),
+        Advice(
+            "Where shapes change all the time, do not let cuDNN try its kernels.",
+            "torch.backends.cudnn.benchmark = False",
+            unless=(Condition.COMPILED,),
+        ),
+    ),
 )
 def autotuning(context: Context) -> Finding | None:
     """Report the steps in which kernels are tried out, and what they take more than the others."""
@@ -50,16 +64,17 @@ def autotuning(context: Context) -> Finding | None:
         words=f"{noun} {few_ranges(numbers)} {takes} up to {duration(float(excess.max()))} longer "
         f"than the others: up to {number(float(tried.max()))} kernels{_example(names)} are tried "
         "there",
-        recoverable_ns=cost_ns,
+        price=Price.counted(cost_ns),
         ranks=ranks,
         steps=numbers,
-        action=_ACTION,
         evidence={
             "kernels": ", ".join(names),
             "kernels_tried": float(tried.max()),
             "steps": steps_table(context, period=steps["period"], trials=steps["trials"]),
         },
         links=(Link(panel="kernel_breakdown", ranks=ranks, steps=numbers),),
+        seen_in=WholeSteps(),
+        seen_steps=numbers,
     )
 
 
@@ -76,16 +91,16 @@ def _unmarked(context: Context) -> Finding | None:
         autotuning,
         words=f"{who} {'try' if who.is_plural else 'tries'} up to {number(float(tried))} kernels"
         f"{_example(names)} one after another, with a wait for each",
-        recoverable_ns=cost_ns,
+        price=Price.counted(cost_ns),
         ranks=ranks,
         steps=(),
-        action=_ACTION,
         evidence={
             "kernels": ", ".join(names),
             "kernels_tried": float(tried),
             "trials_ms": cost_ns / NS_PER_MS,
         },
         links=(Link(panel="kernel_breakdown", ranks=ranks),),
+        seen_in=Trials(),
     )
 
 

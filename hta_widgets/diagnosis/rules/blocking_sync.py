@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Final
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
+from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
+from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.host_evidence import (
-    gap_link,
     host_of,
     largest_owner,
     owners_table,
     steps_table,
+    within_gap,
 )
+from hta_widgets.diagnosis.rules.host_pause import host_pause
+from hta_widgets.diagnosis.rules.input_starvation import input_starvation
+from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
 
-_LATE = ("gap_sync", "gap_op")
+HELD_UP: Final = (input_starvation, allocator_retries, profiler_overhead, host_pause)
+"""What holds up a host that could run ahead if it did not wait: it has its own price, and waiting
+that costs nothing without it is not to blame."""
 
 
 @cause(
@@ -25,7 +34,69 @@ _LATE = ("gap_sync", "gap_op")
     limit="least_percent_with_evidence",
     makes_others_wait=True,
     when="The host waits in a blocking call until the GPU is empty, and has to refill it. A long "
-    "call that leaves no gap costs nothing.",
+    "call that leaves no gap costs nothing; a copy that finds the GPU idle drains nothing.",
+    advice=(
+        Advice(
+            "Keep numbers on the GPU, and read them every n steps only.",
+            "losses.append(loss.detach())  # instead of loss.item() in each step",
+            needs=(Condition.READS_A_NUMBER, Condition.TRAINING),
+        ),
+        Advice(
+            "Keep numbers on the GPU, and read all of them at once, at the end.",
+            "values = torch.stack(results).tolist()  # instead of .item() for each",
+            needs=(Condition.READS_A_NUMBER,),
+            unless=(Condition.TRAINING,),
+        ),
+        Advice(
+            "Copy from pinned memory with non_blocking=True.",
+            'DataLoader(..., pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
+            needs=(Condition.COPIES, Condition.TO_DEVICE, Condition.PAGEABLE, Condition.LOADER),
+        ),
+        Advice(
+            "Copy from pinned memory with non_blocking=True.",
+            'x = x.pin_memory().to("cuda", non_blocking=True)',
+            needs=(Condition.COPIES, Condition.TO_DEVICE, Condition.PAGEABLE),
+            unless=(Condition.LOADER,),
+        ),
+        Advice(
+            "Copy into pinned memory, and wait for it only where the values are read.",
+            'host = torch.empty_like(x, device="cpu", pin_memory=True)\n'
+            "host.copy_(x, non_blocking=True)\ncopied.record()  # a torch.cuda.Event",
+            needs=(Condition.COPIES, Condition.TO_HOST),
+            unless=(Condition.PINNED,),
+        ),
+        Advice(
+            "Let the copy run without waiting for it, and wait for its event where it is read.",
+            "host.copy_(x, non_blocking=True)\ncopied.record()  # a torch.cuda.Event",
+            needs=(Condition.COPIES, Condition.TO_HOST, Condition.PINNED),
+        ),
+        Advice(
+            "Copy with non_blocking=True.",
+            'x = x.to("cuda", non_blocking=True)',
+            needs=(Condition.COPIES,),
+            unless=(Condition.PAGEABLE, Condition.TO_HOST),
+        ),
+        Advice(
+            "Choose by a mask whose size does not depend on values.",
+            "torch.where(mask, x, 0)  # instead of x[mask], nonzero() or unique()",
+            needs=(Condition.SELECTS,),
+        ),
+        Advice(
+            "Leave it out of the job, if it only ends a step to time it; events time it without.",
+            "start.record()\n...  # the step\nend.record()  # start.elapsed_time(end) later",
+            needs=(Condition.SYNCHRONISES, Condition.ENDS_STEP),
+        ),
+        Advice(
+            "Leave out the explicit synchronisation, or wait for the one event that is needed.",
+            "event.synchronize()  # instead of torch.cuda.synchronize()",
+            needs=(Condition.SYNCHRONISES,),
+            unless=(Condition.ENDS_STEP,),
+        ),
+        Advice(
+            "Let PyTorch warn of each operation that waits for the GPU, with its line.",
+            'torch.cuda.set_sync_debug_mode("warn")',
+        ),
+    ),
 )
 def blocking_sync(context: Context) -> Finding | None:
     """Report the price of blocking calls that let the GPU run dry: it has to be refilled.
@@ -33,49 +104,57 @@ def blocking_sync(context: Context) -> Finding | None:
     A long blocking call that leaves no gap costs nothing.
     """
     refill = context.steps.refill
-    cost_ns = context.gain_of_host_cause(refill, _LATE, share_of(context, refill))
-    cost_ns = _beside_copies(context, cost_ns)
-    if not context.is_worth_it(blocking_sync, cost_ns):
+    after = context.edits_of(HELD_UP)
+    if context.steps["unattributed"].any():
+        # without operators, a pause is no finding; without waiting, the host would hide it, too
+        after.append(WithoutHostWork(("pausing",)))
+    price = context.price(
+        refill,
+        WithoutWaits((Wait.COPY, *SYNCHRONISING), drains=True),
+        bound="at most",
+        after=after,
+    )
+    if not context.is_worth_it(blocking_sync, price.ns):
         return None
     ranks, steps = context.blamed(refill.mean(axis=1)), context.steps_with(refill)
-    context.removed[blocking_sync] = refill
     largest = largest_owner(context, ranks, ("gap_sync",))
-    who = subject(context, ranks)
+    who, within = subject(context, ranks), within_gap(context, ranks, "gap_sync")
     count, call = 0.0, ""
     if largest is not None:
         owner, having = largest
         count = owner.times / having / len(context.all_steps.numbers)
         place = f" ({named(owner.place)})" if owner.place else ""
-        call = f", most for {named(owner.name)}{place}"
+        call = f", mostly in {named(owner.name)}{place}"
+    times = max(round(count), 1)
+    often = f"once{context.steps.per_noun}" if times == 1 else per_step(context, times, "time")
     after_calls_ns = float(context.all_steps["gap_sync"].mean())
     return context.finding(
         blocking_sync,
-        words=f"{who} {who.verb('wait')} until the GPU is empty{in_steps(context, steps)}{call}, "
-        f"{per_step(context, max(round(count), 1), 'time')}, and then {who.verb('refill')} it",
-        recoverable_ns=cost_ns,
+        words=f"{who} {who.verb('block')} on the GPU {often}{in_steps(context, steps)}{call}, "
+        f"draining the launch queue{' each time' if times > 1 else ''}",
+        detail=within.words if within else "",
+        price=price,
         ranks=ranks,
         steps=steps,
-        action="Keep values on the GPU, read them every n steps, and copy with non_blocking=True "
-        "from pinned memory.",
+        conditions=_conditions(context, ranks, largest[0].name if largest else ""),
         evidence={
+            **(within.evidence if within else {}),
             "calls_per_step": count,
             "cpu_late_after_a_blocking_call_ms": after_calls_ns / NS_PER_MS,
             "steps": steps_table(context, idle=refill),
             "owners": owners_table(context, ranks, ("gap_sync",)),
         },
-        links=(gap_link(context, "gap_sync", ranks, steps),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )
 
 
-def share_of(context: Context, part: Matrix) -> Matrix:
-    """Share of a part in the time of late launches, by rank and step."""
-    whole = context.steps.late_launching
-    share = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-    return np.minimum(share, 1)
-
-
-def _beside_copies(context: Context, cost_ns: float) -> float:
-    """At most half of what pageable copies cost: they block, too, and are the better word."""
-    copies_ns = context.steps.gain_ns(context.steps["host_copies"])
-    pageable = any(host.copies.are_pageable for host in host_of(context, ()).values())
-    return min(cost_ns, copies_ns / 2) if pageable and copies_ns > cost_ns else cost_ns
+def _conditions(context: Context, ranks: tuple[int, ...], name: str) -> set[Condition]:
+    """What holds of the calls of a name that let the GPU run dry."""
+    parts = [host.gaps for host in host_of(context, ranks).values()]
+    largest = [part.owners.get("gap_sync", ())[:1] for part in parts]
+    same = [
+        part.drains
+        for part, owners in zip(parts, largest, strict=True)
+        if any(owner.name == name for owner in owners)
+    ]
+    return conditions_of_owners([name]).union(*same)

@@ -1,72 +1,92 @@
-"""A loss whose cause the traces do not tell: it is named, so that the diagnosis is not silent."""
+"""Losses whose cause the traces do not tell: they are named, so that the diagnosis is not silent.
+
+Asked after all other rules, and class by class of the budget, as what was found may be the smaller
+part: one recorded rank of a DDP job was called launch bound, and 17 % of its step in NCCL unsaid.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.finding import Evidence, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import Busy, LateHost, What
+from hta_widgets.diagnosis.replay.edits import (
+    CommunicationHidden,
+    Edit,
+    HostSpeed,
+    ShorterOperations,
+    WithoutHostWork,
+    WithoutMeetings,
+    WithoutWaits,
+)
+from hta_widgets.diagnosis.replay.host_work import HOST_WORK
+from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
+from hta_widgets.diagnosis.rules.host_evidence import Within, within_idle
 from hta_widgets.diagnosis.rules.host_pause import host_pause
+from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
+from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import on_ranks
+from hta_widgets.quantities import duration
+from hta_widgets.trace.model.kernels import KernelType
 
 WORTH_A_NOTICE: Final = 0.15
 """Part of the mean step; smaller waits for work that is not recorded are usual."""
 
 
-class _Said(NamedTuple):
+class _Loss(NamedTuple):
+    """A class of time without computation.
+
+    Attributes
+    ----------
+    cause : Cause
+        What a finding on it is called.
+    seen_in : tuple of str
+        Its classes of the budget; a finding in one of them is its cause.
+    others : tuple of Cause
+        Further causes of it.
+    ns : callable
+        Time (ns) of each rank and step.
+    edits : callable
+        What is different in a replay without it.
+    words : str
+        What the GPU does then.
+    unknown : callable
+        What is not known of it, in words.
+    owner : callable
+        The call that holds most of the time on some ranks, None where there is none.
+    is_known : callable
+        Whether what was found explains all of it but what is left without that: else, what it is
+        may be another cause as well.
+    panel : str
+    proof : What
+        What it is seen in.
+    """
+
+    cause: Cause
+    seen_in: tuple[str, ...]
+    others: tuple[Cause, ...]
+    ns: Callable[[Context], Matrix]
+    edits: Callable[[Context], tuple[Edit, ...]]
     words: str
-    action: str
+    unknown: Callable[[Context], str]
+    owner: Callable[[Context, Sequence[int]], Within | None]
+    is_known: Callable[[Context], bool]
     panel: str
+    proof: What
 
-
-_SAID: Final[dict[Cause, _Said]] = {
-    exposed_communication: _Said(
-        "communicates with nothing to compute meanwhile; cause not found: waiting and transfer "
-        "cannot be told apart",
-        "Record all ranks with their collective fields (PyTorch of 2024 or later).",
-        "overlap",
-    ),
-    host_pause: _Said(
-        "is idle; cause not found: the trace does not show what the host does meanwhile",
-        "Record with with_stack=True, and all threads of the process.",
-        "idle_owners",
-    ),
-}
-
-
-def cause_not_found(context: Context) -> Finding | None:
-    """Report time without computation that nothing else explains."""
-    if context.found or not context.ranks:
-        return None
-    talking, idle = _communicating(context), context.steps["idle"] - _unseen(context)
-    if (talking + idle).mean() <= _least_ns(context):
-        return None
-    if talking.mean() >= idle.mean():
-        return _found(context, exposed_communication, talking)
-    return _found(context, host_pause, idle)
-
-
-def unseen_work_notices(context: Context) -> tuple[str, ...]:
-    """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
-    steps = context.steps
-    whole = "the mean step" if steps.are_recorded else "the GPU span"
-    said = {
-        "the GPU waits for work that the trace does not show": _unseen(context),
-        "the host launches late; what it does meanwhile is not recorded": steps["unattributed"],
-    }
-    return tuple(
-        f"in {100 * time.mean() / steps.period_ns:.0f} % of {whole}, {words}"
-        for words, time in said.items()
-        if time.size and time.mean() > WORTH_A_NOTICE * steps.median_period_ns
-    )
-
-
-def _unseen(context: Context) -> Matrix:
-    """Idle time for which the trace shows no host that is late."""
-    return context.steps["gap_depend"] - context.steps["unattributed"]
+    def is_explained(self, context: Context) -> bool:
+        """Whether something that was found is its cause."""
+        causes = context.found
+        return any(each.seen_in in self.seen_in or each in self.others for each in causes)
 
 
 def _communicating(context: Context) -> Matrix:
@@ -78,22 +98,209 @@ def _communicating(context: Context) -> Matrix:
     return transfer + steps["wait"] + steps["wait_p2p"]
 
 
+def _is_divided(context: Context) -> bool:
+    """Whether transfer is known from waiting in most of the communication that nothing hides."""
+    undivided, every = context.steps["undivided"].sum(), _communicating(context).sum()
+    return bool(2 * undivided <= every)
+
+
+def _unknown_of_communication(context: Context) -> str:
+    if _is_divided(context):
+        return "what the ranks wait for is not known"
+    return "waiting and transfer cannot be told apart"
+
+
+def _without_communication(context: Context) -> tuple[Edit, ...]:
+    if context.traffic.pipelines:
+        return (CommunicationHidden(),)
+    return (WithoutMeetings(np.ones(context.replay.job.arrival.size, dtype=np.bool_)),)
+
+
+def _idle(context: Context) -> Matrix:
+    return np.asarray(context.steps["idle"] - _unseen(context))
+
+
+def _without_host(context: Context) -> tuple[Edit, ...]:
+    del context
+    return HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))
+
+
+def _copying(context: Context) -> Matrix:
+    return context.steps["memory"]
+
+
+def _without_copies(context: Context) -> tuple[Edit, ...]:
+    job = context.replay.job
+    is_copy = job.type == KernelType.MEMORY
+    return (ShorterOperations(np.where(is_copy, job.weights.duration, 0.0)),)
+
+
+def _nobody(context: Context, ranks: Sequence[int]) -> None:
+    del context, ranks
+
+
+_COMMUNICATION: Final = _Loss(
+    cause=exposed_communication,
+    seen_in=("transfer", "communication", "waiting"),
+    others=(),
+    ns=_communicating,
+    edits=_without_communication,
+    words="communicates with nothing to compute meanwhile",
+    unknown=_unknown_of_communication,
+    owner=_nobody,
+    is_known=_is_divided,
+    panel="overlap",
+    proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
+)
+_IDLE: Final = _Loss(
+    cause=host_pause,
+    seen_in=("late_launching", "late_synchronising", "data_loading"),
+    others=(warm_up,),
+    ns=_idle,
+    edits=_without_host,
+    words="is idle",
+    unknown=lambda _: "the trace does not show what the host does meanwhile",
+    owner=within_idle,
+    is_known=lambda _: True,
+    panel="idle_owners",
+    proof=LateHost(),
+)
+_COPIES: Final = _Loss(
+    cause=slow_host_copies,
+    seen_in=("copies",),
+    others=(),
+    ns=_copying,
+    edits=_without_copies,
+    words="copies or fills memory with nothing to compute meanwhile",
+    unknown=lambda _: "no computation is known to wait for these copies",
+    owner=_nobody,
+    is_known=lambda _: True,
+    panel="memory_bandwidth",
+    proof=Busy(("memory",)),
+)
+
+
+def communication_without_cause(context: Context) -> Finding | None:
+    """Report communication that nothing else explains."""
+    return _reported(context, _COMMUNICATION)
+
+
+def idle_without_cause(context: Context) -> Finding | None:
+    """Report idle time that nothing else explains, by the call that holds most of it.
+
+    Its pieces may be of several kinds, each of which is too small for a finding of its own.
+    """
+    return _reported(context, _IDLE)
+
+
+def copies_without_cause(context: Context) -> None:
+    """Say what copies take that nothing else explains; what they are for is not known."""
+    if context.ranks and not _COPIES.is_explained(context):
+        _notice(context, _COPIES, _left(context, _COPIES))
+
+
+def _reported(context: Context, loss: _Loss) -> Finding | None:
+    """Report what is left of a class of lost time without all that was found.
+
+    What is found in the class already is its cause; then what is left is a notice.
+    """
+    if not context.ranks:
+        return None
+    left, least_ns = _left(context, loss), _least_ns(context)
+    if not loss.is_explained(context) and left.ns > least_ns:
+        return _found(context, loss, left)
+    _notice(context, loss, left)
+    return None
+
+
+def _left(context: Context, loss: _Loss) -> Price:
+    """What the mean step would be shorter by without a loss, after all that was found.
+
+    At least it may be what that is worth alone: a host that sets the pace hides what the GPU does.
+    A gain of more than there is would be of work that waits for what is not recorded, too.
+    """
+    lost, after = loss.ns(context), context.edits_of(context.found)
+    whole_ns = float(lost.mean()) if lost.size else 0.0
+    if not whole_ns or not context.replay.is_sound:
+        return Price.counted(whole_ns, "at most")
+    edits = loss.edits(context)
+    left = context.price(lost, *edits, bound="at most", after=after)
+    if left.ns > whole_ns:
+        return Price.counted(whole_ns, "at most")
+    alone_ns = context.price(lost, *edits).ns if after else left.ns
+    return Price(left.ns, min(left.lower_ns, alone_ns), left.bound, edits)
+
+
 def _least_ns(context: Context) -> float:
     return context.limits.least_percent_unexplained / 100 * context.steps.median_period_ns
 
 
-def _found(context: Context, cause: Cause, lost: Matrix) -> Finding:
-    said = _SAID[cause]
+def _found(context: Context, loss: _Loss, left: Price) -> Finding:
+    lost, unknown = loss.ns(context), loss.unknown(context)
     ranks = context.blamed(lost.mean(axis=1))
-    steps = context.steps_with(lost)
+    steps, within = context.steps_with(lost), loss.owner(context, ranks)
+    evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step("lost_ms", lost / 1e6)}
+    names = (within.name, within.around) if within else ()
     return context.finding(
-        cause,
-        words=f"The GPU{on_ranks(context, ranks)} {said.words}",
-        recoverable_ns=float(lost.mean()),
+        loss.cause,
+        words=f"The GPU{on_ranks(context, ranks)} {loss.words}"
+        f"{_works(within) if within else f'; cause not found: {unknown}'}",
+        price=left,
         ranks=ranks,
         steps=steps,
-        action=said.action,
-        evidence={"lost": context.by_rank_and_step("lost_ms", lost / 1e6)},
-        links=(Link(panel=said.panel, ranks=ranks, steps=steps),),
-        confidence="inconclusive",
+        conditions=conditions_of_owners(names) if within else _unrecorded(context),
+        evidence=evidence | (within.evidence if within else {}),
+        links=(Link(panel=loss.panel, ranks=ranks, steps=steps),),
+        seen_in=loss.proof,
+        confidence="measured" if within else "inconclusive",
     )
+
+
+def _unrecorded(context: Context) -> tuple[Condition, ...]:
+    """What would tell the cause is not recorded, or in the traces of ranks that are not open."""
+    if context.job.unopened_ranks:
+        return Condition.NOT_RECORDED, Condition.NOT_OPENED
+    return (Condition.NOT_RECORDED,)
+
+
+def _works(within: Within) -> str:
+    return f" while the host works{within.words}"
+
+
+def _notice(context: Context, loss: _Loss, left: Price) -> None:
+    """Say how much of the mean step a loss is, and what there is to gain of it."""
+    lost_ns, step_ns = float(loss.ns(context).mean()), context.steps.period_ns
+    if context.found and (loss.is_explained(context) or loss.is_known(context)):
+        lost_ns = min(lost_ns, left.ns)
+    if lost_ns <= WORTH_A_NOTICE * step_ns:  # both are 0 where nothing is counted
+        return
+    without = " without the causes that are found" if context.found else ""
+    within = loss.owner(context, context.ranks)
+    what = _works(within) if within else f"; {loss.unknown(context)}"
+    context.not_explained.append(
+        f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}"
+        f": at most {duration(left.ns)} of it can be gained{without}"
+    )
+
+
+def unseen_work_notices(context: Context) -> tuple[str, ...]:
+    """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
+    steps = context.steps
+    said = {
+        "the GPU waits for work that the trace does not show": _unseen(context),
+        "the host launches late; what it does meanwhile is not recorded": steps["unattributed"],
+    }
+    return tuple(
+        f"in {100 * time.mean() / steps.period_ns:.0f} % of {_whole(context)}, {words}"
+        for words, time in said.items()
+        if time.size and time.mean() > WORTH_A_NOTICE * steps.median_period_ns
+    )
+
+
+def _whole(context: Context) -> str:
+    return "the mean step" if context.steps.are_recorded else "the GPU span"
+
+
+def _unseen(context: Context) -> Matrix:
+    """Idle time for which the trace shows no host that is late."""
+    return np.asarray(context.steps["gap_depend"] - context.steps["unattributed"])

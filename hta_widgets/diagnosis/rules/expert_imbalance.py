@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.collectives.waits import medians
 from hta_widgets.arrays import Float64Array, Mask
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.traffic import Traffic
+from hta_widgets.diagnosis.proof.what import ComputingKernels
+from hta_widgets.diagnosis.replay.edits import EqualWork
 from hta_widgets.diagnosis.rules.wording import others_wait, the_ranks
 from hta_widgets.quantities import number
 
@@ -42,6 +46,15 @@ class _Exchanges(NamedTuple):
     makes_others_wait=True,
     when="In all-to-alls, the busiest rank gets more than 1.2 times the mean number of elements; "
     "ranks with 1.25 times the mean over all of them are to blame.",
+    advice=(
+        Advice(
+            "Balance what the experts get: raise the weight of the auxiliary loss, or let the "
+            "router's biases follow the load.",
+            needs=(Condition.TRAINING,),
+        ),
+        Advice("Limit what one expert takes (a capacity factor), so that no rank gets more."),
+        Advice("Place popular experts on different ranks, or on several of them."),
+    ),
 )
 def expert_imbalance(context: Context) -> Finding | None:
     """Report all-to-alls in which some ranks send or receive more than the others."""
@@ -49,12 +62,10 @@ def expert_imbalance(context: Context) -> Finding | None:
     if found is None or found.imbalance <= context.limits.uneven_exchange:
         return None
     traffic = context.traffic
-    waited = medians(traffic.matches, traffic.exposed_wait_ns)[found.chosen].sum()
-    recoverable_ns = float(waited) / len(context.steps.numbers)
-    if not context.is_worth_it(expert_imbalance, recoverable_ns):
-        return None
     waiting = traffic.in_cells(traffic.exposed_wait_ns, found.chosen)
-    context.removed[expert_imbalance] = waiting
+    price = context.price(waiting, EqualWork("mean"))
+    if not context.is_worth_it(expert_imbalance, price.ns):
+        return None
     share = found.elements / found.elements.mean()
     ranks = tuple(
         rank
@@ -63,12 +74,10 @@ def expert_imbalance(context: Context) -> Finding | None:
     )
     return context.finding(
         expert_imbalance,
-        words=_words(context, found, ranks, share, recoverable_ns),
-        recoverable_ns=recoverable_ns,
+        words=_words(context, found, ranks, share, price.ns),
+        price=price,
         ranks=ranks,
         steps=context.steps_with(waiting),
-        action="Balance what the ranks exchange; for experts: an auxiliary loss, a capacity "
-        "limit, or another placement.",
         evidence={
             "imbalance": found.imbalance,
             "elements": pd.DataFrame(
@@ -76,6 +85,7 @@ def expert_imbalance(context: Context) -> Finding | None:
             ),
         },
         links=(Link(panel="rank_overlap", ranks=ranks),),
+        seen_in=ComputingKernels(),
     )
 
 
@@ -121,3 +131,15 @@ def _imbalance(traffic: Traffic, values: Float64Array) -> Float64Array:
     matches = traffic.matches
     whole = np.bincount(matches.of_row, values, minlength=len(matches))
     return np.asarray(matches.most(values) / np.maximum(whole / matches.members, 1))
+
+
+def not_overloaded(context: Context, places: Iterable[int]) -> list[int]:
+    """Ranks, by their places, whose kernels take longer for another reason than more tokens.
+
+    Kernels of experts may have a block for each multiprocessor, whatever their work: without
+    shapes, more of it looks like a slower GPU.
+    """
+    found, like = context.found.get(expert_imbalance), context.hardware.like
+    if found is None or like is None or like.are_shaped:
+        return [*places]
+    return [place for place in places if context.ranks[place] not in found.ranks]

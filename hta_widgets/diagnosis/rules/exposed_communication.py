@@ -2,69 +2,220 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.exposed_reasons import Reason
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.proof.what import Busy
+from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link
-from hta_widgets.diagnosis.rules.wording import WithinModule, listed, within_module
+from hta_widgets.diagnosis.rules.wording import WithinModule, listed, part_of_it, within_module
 from hta_widgets.quantities import duration, number
 
 MOST_INCOMPLETE: Final = 0.5
 """If collectives without some of their members transfer this part, it may be waiting."""
+
+_CONDITIONS: Final = {
+    Reason.LATENCY: Condition.LATENCY,
+    Reason.SAME_STREAM: Condition.SAME_STREAM,
+    Reason.NOT_LAUNCHED: Condition.NOT_LAUNCHED,
+    Reason.OPTIMIZER: Condition.OPTIMIZER_WAITS,
+}
 
 
 @cause(
     seen_in="transfer",
     limit="least_percent_in_every_job",
     when="Ranks transfer data with nothing to compute meanwhile. Waiting for a late rank is no "
-    "transfer. The module that asks for 60 % of it is named.",
+    "transfer. The module that asks for 60 % of it is named, and why nothing computes during 60 % "
+    "of it: its stream, what waits for it, latency, or a host that launches nothing.",
+    advice=(
+        Advice(
+            "Open all ranks: waiting for those that are not open looks like transfer.",
+            "hta-widgets diagnose path/to/all/traces",
+            needs=(Condition.NOT_RECORDED, Condition.NOT_OPENED),
+        ),
+        Advice(
+            "Record all ranks with their collective fields, so that waiting and transfer can be "
+            "told apart: PyTorch 2.4 or newer, with ProfilerActivity.CPU.",
+            needs=(Condition.NOT_RECORDED,),
+            unless=(Condition.NOT_OPENED,),
+        ),
+        Advice(
+            "Do not broadcast the buffers in each step, unless ranks must share them.",
+            "DistributedDataParallel(model, broadcast_buffers=False)",
+            needs=(Condition.DDP, Condition.BROADCASTS_BUFFERS),
+        ),
+        Advice(
+            "Send fewer and larger messages: DDP's buckets are small, and bound by latency.",
+            "DistributedDataParallel(model, bucket_cap_mb=100)",
+            needs=(Condition.DDP, Condition.LATENCY),
+        ),
+        Advice(
+            "Send fewer and larger messages: these are so small that they are bound by latency.",
+            needs=(Condition.LATENCY,),
+            unless=(Condition.DDP,),
+        ),
+        Advice(
+            "Communicate on a stream of its own: nothing computes beside work of the same one.",
+            "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
+            needs=(Condition.SAME_STREAM,),
+        ),
+        Advice(
+            "Launch what comes next before the transfer is over: do not wait for it on the host.",
+            needs=(Condition.NOT_LAUNCHED,),
+        ),
+        Advice(
+            "Let FSDP gather the next parameters before they are needed.",
+            "FullyShardedDataParallel(model, forward_prefetch=True)",
+            needs=(Condition.FSDP1, Condition.GATHERS),
+            unless=(Condition.FSDP2,),
+        ),
+        Advice(
+            "Let FSDP gather the next parameters before they are needed.",
+            "block.set_modules_to_forward_prefetch([next_block])",
+            needs=(Condition.FSDP2, Condition.GATHERS),
+        ),
+        Advice(
+            "Make DDP's buckets smaller: nothing hides the last one, and the optimizer waits for "
+            "it.",
+            "DistributedDataParallel(model, bucket_cap_mb=10)",
+            needs=(Condition.DDP, Condition.OPTIMIZER_WAITS),
+        ),
+        Advice(
+            "Reduce gradients in smaller pieces, each as soon as it is computed.",
+            needs=(Condition.OPTIMIZER_WAITS,),
+            unless=(Condition.DDP,),
+        ),
+        Advice(
+            "Try other sizes of DDP's buckets: the last one is hidden by nothing, and small ones "
+            "are bound by latency.",
+            "DistributedDataParallel(model, bucket_cap_mb=50)",
+            needs=(Condition.DDP,),
+            unless=(Condition.OPTIMIZER_WAITS, Condition.LATENCY),
+        ),
+        Advice(
+            "Send gradients with 16 bits.",
+            "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
+            needs=(Condition.DDP,),
+        ),
+        Advice(
+            "Start it before other work, and wait for it where its result is needed.",
+            "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
+            unless=(Condition.DDP, Condition.FSDP1, Condition.FSDP2, Condition.SAME_STREAM),
+        ),
+        Advice(
+            "Shard parameters within each node only, so that less crosses the network.",
+            "within = ShardingStrategy.HYBRID_SHARD\n"
+            "FullyShardedDataParallel(model, sharding_strategy=within)",
+            needs=(Condition.FSDP1,),
+            unless=(Condition.FSDP2,),
+        ),
+        Advice(
+            "Shard parameters within each node only, so that less crosses the network.",
+            'mesh = init_device_mesh("cuda", (nodes, gpus_of_a_node))\n'
+            "fully_shard(block, mesh=mesh)",
+            needs=(Condition.FSDP2,),
+        ),
+        Advice(
+            "Communicate less often: a larger batch on each rank, or gradients of several batches.",
+            "with model.no_sync():\n    ...",
+            needs=(Condition.TRAINING, Condition.DDP),
+        ),
+        Advice(
+            "Communicate less often: a larger batch on each rank.",
+            needs=(Condition.TRAINING,),
+            unless=(Condition.DDP,),
+        ),
+        Advice(
+            "Serve more concurrent requests, so that there is more to compute for each transfer.",
+            needs=(Condition.SERVER,),
+        ),
+    ),
 )
 def exposed_communication(context: Context) -> Finding | None:
     """Report the transfers in which the GPUs do nothing else."""
     transfer = context.steps["transfer"] + context.steps["transfer_p2p"]
     if not transfer.size:
         return None
-    recoverable_ns = float(np.median(transfer, axis=0).mean())
-    if not context.traffic.pipelines:  # ranks that wait for a slow one have nothing to compute
-        recoverable_ns = min(recoverable_ns, context.steps.gain_ns(transfer))
-    if slow_link in context.found:
-        recoverable_ns -= context.found[slow_link].recoverable_ms * NS_PER_MS
-    if not context.is_worth_it(exposed_communication, recoverable_ns):
+    slow = context.edits.get(slow_link, ())
+    price = context.price(transfer, CommunicationHidden(), bound="at most", after=slow)
+    if not context.is_worth_it(exposed_communication, price.ns):
         return None
-    context.removed[exposed_communication] = transfer
     table = _by_group(context)
     is_doubtful = _is_doubtful(context)
     is_within = not is_doubtful and not table.empty
     within = _within(context) if is_within else WithinModule()
+    reasons = _reasons(context)
+    reason = _reason(context, reasons) if is_within else None
     return context.finding(
         exposed_communication,
-        words=_words(context, table, is_doubtful=is_doubtful),
-        detail=within.words,
-        recoverable_ns=recoverable_ns,
+        words=_words(context, table, float(transfer.mean()), is_doubtful=is_doubtful),
+        detail=within.words + _why(reasons, reason),
+        price=price,
         ranks=context.ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
-        action="Overlap it with computation: smaller buckets (bucket_cap_mb), prefetching, a "
-        "larger local batch, or compression.",
         evidence={
             "groups": table,
             "transfer_ms": float(transfer.mean()) / NS_PER_MS,
+            "reasons": reasons,
             **within.evidence,
         },
         links=(Link(panel="collectives"), Link(panel="overlap")),
+        seen_in=Busy(("transfer", "transfer_p2p")),
         confidence="inconclusive" if is_doubtful else "measured",
+        conditions=_conditions(table, reason),
     )
 
 
-def _words(context: Context, table: pd.DataFrame, *, is_doubtful: bool) -> str:
-    who = "The GPU transfers" if len(context.ranks) == 1 else "All ranks transfer"
-    words = f"{who} data with nothing to compute meanwhile"
+def _conditions(table: pd.DataFrame, reason: Reason | None) -> Iterator[Condition]:
+    """What holds of the operation with most of the exposed transfer, and why it is exposed."""
+    operation = "" if table.empty else table["operation"].iloc[0]
+    if "broadcast" in operation:
+        yield Condition.BROADCASTS_BUFFERS
+    if "gather" in operation:
+        yield Condition.GATHERS
+    if reason in _CONDITIONS:
+        yield _CONDITIONS[reason]
+
+
+def _reasons(context: Context) -> pd.DataFrame:
+    """Why nothing computes during the transfers, of all ranks together, the most first."""
+    facts = [context.facts[rank].communication for rank in context.ranks]
+    whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
+    sums = {reason: sum(each.reasons.get(reason, 0) for each in facts) for reason in Reason}
+    rows = [(each.name, 100 * ns / whole_ns) for each, ns in sums.items() if ns]
+    table = pd.DataFrame(rows, columns=["reason", "percent"])
+    return table.sort_values("percent", ascending=False, kind="stable", ignore_index=True)
+
+
+def _reason(context: Context, reasons: pd.DataFrame) -> Reason | None:
+    """The one of most of the transfer."""
+    if reasons.empty or reasons["percent"].iloc[0] < context.limits.owner_percent:
+        return None
+    return Reason[reasons["reason"].iloc[0]]
+
+
+def _why(reasons: pd.DataFrame, reason: Reason | None) -> str:
+    """The same in words, with a comma before them; empty for none."""
+    if reason is None:
+        return ""
+    return f", {part_of_it(reasons['percent'].iloc[0] / 100)} {reason.value}"
+
+
+def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doubtful: bool) -> str:
+    per_noun = context.steps.per_noun
+    words = f"{duration(transfer_ns)} of communication{per_noun} is exposed"
     if not table.empty:
         most = table.iloc[0]
         what = {P2P: "sends"}.get(most["operation"], most["operation"])
@@ -72,12 +223,12 @@ def _words(context: Context, table: pd.DataFrame, *, is_doubtful: bool) -> str:
         speed = most["busbw_gb_per_s"]
         at = "" if np.isnan(speed) else f", {number(speed)} GB/s"
         words += (
-            f", most of all {count} {what}{context.steps.per_noun} "
-            f"({duration(most['exposed_ms'] * NS_PER_MS)}{at})"
+            f", mostly {count} {what}{per_noun} ({duration(most['exposed_ms'] * NS_PER_MS)}{at})"
         )
     if is_doubtful:
         missing = missing_of(context.job)
-        whom = f"without a trace ({listed(missing)})" if missing else "that are not open"
+        lack = "open" if context.job.unopened_ranks else "recorded"
+        whom = f"without a trace ({listed(missing)})" if missing else f"that are not {lack}"
         words += f"; part of it may be waiting for ranks {whom}"
     return words
 

@@ -6,20 +6,21 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.hardware import Hardware
 from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import ComputingKernels
+from hta_widgets.diagnosis.rules.expert_imbalance import not_overloaded
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
 from hta_widgets.quantities import number
 
 FEWEST_STEPS: Final = 3
 """Fewest steps that tell which pace is usual."""
-
-ACTION: Final = (
-    "Read why the clocks were lowered: nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER."
-)
 
 
 @cause(
@@ -28,6 +29,21 @@ ACTION: Final = (
     when="The same, in only some of the steps or at changing pace: some kernels take longer than "
     "the same ones at other times, more than on other ranks. Or all ranks take more than 1.1 "
     "times as long in some steps as in the fastest, with the same kernels and shapes.",
+    advice=(
+        Advice(
+            "Read why the clocks were lowered, while the job runs.",
+            "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER",
+            unless=(Condition.AMD,),
+        ),
+        Advice(
+            "Read the clocks, the power and the temperature while the job runs.",
+            "amd-smi metric --clock --power --temperature",
+            needs=(Condition.AMD,),
+        ),
+        Advice(
+            "See that nothing else runs on this GPU, and that its node is cooled as the others."
+        ),
+    ),
 )
 def gpu_throttling(context: Context) -> Finding | None:
     """Report ranks that at times, or all ranks that in some steps, take longer for the same."""
@@ -36,11 +52,11 @@ def gpu_throttling(context: Context) -> Finding | None:
 
 
 def _of_some_ranks(context: Context, found: Hardware) -> Finding | None:
-    if not found.throttled:
+    places = not_overloaded(context, found.throttled)
+    if not places:
         return None
-    places = list(found.throttled)
     excess = found.excess_of(places)
-    recoverable_ns = context.gain_of_excess(excess)
+    price = context.price(excess, context.computing_less(excess), between_ranks=True)
     ranks = tuple(context.ranks[place] for place in places)
     hot = (found.ratio[places] > context.limits.slower_kernels).any(axis=0)
     factor = float(np.median(found.ratio[places].max(axis=0)[hot]))
@@ -49,9 +65,9 @@ def _of_some_ranks(context: Context, found: Hardware) -> Finding | None:
     words = (
         f"{the_ranks(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {most}{number(factor)} "
         f"times as long as the median{in_n_steps(context, int(hot.sum()))} with the same work"
-        f"{within}{others_wait(context, ranks, recoverable_ns)}"
+        f"{within}{others_wait(context, ranks, price.ns)}"
     )
-    return _finding(context, words, recoverable_ns, ranks, excess)
+    return _finding(context, words, price, ranks, excess)
 
 
 def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
@@ -61,11 +77,11 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
     usual, fastest = float(np.quantile(pace, 0.25)), float(pace.min())
     most = context.limits.slower_than_itself
     slower = pace > most * fastest
-    if pace.max() <= most * usual or slower.all():
+    if pace.max() <= most * usual:
         return None
     excess = context.steps["compute"] * (1 - fastest / pace)
     excess[:, ~slower] = 0
-    recoverable_ns = context.steps.gain_ns(excess)
+    price = context.price(excess, context.computing_less(excess), between_ranks=True)
     factor = float(pace.max() / fastest)
     who = the_ranks(context.ranks) if len(context.ranks) == 1 else "All ranks"
     words = (
@@ -73,29 +89,29 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
         f"times as long{in_n_steps(context, int(slower.sum()))} as in the fastest step, with the "
         "same kernels and shapes"
     )
-    return _finding(context, words, recoverable_ns, context.ranks, excess)
+    return _finding(context, words, price, context.ranks, excess)
 
 
 def _finding(
     context: Context,
     words: str,
-    recoverable_ns: float,
+    price: Price,
     ranks: tuple[int, ...],
     excess: Matrix,
 ) -> Finding | None:
-    if not context.is_worth_it(gpu_throttling, recoverable_ns):
+    if not context.is_worth_it(gpu_throttling, price.ns):
         return None
-    context.removed[gpu_throttling] = excess
     steps = context.steps_with(excess)
     return context.finding(
         gpu_throttling,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=steps,
-        action=ACTION,
         evidence={
             "factor_by_rank_and_step": context.by_rank_and_step("factor", context.hardware.ratio),
         },
         links=(Link(panel="rank_overlap", ranks=ranks, steps=steps),),
+        seen_in=ComputingKernels(),
+        seen_steps=tuple(np.array(context.steps.numbers)[excess.any(axis=0)].tolist()),
     )

@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.clocks.aligned import job_clocks
+from hta_widgets.analyses.clocks.aligned import on_common_clock
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.facts.gap_owners import LOADERS, Inside, Owner, Stretch
+from hta_widgets.diagnosis.facts.gap_owners import EVERY, LOADERS, Inside, Owner, Stretch
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
-from hta_widgets.diagnosis.finding import Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import percent
@@ -24,9 +23,6 @@ _LOADERS: Final = {
     "single": "in the single-process DataLoader",
     "workers": "in the DataLoader with workers",
 }
-
-MARGIN: Final = 0.1
-"""Part of an interval that a link shows before and after it."""
 
 
 def host_of(context: Context, ranks: Sequence[int]) -> dict[int, HostFacts]:
@@ -61,7 +57,13 @@ def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -
 def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.DataFrame:
     """Longest intervals, with the operators around them and their time on the common clock."""
     rows = [
-        (rank, *_window(context, rank, each), each.idle_ns / NS_PER_MS, each.before, each.after)
+        (
+            rank,
+            *on_common_clock(context.job, rank, np.array(each[:2], dtype=np.int64)).tolist(),
+            each.idle_ns / NS_PER_MS,
+            each.before,
+            each.after,
+        )
         for rank, host in host_of(context, ranks).items()
         for each in host.gaps.longest.get(name, ())
     ]
@@ -100,12 +102,15 @@ class Within(NamedTuple):
         Of the time, over all its ranks.
     loader : str
         See `Inside`; empty if it is another one on some rank.
+    of : str
+        What it is the share of, in words.
     """
 
     name: str
     around: str
     share: float
     loader: str
+    of: str = "this time"
 
     @property
     def evidence(self) -> dict[str, float]:
@@ -118,34 +123,68 @@ class Within(NamedTuple):
         share = "all" if self.share >= _ALL else percent(100 * self.share)
         loader = _LOADERS.get(self.loader, "")
         if loader and LOADERS[self.loader].search(self.name):
-            return f", {share} of this time {loader}"
+            return f", {share} of {self.of} {loader}"
         around = f" ({named(self.around, _NAME_WIDTH)})" if self.around else ""
         after = f", {loader}" if loader else ""
-        return f", {share} of this time inside {named(self.name, _NAME_WIDTH)}{around}{after}"
+        return f", {share} of {self.of} inside {named(self.name, _NAME_WIDTH)}{around}{after}"
 
 
 def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:
-    """The innermost call that holds `Limits.owner_percent` of the time of all ranks."""
+    """The innermost call that holds `Limits.owner_percent` of the time of all ranks.
+
+    It is an operator or function that holds as much itself, whoever calls it, or else one on the
+    path of most of the time.
+    """
     whole_ns = sum(part.whole_ns for part in parts)
     names = {each.name for part in parts for each in part.chain}
     inside_ns = {name: sum(part.ns_of.get(name, 0) for part in parts) for name in names}
     least_ns = context.limits.owner_percent / 100 * whole_ns
     loaders = {part.loader for part in parts}
+    leaf = busiest_within(context, parts) if loaders == {""} else None
     for part in sorted(parts, key=lambda part: -part.whole_ns):
         held = [each for each in part.chain if inside_ns[each.name] >= least_ns]
         if held:
             name, is_operator = held[-1]
             around = held[-2].name if is_operator and len(held) > 1 else ""
+            if leaf is not None and leaf.name != name:
+                return leaf._replace(around=name)
             loader = part.loader if len(loaders) == 1 else ""
             return Within(name, around, inside_ns[name] / whole_ns, loader)
-    return None
+    return leaf
+
+
+def busiest_within(context: Context, parts: Sequence[Inside]) -> Within | None:
+    """The operator or function that holds `Limits.owner_percent` of the time itself."""
+    own_ns: dict[str, int] = defaultdict(int)
+    for part in parts:
+        for name, ns in part.own_ns.items():
+            own_ns[name] += ns
+    name = max(own_ns, key=lambda each: own_ns[each], default="")
+    share = own_ns[name] / sum(part.whole_ns for part in parts) if name else 0.0
+    return Within(name, "", share, "") if 100 * share >= context.limits.owner_percent else None
 
 
 def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | None:
     """The innermost call inside which most of the idle time of a kind passes."""
+    return innermost_within(context, _parts(context, ranks, name))
+
+
+def within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
+    """The innermost call inside which most of the idle time of the host passes, of any kind."""
+    found = innermost_within(context, _parts(context, ranks, EVERY))
+    return found._replace(of="the idle time") if found else None
+
+
+def busiest_when_idle(context: Context, ranks: Sequence[int]) -> Within | None:
+    """The operator or function that holds most of the idle time of the host itself."""
+    found = busiest_within(context, _parts(context, ranks, EVERY))
+    return found._replace(of="the idle time") if found else None
+
+
+def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:
     hosts = host_of(context, ranks).values()
     parts = [host.gaps.inside[name] for host in hosts if name in host.gaps.inside]
-    return innermost_within(context, [part for part in parts if part.whole_ns])
+    return [part for part in parts if part.whole_ns]
 
 
 def longest_stretch(
@@ -158,28 +197,3 @@ def longest_stretch(
         for each in host.gaps.longest.get(name, ())[:1]
     ]
     return max(found, key=lambda pair: pair[1].idle_ns, default=None)
-
-
-def gap_link(context: Context, name: str, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Link:
-    """Link to the interval with most idle time of a kind, on the common clock."""
-    found = longest_stretch(context, ranks, name)
-    window = None
-    if found is not None:
-        start, end = _window(context, *found)
-        margin = int((end - start) * MARGIN)
-        window = (max(start - margin, 0), end + margin)
-    return Link(panel="idle_owners", ranks=ranks, steps=steps, window_ns=window)
-
-
-def _window(context: Context, rank: int, stretch: Stretch) -> tuple[int, int]:
-    """Start and end of an interval on the common clock."""
-    job = context.job
-    if len(job.ranks) == 1:
-        offset = job.offsets_ns((rank,))[rank]
-        return stretch.start_ns + offset, stretch.end_ns + offset
-    clocks = job_clocks(job)
-    place = np.full(2, clocks.ranks.index(rank))
-    start, end = clocks.alignment.aligned(
-        np.array([stretch.start_ns, stretch.end_ns], dtype=np.int64), place
-    ).tolist()
-    return start, end

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import NEEDLESS_WORK, Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.facts.gap_owners import Stretch
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.proof.what import Idle
+from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
-    gap_link,
+    Within,
     largest_owner,
     longest_stretch,
     steps_table,
@@ -28,38 +32,72 @@ from hta_widgets.quantities import duration
     makes_others_wait=True,
     when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
     "operators that launch nothing. The call with 60 % of this time is named.",
+    advice=(
+        Advice(
+            "Take what lives long out of the garbage collector's sight, after the first step.",
+            "gc.collect()\ngc.freeze()",
+            needs=(Condition.COLLECTS_GARBAGE,),
+        ),
+        Advice(
+            "Collect at a time of your choice, every n steps.",
+            "gc.disable()  # then gc.collect() every n steps",
+            needs=(Condition.COLLECTS_GARBAGE,),
+        ),
+        *NEEDLESS_WORK,
+        Advice(
+            "Record the Python frames, which show the lines that the host runs there.",
+            "torch.profiler.profile(..., with_stack=True)",
+            unless=(Condition.STACKS,),
+        ),
+        Advice(
+            "Look at the lines that run there in the flame graph of this time; take them out of "
+            "the step, or run them while the GPU has work.",
+            needs=(Condition.STACKS,),
+            unless=(Condition.NOT_RECORDED,),
+        ),
+        Advice(
+            "Look at the process from outside while it pauses: the trace does not hold what runs "
+            "there.",
+            "py-spy record --native --pid PID",
+        ),
+    ),
 )
 def host_pause(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle because the host launches nothing for long."""
     pauses = context.steps["gap_pause"]
     if warm_up in context.found and not context.steps.are_recorded:
         return None  # libraries are set up in calls that are not recorded, too
-    cost_ns = context.gain_of_host_cause(pauses, ("gap_pause",))
-    if not context.is_worth_it(host_pause, cost_ns):
+    price = context.price(pauses, WithoutHostWork(("pausing",)))
+    if not context.is_worth_it(host_pause, price.ns):
         return None
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
-    context.removed[host_pause] = pauses
     who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
     within = within_gap(context, ranks, "gap_pause")
     where = _where(found[1]) if found else ""
     return context.finding(
         host_pause,
-        words=f"{who} {who.verb('launch')} nothing for up to "
+        words=f"{who} {who.verb('stall')} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
         detail=within.words if within else _activity(context, ranks),
-        recoverable_ns=cost_ns,
+        price=price,
         ranks=ranks,
         steps=steps,
-        action="Look at the host there with with_stack=True; try gc.freeze() after the first step, "
-        "or gc.disable() and collecting every n steps.",
+        conditions=conditions_of_owners(_owners(context, ranks, within)),
         evidence={
             **(within.evidence if within else {}),
             "pauses": stretches_table(context, ranks, "gap_pause"),
             "steps": steps_table(context, idle=pauses),
         },
-        links=(gap_link(context, "gap_pause", ranks, steps),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
+        seen_in=Idle(("gap_pause",)),
     )
+
+
+def _owners(context: Context, ranks: tuple[int, ...], within: Within | None) -> list[str]:
+    """Names of the calls that hold most of the pauses."""
+    largest = largest_owner(context, ranks, ("gap_pause",))
+    return [*([within.name] if within else ()), *([largest[0].name] if largest else ())]
 
 
 def _who(context: Context, pauses: Matrix) -> tuple[int, ...]:
@@ -94,5 +132,5 @@ def _activity(context: Context, ranks: tuple[int, ...]) -> str:
     """What it does instead, in words."""
     largest = largest_owner(context, ranks, ("gap_pause",))
     if largest is None or not largest[0].name:
-        return "; nothing is recorded of what it does" if largest else ""
+        return "; the trace does not show why" if largest else ""
     return f", most in {named(largest[0].name)}"

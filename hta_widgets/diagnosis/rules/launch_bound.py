@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import NEEDLESS_WORK, Advice, fused_optimizers
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.rules.blocking_sync import share_of
-from hta_widgets.diagnosis.rules.host_evidence import gap_link, host_of, steps_table
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
+from hta_widgets.diagnosis.rules.host_evidence import (
+    Within,
+    busiest_when_idle,
+    host_of,
+    steps_table,
+)
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
-from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
+from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
 from hta_widgets.quantities import counted, duration, percent
 
-_LATE = ("gap_sync", "gap_op")
-_ACTION = "Use CUDA graphs, torch.compile, a fused optimizer, or a larger batch."
-_STACKS = "Record again without with_stack=True first: recording stacks slows the host. "
+MOST_BY_STACKS: Final = 0.5
+"""Part of the price that a host twice as fast must bring for stacks to be the first suspect:
+recording them slows a host by less than that."""
 
 
 @cause(
@@ -27,47 +34,165 @@ _STACKS = "Record again without with_stack=True first: recording stacks slows th
     makes_others_wait=True,
     when="The host launches more slowly than the GPU computes: it would be late even without its "
     "synchronisations.",
+    advice=(
+        *NEEDLESS_WORK,
+        Advice(
+            "Record again without with_stack=True first: recording stacks slows the host, and a "
+            "host twice as fast would bring most of it.",
+            needs=(Condition.STACKS, Condition.SLOWED_BY_STACKS),
+        ),
+        *fused_optimizers(Condition.OF_OPTIMIZER),
+        Advice(
+            "Let one kernel update many parameters: the optimizer goes through them one by one.",
+            "torch.optim.Adagrad(model.parameters(), foreach=True)  # or another",
+            needs=(Condition.OF_OPTIMIZER,),
+            unless=(
+                *(Condition.FUSED, Condition.FOREACH),
+                *(Condition.ADAM, Condition.ADAMW, Condition.SGD),
+            ),
+        ),
+        Advice(
+            "Set the gradients to None instead of filling them with zeros.",
+            "optimizer.zero_grad(set_to_none=True)",
+            needs=(Condition.ZEROES_GRADIENTS,),
+        ),
+        Advice(
+            "Let vLLM capture CUDA graphs: start it without enforce_eager.",
+            "vllm serve MODEL  # without --enforce-eager",
+            needs=(Condition.SERVER, Condition.VLLM),
+            unless=(Condition.GRAPHS, Condition.CAPTURING),
+        ),
+        Advice(
+            "Let SGLang capture CUDA graphs: start it without --disable-cuda-graph.",
+            "python -m sglang.launch_server --model-path MODEL",
+            needs=(Condition.SERVER, Condition.SGLANG),
+            unless=(Condition.GRAPHS, Condition.CAPTURING),
+        ),
+        Advice(
+            "Record what comes after: a CUDA graph is captured here, and its replays need no "
+            "launches.",
+            "torch.profiler.schedule(wait=5, warmup=2, active=3)",
+            needs=(Condition.CAPTURING,),
+            unless=(Condition.GRAPHS,),
+        ),
+        Advice(
+            "Let the compiled code replay CUDA graphs.",
+            'torch.compile(model, mode="reduce-overhead")',
+            needs=(Condition.COMPILED,),
+            unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.SERVER),
+        ),
+        Advice(
+            "Compile the model, and let it replay CUDA graphs.",
+            'model = torch.compile(model, mode="reduce-overhead")',
+            unless=(
+                *(Condition.COMPILED, Condition.GRAPHS),
+                *(Condition.CAPTURING, Condition.SERVER),
+            ),
+        ),
+        Advice(
+            "Find what still runs outside of the compiled code.",
+            'TORCH_LOGS="graph_breaks,recompiles" python train.py',
+            needs=(Condition.COMPILED,),
+            unless=(Condition.SERVER,),
+        ),
+        Advice(
+            "Launch larger kernels: use a larger batch.",
+            needs=(Condition.TRAINING,),
+        ),
+        Advice(
+            "Launch larger kernels: serve more concurrent requests.",
+            needs=(Condition.SERVER,),
+        ),
+        Advice(
+            "Launch larger kernels: work on more at once, such as a larger batch.",
+            unless=(Condition.TRAINING, Condition.SERVER),
+        ),
+        Advice(
+            "Record without with_stack=True what the host takes: recording stacks slows it.",
+            needs=(Condition.STACKS,),
+            unless=(Condition.SLOWED_BY_STACKS,),
+        ),
+    ),
 )
 def launch_bound(context: Context) -> Finding | None:
     """Report the time in which the GPU waits for a host that launches too slowly."""
     behind = context.steps.launch_bound
-    slowed = context.removed.get(profiler_overhead)
-    if slowed is not None:
-        behind = np.clip(behind + context.steps["gap_profiler"] - slowed, 0, behind)
-    cost_ns = context.gain_of_host_cause(behind, _LATE, share_of(context, behind))
-    if not context.is_worth_it(launch_bound, cost_ns):
+    if any(isinstance(edit, HostSpeed) for edit in context.edits.get(profiler_overhead, ())):
+        return None  # the profiler slows all launches, and has their price
+    price = context.price(behind, HostSpeed(np.inf), bound="at most")
+    if not context.is_worth_it(launch_bound, price.ns) and context.steps.starts_count:
+        # so many short kernels that starting them takes as long as launching
+        price = context.price(behind, HostSpeed(np.inf), WithoutStarts(), bound="at most")
+    if not context.is_worth_it(launch_bound, price.ns):
         return None
     ranks = context.blamed(context.steps.host_behind.mean(axis=1))
     steps = context.steps_with(behind)
-    context.removed[launch_bound] = behind
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
-    who = subject(context, ranks)
+    half_ms = _gain_ms(context, HostSpeed(2))
+    busiest = busiest_when_idle(context, ranks)
+    if busiest is not None and busiest.name == worst["region"]:
+        busiest = None
     return context.finding(
         launch_bound,
-        words=f"{who} {who.verb('launch')} {per_step(context, worst['kernels_per_step'], 'kernel')}"
-        f" (median {duration(1000 * worst['median_kernel_us'])}) too slowly"
-        f"{in_steps(context, steps)}{_region(worst)}",
-        recoverable_ns=cost_ns,
+        words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
+        f"the CPU cannot keep up with {per_step(context, worst['kernels_per_step'], 'kernel')} "
+        f"(median {duration(1000 * worst['median_kernel_us'])})"
+        f"{_region(worst, busiest)}",
+        detail=busiest.words if busiest else "",
+        price=price,
         ranks=ranks,
         steps=steps,
-        action=_action(context, ranks),
-        evidence={"launching": table, "steps": steps_table(context, idle=behind)},
-        links=(gap_link(context, "gap_op", ranks, steps),),
+        conditions=_conditions(
+            context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
+        ),
+        evidence={
+            **(busiest.evidence if busiest else {}),
+            "twice_as_fast_ms": half_ms,
+            "in_cuda_graphs_ms": _gain_ms(context, HostSpeed(np.inf), WithoutStarts()),
+            "launching": table,
+            "steps": steps_table(context, idle=behind),
+        },
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )
 
 
-def _action(context: Context, ranks: tuple[int, ...]) -> str:
-    has_stacks = any(host.has_stacks for host in host_of(context, ranks).values())
-    return f"{_STACKS if has_stacks else ''}{_ACTION}"
+def _gain_ms(context: Context, *edits: Edit) -> float:
+    return context.replay.gain_ns(edits, context.steps.numbers) / NS_PER_MS
 
 
-def _region(worst: Mapping[Hashable, Any]) -> str:
-    """The part of the program with most of the time, in words."""
+def may_be_stacks(half_ms: float, price_ms: float) -> bool:
+    """Whether recording stacks, which slows a host, may be why it is late, as far as prices tell.
+
+    Parameters
+    ----------
+    half_ms, price_ms : float
+        What a host twice as fast brings, and an infinitely fast one.
+    """
+    return half_ms >= MOST_BY_STACKS * price_ms
+
+
+def _conditions(
+    context: Context, ranks: tuple[int, ...], busiest: Within | None, *, by_stacks: bool
+) -> set[Condition]:
+    """What holds of the part of the program that launches too slowly."""
+    regions = [host.launching.region for host in host_of(context, ranks).values()]
+    most = max((each for each in regions if each), key=lambda each: each.idle_ns, default=None)
+    names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
+    found = conditions_of_owners(names)
+    if by_stacks and Condition.STACKS in context.conditions(ranks):
+        found.add(Condition.SLOWED_BY_STACKS)
+    return found
+
+
+def _region(worst: Mapping[Hashable, Any], busiest: Within | None) -> str:
+    """The part of the program with most of the time, in words; empty where a call holds more."""
     name = str(worst["region"])
+    if name and busiest is not None and 100 * busiest.share > worst["region_percent"]:
+        return ""
     if not name:
         return f", {duration(1000 * worst['median_launch_us'])} a launch call"
-    where = f", {percent(worst['region_percent'])} of it in {named(name)}"
+    where = f"; {percent(worst['region_percent'])} of the lost time is in {named(name)}"
     if not worst["region_kernels_per_step"]:  # it copies only
         return where
     kernels = counted(worst["region_kernels_per_step"], "kernel")

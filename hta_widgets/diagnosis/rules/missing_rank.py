@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.quantities import counted
@@ -17,6 +20,12 @@ from hta_widgets.quantities import counted
     seen_in="waiting",
     when="Ranks of the job have no trace, and the others wait for them, or may. What it costs is a"
     " lower bound, and said to be one.",
+    advice=(
+        Advice(
+            "Collect the traces of all ranks, and open them together.",
+            "hta-widgets diagnose path/to/all/traces",
+        ),
+    ),
 )
 def missing_rank(context: Context) -> Finding | None:
     """Report ranks without a trace that the others wait for, as far as that can be told.
@@ -51,15 +60,14 @@ def missing_rank(context: Context) -> Finding | None:
     return context.finding(
         missing_rank,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=Price.counted(recoverable_ns, "at least"),
         ranks=missing,
         steps=(),
-        action="Collect the traces of all ranks, and open them together.",
         evidence={
             "incomplete_collectives": incomplete,
             "collectives": every,
             "unexplained_wait_ms": float(unexplained.mean()) / NS_PER_MS if every else 0.0,
         },
         links=(Link(panel="collectives"),),
-        is_lower_bound=True,
+        seen_in=Busy(("wait", "wait_p2p", "undivided")),
     )

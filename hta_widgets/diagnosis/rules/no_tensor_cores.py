@@ -6,19 +6,23 @@ from typing import Final
 
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.rules.wording import WithinModule, on_ranks, within_module
+from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.wording import (
+    WithinModule,
+    if_host_kept_up,
+    on_ranks,
+    within_module,
+)
 from hta_widgets.quantities import percent
 
 HALF: Final = 0.5
 """The larger part of the time tells what to do."""
-
-_TF32: Final = "Call torch.set_float32_matmul_precision('high'), or use torch.autocast."
-_AUTOCAST: Final = "Use torch.autocast: the tensor cores of these GPUs multiply types of 16 bits."
-_PAD: Final = "Pad the dimensions (batch, vocabulary, width) to multiples of 8, or update cuBLAS."
 
 
 @cause(
@@ -26,6 +30,46 @@ _PAD: Final = "Pad the dimensions (batch, vocabulary, width) to multiples of 8, 
     when="Matrix products and convolutions run in kernels without tensor cores (more than 10 % of "
     "their time), on GPUs that have them: float32, or types of 16 bits, as with dimensions "
     "that are no multiples of 8. The module with 60 % of it is named.",
+    advice=(
+        Advice(
+            "Pad the dimensions (batch, vocabulary, width) to multiples of 8.",
+            "vocabulary = (vocabulary + 7) // 8 * 8",
+            needs=(Condition.HALF, Condition.UNEVEN),
+        ),
+        Advice(
+            "Update PyTorch and its cuBLAS, whose newer versions use tensor cores for more shapes.",
+            needs=(Condition.HALF,),
+        ),
+        Advice(
+            "Let products of float32 use TF32.",
+            'torch.set_float32_matmul_precision("high")',
+            needs=(Condition.TF32,),
+            unless=(Condition.HALF,),
+        ),
+        Advice(
+            "Compute these products with 16 bits.",
+            'with torch.autocast("cuda", dtype=torch.bfloat16):\n    ...',
+            needs=(Condition.BF16,),
+            unless=(Condition.HALF, Condition.AUTOCAST),
+        ),
+        Advice(
+            "Compute these products with 16 bits, and scale the loss.",
+            'with torch.autocast("cuda", dtype=torch.float16):\n    ...\n'
+            'torch.amp.GradScaler("cuda").scale(loss).backward()',
+            needs=(Condition.TRAINING,),
+            unless=(Condition.HALF, Condition.AUTOCAST, Condition.BF16),
+        ),
+        Advice(
+            "Compute these products with 16 bits: tensor cores on this GPU need FP16.",
+            'with torch.autocast("cuda", dtype=torch.float16):\n    ...',
+            unless=(Condition.HALF, Condition.AUTOCAST, Condition.BF16, Condition.TRAINING),
+        ),
+        Advice(
+            "See why these products run outside of torch.autocast, or in a region without it.",
+            needs=(Condition.AUTOCAST,),
+            unless=(Condition.HALF,),
+        ),
+    ),
 )
 def no_tensor_cores(context: Context) -> Finding | None:
     """Report products of matrices without tensor cores on GPUs that have them."""
@@ -39,10 +83,11 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if share <= context.limits.float32_percent:
         return None
     saved = context.computing("plain_saved_ns")
-    recoverable_ns = context.steps.gain_ns(saved)
-    if not context.is_worth_it(no_tensor_cores, recoverable_ns):
+    shorter = context.shorter_kernels("plain")
+    price, hidden_ns = context.price(saved, shorter), context.behind_host_ns(shorter)
+    if not context.is_worth_it(no_tensor_cores, price.ns):
+        context.note_hidden(no_tensor_cores, "tensor cores", hidden_ns, price)
         return None
-    context.removed[no_tensor_cores] = saved
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half_ns").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
@@ -54,12 +99,14 @@ def no_tensor_cores(context: Context) -> Finding | None:
             f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"
             f"{_uneven(blamed) if is_half else within.words}"
         ),
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=context.steps_with(plain),
-        action=_action(blamed, is_half=is_half),
+        conditions=_conditions(blamed, is_half=is_half),
+        detail=if_host_kept_up(price, hidden_ns),
         evidence={
             "share_percent": float(share),
+            "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
             **within.evidence,
             "kernels": pd.DataFrame(
                 [(*row[:-1], row.total_ns / NS_PER_MS) for row in listed],
@@ -67,6 +114,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
             ),
         },
         links=(Link(panel="kernel_breakdown", ranks=ranks, kernel=listed[0].name),),
+        seen_in=Saving(("plain",)),
     )
 
 
@@ -89,7 +137,12 @@ def _within(context: Context, blamed: list[ComputeFacts]) -> WithinModule:
     return within_module(context, [each.products.modules for each in blamed], whole_ns)
 
 
-def _action(blamed: list[ComputeFacts], *, is_half: bool) -> str:
-    if is_half:
-        return _PAD if _is_uneven(blamed) else "Update cuBLAS, or compute on its tensor cores."
-    return _TF32 if all(each.gpu.has_tf32 for each in blamed) else _AUTOCAST
+def _conditions(blamed: list[ComputeFacts], *, is_half: bool) -> list[Condition]:
+    """What holds of these products and their GPUs."""
+    held = {
+        Condition.HALF: is_half,
+        Condition.UNEVEN: is_half and _is_uneven(blamed),
+        Condition.TF32: all(each.gpu.has_tf32 for each in blamed),
+        Condition.BF16: all(each.gpu.has_bf16 for each in blamed),
+    }
+    return [condition for condition, holds in held.items() if holds]

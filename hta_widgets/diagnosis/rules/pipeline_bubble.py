@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.analyses.communication.kernels import P2P
+from hta_widgets.arrays import Mask
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import Busy
+from hta_widgets.diagnosis.replay.edits import Edit, WithoutMeetings
 from hta_widgets.diagnosis.rules.slow_link import slow_link
-from hta_widgets.diagnosis.rules.stage_imbalance import stages_of
+from hta_widgets.diagnosis.rules.stage_imbalance import equal_stages
 from hta_widgets.quantities import counted, duration, percent
 
 
@@ -18,6 +22,16 @@ from hta_widgets.quantities import counted, duration, percent
     limit="least_percent_pipeline_bubble",
     when="The stages of a pipeline wait for each other, beyond what unequal stages and other "
     "causes explain.",
+    advice=(
+        Advice(
+            "Split the batch into more micro-batches.",
+            "Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=loss)",
+        ),
+        Advice(
+            "Give each rank several stages, by turns: an interleaved or zero-bubble schedule.",
+            "ScheduleInterleaved1F1B([early, late], n_microbatches, loss_fn=loss)",
+        ),
+    ),
 )
 def pipeline_bubble(context: Context) -> Finding | None:
     """Report the waiting of the stages that no other cause explains."""
@@ -25,10 +39,11 @@ def pipeline_bubble(context: Context) -> Finding | None:
         return None
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
     waiting_ns = float(np.median(waiting.mean(axis=1)))
-    recoverable_ns = waiting_ns - _explained_ns(context)
-    if not context.is_worth_it(pipeline_bubble, recoverable_ns):
+    price = context.price(
+        waiting, WithoutMeetings(_sends(context)), bound="at most", after=_explained(context)
+    )
+    if not context.is_worth_it(pipeline_bubble, price.ns):
         return None
-    context.removed[pipeline_bubble] = waiting
     stages, batches = _shape(context)
     words = (
         f"The {stages} stages of the pipeline wait {duration(waiting_ns)} of "
@@ -45,26 +60,30 @@ def pipeline_bubble(context: Context) -> Finding | None:
     return context.finding(
         pipeline_bubble,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=context.ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
-        action="Use more micro-batches per step, or an interleaved or zero-bubble schedule.",
         evidence=evidence,
         links=(Link(panel="rank_overlap"),),
+        seen_in=Busy(("wait", "wait_p2p")),
     )
 
 
-def _explained_ns(context: Context) -> float:
-    """Waiting that other causes, and unequal stages, explain."""
-    of_stage = stages_of(context)
-    uneven_ns = float(of_stage.max() - of_stage.mean()) if of_stage.size else 0.0
-    found_ms = sum(
-        found.recoverable_ms for each, found in context.found.items() if each.makes_others_wait
-    )
+def _sends(context: Context) -> Mask:
+    """Which members of the replay's meetings send or receive."""
+    every = context.traffic.matches.kernels.all_series
+    is_send = np.array([*(each.operation == P2P for each in every), False], dtype=np.bool_)
+    series = context.replay.job.series
+    return is_send[np.maximum(series, -1)]
+
+
+def _explained(context: Context) -> list[Edit]:
+    """Other causes of waiting, and unequal stages, which have prices of their own."""
+    found = [cause for cause in context.edits if cause.makes_others_wait]
     link = context.found.get(slow_link)
     if link is not None and link.evidence.get("operation") == P2P:
-        found_ms += link.recoverable_ms
-    return uneven_ns + found_ms * NS_PER_MS
+        found.append(slow_link)
+    return [equal_stages(context), *(edit for cause in found for edit in context.edits[cause])]
 
 
 def _shape(context: Context) -> tuple[int, int]:

@@ -7,10 +7,14 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.rules.host_evidence import gap_link, host_of, steps_table
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import Idle
+from hta_widgets.diagnosis.replay.edits import HostSpeed, WithoutHostWork
+from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
 from hta_widgets.quantities import duration
 
@@ -20,6 +24,22 @@ from hta_widgets.quantities import duration
     limit="least_percent_with_evidence",
     makes_others_wait=True,
     when="The GPU is idle while the profiler itself works.",
+    advice=(
+        Advice(
+            "Record without stacks.",
+            "torch.profiler.profile(..., with_stack=False)",
+            needs=(Condition.STACKS,),
+        ),
+        Advice(
+            "Record without memory events.",
+            "torch.profiler.profile(..., profile_memory=False)",
+            needs=(Condition.MEMORY,),
+        ),
+        Advice(
+            "Record few steps, after some in which the profiler warms up.",
+            "torch.profiler.schedule(wait=1, warmup=2, active=3)",
+        ),
+    ),
 )
 def profiler_overhead(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the profiler works.
@@ -28,20 +48,22 @@ def profiler_overhead(context: Context) -> Finding | None:
     price, too.
     """
     waiting, in_profiler = context.steps["gap_profiler"], context.steps["in_profiler"]
-    cost_ns = context.gain_of_host_cause(waiting, ("gap_profiler",))
     takes_ns = float(np.median(in_profiler.mean(axis=1))) if in_profiler.size else 0.0
     stacks = any(host.has_stacks for host in host_of(context, ()).values())
     slows = stacks and context.is_worth_it(profiler_overhead, takes_ns)
+    price = context.price(waiting, WithoutHostWork(("profiler",)))
+    seen_in: Idle | None = Idle(("gap_profiler",))
     if slows:
         waiting = waiting + context.steps.launch_bound
-        cost_ns = max(cost_ns, context.steps.gain_ns(waiting))
-    if not context.is_worth_it(profiler_overhead, cost_ns):
+        without = WithoutHostWork(("profiler",)), HostSpeed(np.inf)
+        price = context.price(waiting, *without, bound="at most")
+        seen_in = None
+    if not context.is_worth_it(profiler_overhead, price.ns):
         return None
     longest_ns = float(in_profiler.max())
     share = context.steps["in_profiler"].mean(axis=1)
     ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
-    context.removed[profiler_overhead] = waiting
     work = _work(context, ranks)
     most = f", most in {named(str(work['name'].iloc[0]))}" if len(work) else ""
     slowed = ", and slows all launches by recording stacks" if slows else ""
@@ -49,15 +71,15 @@ def profiler_overhead(context: Context) -> Finding | None:
         profiler_overhead,
         words=f"The profiler holds up the host{on_ranks(context, ranks)}{in_steps(context, steps)}"
         f" for up to {duration(longest_ns)}{most}{slowed}",
-        recoverable_ns=cost_ns,
+        price=price,
         ranks=ranks,
         steps=steps,
-        action="Record fewer activities, and leave out with_stack=True and profile_memory=True.",
         evidence={
             "steps": steps_table(context, idle=waiting, in_profiler=in_profiler),
             "overhead": work,
         },
-        links=(gap_link(context, "gap_profiler", ranks, steps),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
+        seen_in=seen_in,
     )
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import ComputingKernels
+from hta_widgets.diagnosis.rules.expert_imbalance import not_overloaded
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
 from hta_widgets.quantities import number
 
@@ -19,40 +23,52 @@ from hta_widgets.quantities import number
     "differ by a few tokens, as many kernels of one name count as the same work if their "
     "sizes are within 5 %, and those of equal work are slower too. Without shapes, equal "
     "launch sizes are the same work only if all are equal: products may have one block for "
-    "each multiprocessor, whatever their size. Of a quarter of the ranks at most (or two): "
+    "each multiprocessor, whatever their size, and ranks whose experts get more tokens are left "
+    "out. Of a quarter of the ranks at most (or two): "
     "more are not unlike by their hardware.",
+    advice=(
+        Advice(
+            "Compare its clocks, power and ECC errors with those of another node.",
+            "nvidia-smi -q -d CLOCK,POWER,ECC,PERFORMANCE",
+            unless=(Condition.AMD,),
+        ),
+        Advice(
+            "Compare its clocks, power and ECC errors with those of another node.",
+            "amd-smi metric --clock --power --ecc",
+            needs=(Condition.AMD,),
+        ),
+        Advice("Run the job with another node in its place: if the trouble goes, drain this one."),
+    ),
 )
 def slow_gpu(context: Context) -> Finding | None:
     """Report ranks that take longer, at all times, than the others for the same kernels."""
     found = context.hardware
-    if not found.slow or found.like is None:
+    places = not_overloaded(context, found.slow)
+    if not places or found.like is None:
         return None
-    places = list(found.slow)
     excess = found.excess_of(places)
-    recoverable_ns = context.gain_of_excess(excess)
-    if not context.is_worth_it(slow_gpu, recoverable_ns):
+    price = context.price(excess, context.computing_less(excess), between_ranks=True)
+    if not context.is_worth_it(slow_gpu, price.ns):
         return None
-    context.removed[slow_gpu] = excess
     ranks = tuple(context.ranks[place] for place in places)
     hot = (found.ratio[places] > context.limits.slower_kernels).any(axis=0)
     factor = float(np.median(found.ratio[places][:, hot]))
     words = (
         f"{the_ranks(ranks)} {'computes' if len(ranks) == 1 else 'compute'} {number(factor)} times "
         f"as long as the median{in_n_steps(context, int(hot.sum()))} with the same work"
-        f"{others_wait(context, ranks, recoverable_ns)}"
+        f"{others_wait(context, ranks, price.ns)}"
     )
     return context.finding(
         slow_gpu,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=context.steps_with(excess),
-        action="Compare its clocks, power and ECC errors (nvidia-smi -q) with those of another "
-        "node, and swap the node.",
         evidence={
             "factor": factor,
             "largest_kernels": found.like.largest(places[0]),
             "factor_by_rank_and_step": context.by_rank_and_step("factor", found.ratio),
         },
         links=(Link(panel="rank_overlap", ranks=ranks),),
+        seen_in=ComputingKernels(),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import ExposedCopies
+from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     host_of,
@@ -20,9 +22,6 @@ from hta_widgets.diagnosis.rules.host_evidence import (
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import data_size, number
 
-_PIN: Final = "Copy from pinned memory (pin_memory=True) with non_blocking=True, ahead of the step."
-_AHEAD: Final = "Copy on a stream of its own, ahead of the step that needs the data."
-
 
 @cause(
     seen_in="copies",
@@ -30,34 +29,83 @@ _AHEAD: Final = "Copy on a stream of its own, ahead of the step that needs the d
     makes_others_wait=True,
     when="Copies between host and GPU run with no kernel beside them, for more than 2 % of the "
     "step. The call that asks for 60 % of them is named.",
+    advice=(
+        Advice(
+            "Copy into pinned memory, and wait for it only where the values are read.",
+            'host = torch.empty_like(x, device="cpu", pin_memory=True)\n'
+            "host.copy_(x, non_blocking=True)",
+            needs=(Condition.TO_HOST,),
+            unless=(Condition.PINNED,),
+        ),
+        Advice(
+            "Copy to the host on a stream of its own, while the next step computes.",
+            "with torch.cuda.stream(copies):\n    host.copy_(x, non_blocking=True)",
+            needs=(Condition.TO_HOST, Condition.PINNED),
+        ),
+        Advice(
+            "Copy from pinned memory without waiting.",
+            'DataLoader(..., pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
+            needs=(Condition.PAGEABLE, Condition.LOADER),
+            unless=(Condition.TO_HOST,),
+        ),
+        Advice(
+            "Copy from pinned memory without waiting.",
+            'x.pin_memory().to("cuda", non_blocking=True)',
+            needs=(Condition.PAGEABLE,),
+            unless=(Condition.TO_HOST, Condition.LOADER),
+        ),
+        Advice(
+            "Keep the parameters on the GPU, if they fit: FSDP copies what it offloads.",
+            needs=(Condition.FSDP2,),
+            unless=(Condition.PAGEABLE,),
+        ),
+        Advice(
+            "Copy on a stream of its own, ahead of the step that needs the data.",
+            'with torch.cuda.stream(copies):\n    batch = batch.to("cuda", non_blocking=True)',
+            unless=(Condition.TO_HOST,),
+        ),
+        Advice("Copy less: what is copied again and again can stay where it is."),
+    ),
 )
 def slow_host_copies(context: Context) -> Finding | None:
     """Report the time of copies between host and device with no kernel beside them."""
     copies = context.steps["host_copies"]
     least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns
-    exposed = np.where(copies.mean(axis=1, keepdims=True) > least_ns, copies, 0.0)
-    cost_ns = context.steps.gain_ns(exposed)
-    if not context.is_worth_it(slow_host_copies, cost_ns):
+    counts = copies.mean(axis=1) > least_ns
+    exposed = np.where(counts[:, np.newaxis], copies, 0.0)
+    whose = tuple(rank for rank, is_one in zip(context.ranks, counts, strict=True) if is_one)
+    price = context.price(exposed, WithoutCopies(whose), bound="at most")
+    if not context.is_worth_it(slow_host_copies, price.ns):
         return None
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
-    context.removed[slow_host_copies] = exposed
-    pageable = any(host.copies.are_pageable for host in host_of(context, ranks).values())
     table, within = _copies(context, ranks), _asked_for(context, ranks)
     return context.finding(
         slow_host_copies,
         words=_words(context, ranks, steps),
         detail=within.words if within else "",
-        recoverable_ns=cost_ns,
+        price=price,
         ranks=ranks,
         steps=steps,
-        action=_PIN if pageable else _AHEAD,
+        conditions=_conditions(context, ranks),
         evidence={
             **(within.evidence if within else {}),
             "copies": table,
             "steps": steps_table(context, exposed=exposed),
         },
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
+        seen_in=ExposedCopies(),
     )
+
+
+def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
+    """What holds of the copies."""
+    every = [host.copies for host in host_of(context, ranks).values()]
+    held = {
+        Condition.PAGEABLE: any(each.are_pageable for each in every),
+        Condition.PINNED: all(each.are_pinned for each in every),
+        Condition.TO_HOST: any(each.are_to_host for each in every),
+    }
+    return [condition for condition, holds in held.items() if holds]
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:
@@ -74,7 +122,7 @@ def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> 
         amount = f"{size}{where} at {number(gb_per_s)} GB/s"
     return (
         f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amount} "
-        f"({named(largest.name)}){in_steps(context, steps)} with no kernel beside"
+        f"({named(largest.name)}){in_steps(context, steps)} with no kernel running at the same time"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,11 +10,15 @@ import pandas as pd
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.operations import bus_factor
 from hta_widgets.arrays import Float64Array, Mask
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.traffic import Traffic
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.proof.what import Work
+from hta_widgets.diagnosis.replay.edits import FasterLinks
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_US, data_size, number
@@ -23,9 +27,6 @@ FEWEST_ELEMENTS: Final = 1_000
 """Smaller transfers take as long as their latency, which says nothing about the link."""
 
 Ranks = tuple[int, ...]
-
-LEAST_SHARE: Final = 0.2
-"""Part of a slow transfer that counts though computation hides it: the ranks wait for its end."""
 
 
 class SlowGroup(NamedTuple):
@@ -101,8 +102,7 @@ def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
     limits : Limits
     """
     excess = table["transfer_ns"] - table["usual_ns"]
-    is_slow = table["transfer_ns"] > limits.slower_link * table["usual_ns"]
-    slow = table[is_slow & (excess > limits.slower_link_us * NS_PER_US)]
+    slow = table[_is_slow(table["transfer_ns"], table["usual_ns"], limits)]
     if slow.empty:
         return None
     slow = slow.assign(excess_ns=(excess * table["count"])[slow.index])
@@ -120,6 +120,11 @@ def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
         factor=float(worst["transfer_ns"]) / max(usual_ns, 1.0),
         excess_ns=float(of_group.max()),
     )
+
+
+def _is_slow(transfer_ns: Any, usual_ns: Any, limits: Limits) -> Any:  # noqa: ANN401  # columns or numbers
+    longer = transfer_ns > limits.slower_link * usual_ns
+    return longer & (transfer_ns - usual_ns > limits.slower_link_us * NS_PER_US)
 
 
 def _have_known_ranks(traffic: Traffic) -> Mask:
@@ -169,6 +174,22 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     when="Transfers of one process group take 1.5 times as long as the same transfers of other "
     "groups, and 30 µs longer. Where no ranks of a group are recorded, they are those that "
     "meet in it, if no rank of the job is missing.",
+    advice=(
+        Advice(
+            "Look at the NVLink errors of these ranks, and at their NICs and cables.",
+            "nvidia-smi nvlink --errorcounters; ibstat",
+            unless=(Condition.AMD,),
+        ),
+        Advice(
+            "Look at the errors of the links of these ranks, and at their NICs and cables.",
+            "amd-smi metric --xgmi-err; ibstat",
+            needs=(Condition.AMD,),
+        ),
+        Advice(
+            "Let the library say which paths and devices it chose for these ranks.",
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH python train.py",
+        ),
+    ),
 )
 def slow_link(context: Context) -> Finding | None:
     """Report the group whose transfers take longest compared with the same transfers of others."""
@@ -177,24 +198,26 @@ def slow_link(context: Context) -> Finding | None:
     if slow is None:
         return None
     places = [place for place, rank in enumerate(context.ranks) if rank in slow.ranks]
-    recoverable_ns = _recoverable_ns(context, slow, places)
-    if not places or not context.is_worth_it(slow_link, recoverable_ns):
+    lost = np.zeros_like(context.steps["transfer"])
+    lost[places] = slow.excess_ns / len(context.steps.numbers)
+    usual = _usual_factors(context, table, slow)
+    price = context.price(lost, _usual_links(context, usual))
+    if not context.is_worth_it(slow_link, price.ns):
         return None
     ranks = tuple(context.ranks[place] for place in places)
     return context.finding(
         slow_link,
         words=_words(slow, ranks),
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
-        action="Check the NIC, cable and NVLink errors of these ranks, and the paths that NCCL "
-        "chose (NCCL_DEBUG=INFO).",
         evidence={
             "operation": slow.operation,
             "factor": slow.factor,
             "groups": table.assign(ranks=[number_ranges(each) for each in table["ranks"]]),
         },
         links=(Link(panel="collectives", ranks=ranks),),
+        seen_in=Work(frozenset(usual)),
     )
 
 
@@ -209,14 +232,36 @@ def _words(slow: SlowGroup, ranks: tuple[int, ...]) -> str:
     )
 
 
-def _recoverable_ns(context: Context, slow: SlowGroup, places: list[int]) -> float:
-    """What the mean step would be shorter: no more than what is not hidden."""
-    excess_ns = slow.excess_ns / len(context.steps.numbers)
-    steps = context.steps
-    if slow.operation == P2P:
-        exposed = steps["transfer_p2p"] + steps["wait_p2p"]
-        return min(excess_ns, float(exposed.mean(axis=1).max(initial=0)))
-    exposed_ns = steps["transfer"].mean(axis=1)
-    others_ns = np.delete(exposed_ns, places)
-    above_ns = exposed_ns[places].mean() - others_ns.mean() if others_ns.size else excess_ns
-    return min(excess_ns, max(float(above_ns), LEAST_SHARE * excess_ns))
+def _usual_factors(
+    context: Context, table: pd.DataFrame, slow: SlowGroup
+) -> dict[tuple[int, int], float]:
+    """How many times as long each slow transfer would take at the pace of the other groups.
+
+    By rank, and row of the kernel.
+    """
+    of_group = table[[ranks == slow.ranks for ranks in table["ranks"]]]
+    of_group = of_group[_is_slow(of_group["transfer_ns"], of_group["usual_ns"], context.limits)]
+    names = ("operation", "members", "elements")
+    kinds = zip(*(of_group[name].tolist() for name in names), strict=True)
+    factors = (of_group["usual_ns"] / of_group["transfer_ns"]).tolist()
+    usual: dict[tuple[str, int, int], float] = dict(zip(kinds, factors, strict=True))
+    traffic, found = context.traffic, dict[tuple[int, int], float]()
+    matches, kernels = traffic.matches, traffic.matches.kernels
+    for collective in np.flatnonzero(traffic.is_in_steps & matches.meets).tolist():
+        series, rows = (
+            traffic.series[collective],
+            slice(*matches.edges[collective : collective + 2]),
+        )
+        elements = int(kernels.elements[matches.rows[matches.edges[collective]]])
+        known = usual.get((series.operation, series.size, elements))
+        if known is None or _group(traffic, collective) != slow.ranks:
+            continue
+        for kernel in matches.rows[rows].tolist():
+            found[kernels.ranks[kernels.place[kernel]], int(kernels.row[kernel])] = known
+    return found
+
+
+def _usual_links(context: Context, usual: dict[tuple[int, int], float]) -> FasterLinks:
+    """The edit in which transfers of the group take as long as those of the others."""
+    keys = context.replay.job.member_kernels
+    return FasterLinks(np.array([usual.get(key, 1.0) for key in keys]))

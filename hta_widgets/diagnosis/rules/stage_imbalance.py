@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import ComputingKernels
+from hta_widgets.diagnosis.replay.edits import Computing
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import number
@@ -17,6 +20,10 @@ from hta_widgets.quantities import number
 @cause(
     seen_in="waiting",
     when="A stage computes more than 1.1 times as long as the median of the other stages.",
+    advice=(
+        Advice("Move layers to another stage, so that all compute equally long."),
+        Advice("Give the stage with the embedding or the loss fewer layers, or split them."),
+    ),
 )
 def stage_imbalance(context: Context) -> Finding | None:
     """Report stages whose ranks compute longer than those of the other stages."""
@@ -28,14 +35,13 @@ def stage_imbalance(context: Context) -> Finding | None:
     factor = np.array([of_stage[k] / _median_of_others(of_stage, k) for k in range(len(copies))])
     most = context.limits.more_work_of_stage
     worst = int(of_stage.argmax())
-    recoverable_ns = float(of_stage[worst] - of_stage.mean())
-    if factor[worst] <= most or not context.is_worth_it(stage_imbalance, recoverable_ns):
+    excess = np.zeros_like(context.steps["compute"])
+    excess[places[worst]] = of_stage[worst] - of_stage.mean()
+    price = context.price(excess, equal_stages(context))
+    if factor[worst] <= most or not context.is_worth_it(stage_imbalance, price.ns):
         return None
     heavy = [stage for stage in range(len(copies)) if factor[stage] > most]
     ranks = tuple(sorted(rank for stage in heavy for rank in copies[stage]))
-    excess = np.zeros_like(context.steps["compute"])
-    excess[places[worst]] = recoverable_ns
-    context.removed[stage_imbalance] = excess
     is_one = len(copies[worst]) == 1
     words = (
         f"{the_ranks(copies[worst])} (stage {worst} of the pipeline) "
@@ -45,10 +51,9 @@ def stage_imbalance(context: Context) -> Finding | None:
     return context.finding(
         stage_imbalance,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
-        action="Move layers to another stage, or split the loss or the embedding.",
         evidence={
             "stages": pd.DataFrame(
                 {
@@ -60,7 +65,17 @@ def stage_imbalance(context: Context) -> Finding | None:
             )
         },
         links=(Link(panel="rank_overlap", ranks=ranks),),
+        seen_in=ComputingKernels(),
     )
+
+
+def equal_stages(context: Context) -> Computing:
+    """The edit in which all stages compute equally long in each step."""
+    computing = context.steps["compute"]
+    equal = np.divide(
+        computing.mean(axis=0), computing, out=np.ones_like(computing), where=computing > 0
+    )
+    return context.faster_computing(equal)
 
 
 def stages_of(context: Context) -> Float64Array:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pandas as pd
 
+from hta_widgets.diagnosis.advice import Advice, fused_optimizers
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
-from hta_widgets.diagnosis.rules.wording import on_ranks, within_module
+from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks, within_module
 from hta_widgets.quantities import duration, percent
-
-_COMPILE: Final = "Use torch.compile, or a fused kernel (fused optimizer, fused activation)."
-_ATTENTION: Final = (
-    "Use torch.nn.functional.scaled_dot_product_attention (attn_implementation='sdpa' in "
-    "Transformers, need_weights=False in MultiheadAttention)."
-)
-_MATH: Final = (
-    "Give scaled_dot_product_attention what its fused kernels take (type, mask, head size): inside "
-    "torch.nn.attention.sdpa_kernel, it warns of what they refuse."
-)
 
 
 @cause(
@@ -34,6 +25,34 @@ _MATH: Final = (
     "with more keys than a head is wide. Its least cost is the time of all that runs on the "
     "scores between these products, forward and backward. The module with 60 % of it is "
     "named.",
+    advice=(
+        Advice(
+            "Give scaled_dot_product_attention what its fused kernels take (type, mask, head "
+            "size); in this block it warns of what they refuse.",
+            "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
+            "with sdpa_kernel(SDPBackend.FLASH_ATTENTION):\n    ...",
+            needs=(Condition.ATTENTION, Condition.REFUSED_FUSION),
+        ),
+        Advice(
+            "Use fused attention (in Transformers attn_implementation='sdpa', in "
+            "MultiheadAttention need_weights=False).",
+            "torch.nn.functional.scaled_dot_product_attention(query, key, value)",
+            needs=(Condition.ATTENTION,),
+            unless=(Condition.REFUSED_FUSION,),
+        ),
+        Advice(
+            "Compile the model, which fuses them.",
+            "model = torch.compile(model)",
+            unless=(Condition.COMPILED,),
+        ),
+        Advice(
+            "Find why these kernels run outside of the compiled code.",
+            'TORCH_LOGS="graph_breaks,recompiles" python train.py',
+            needs=(Condition.COMPILED,),
+        ),
+        *fused_optimizers(Condition.ONE_BY_ONE),
+        Advice("Use kernels that do all of it at once, as fused norms and activations."),
+    ),
 )
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write between others, by what fusing them would save."""
@@ -41,10 +60,15 @@ def unfused_elementwise(context: Context) -> Finding | None:
     share = _share(context, context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
-    recoverable_ns = context.steps.gain_ns(saved)
-    if not context.is_worth_it(unfused_elementwise, recoverable_ns):
+    columns = ("attention", "chains") if has_chains else ("attention",)
+    shorter = context.shorter_kernels(*columns)
+    price, hidden_ns = (
+        context.price(saved, shorter, bound="at least"),
+        context.behind_host_ns(shorter),
+    )
+    if not context.is_worth_it(unfused_elementwise, price.ns):
+        context.note_hidden(unfused_elementwise, "fused kernels", hidden_ns, price)
         return None
-    context.removed[unfused_elementwise] = saved
     ranks = context.blamed(saved.mean(axis=1))
     blamed = [context.facts[rank].compute for rank in ranks]
     names_attention = _is_attention(context, attention, saved)
@@ -56,13 +80,19 @@ def unfused_elementwise(context: Context) -> Finding | None:
     return context.finding(
         unfused_elementwise,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=context.steps_with(saved),
-        action=_action(blamed, is_attention=names_attention),
-        evidence={"share_percent": share, **numbers, **_tables(blamed)},
+        conditions=_conditions(blamed, is_attention=names_attention),
+        detail=if_host_kept_up(price, hidden_ns),
+        evidence={
+            "share_percent": share,
+            "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
+            **numbers,
+            **_tables(blamed),
+        },
         links=(Link(panel="kernel_sequences", ranks=ranks),),
-        is_lower_bound=names_attention,
+        seen_in=Saving(columns),
     )
 
 
@@ -76,7 +106,9 @@ def _share(context: Context, ranks: tuple[int, ...]) -> float:
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
     """Whether attention alone is worth a finding, or owns most of what is saved."""
     owns = bool(100 * attention.sum() >= context.limits.owner_percent * saved.sum())
-    return owns or context.is_worth_it(unfused_elementwise, context.steps.gain_ns(attention))
+    return owns or context.is_worth_it(
+        unfused_elementwise, context.price(attention, context.shorter_kernels("attention")).ns
+    )
 
 
 def _of_attention(
@@ -92,7 +124,7 @@ def _of_attention(
     words = (
         f"Unfused attention (bmm + softmax + bmm) takes {duration(whole_ns)} of "
         f"{computing}{on_ranks(context, ranks)}{within.words}; "
-        f"a fused kernel{' and fused elementwise chains' if has_chains else ''} would save time"
+        f"FlashAttention or SDPA{' and fused chains' if has_chains else ''} would save time"
     )
     times: dict[str, Evidence] = {
         "attention_ms": float(whole_ns) / NS_PER_MS,
@@ -107,16 +139,18 @@ def _of_chains(
     """What the sentence says, and its number besides the share."""
     longest = max(row.kernels for each in blamed for row in each.chains)
     words = (
-        f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in elementwise "
-        f"kernels, in chains of up to {longest}; fusing them would save time"
+        f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in unfused "
+        f"elementwise kernels, up to {longest} in a row; fusing them would save time"
     )
     return words, {"longest_chain": longest}
 
 
-def _action(blamed: list[ComputeFacts], *, is_attention: bool) -> str:
+def _conditions(blamed: list[ComputeFacts], *, is_attention: bool) -> list[Condition]:
+    """What holds of what is named."""
     if not is_attention:
-        return _COMPILE
-    return _MATH if all(each.attention.is_math for each in blamed) else _ATTENTION
+        return []
+    refused = all(each.attention.is_math for each in blamed)
+    return [Condition.ATTENTION, *([Condition.REFUSED_FUSION] if refused else ())]
 
 
 def _tables(blamed: list[ComputeFacts]) -> dict[str, Evidence]:

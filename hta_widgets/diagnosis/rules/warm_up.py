@@ -13,13 +13,18 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
-from hta_widgets.diagnosis.finding import Evidence, Finding
+from hta_widgets.diagnosis.finding import Evidence, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import Idle, WholeSteps
+from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs
-from hta_widgets.diagnosis.rules.host_evidence import gap_link, owners_table, steps_table
+from hta_widgets.diagnosis.rules.host_evidence import owners_table, steps_table
 from hta_widgets.diagnosis.rules.wording import subject
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import duration
@@ -109,6 +114,23 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
     " is idle time that no later step has, or the same kernels with the same work that take "
     "longer, or kernels that never come again beside those of a later step. More work (a "
     "longer batch, a validation) is no warm-up.",
+    advice=(
+        Advice(
+            "Leave the first steps out of the recording.",
+            "torch.profiler.schedule(wait=2, warmup=2, active=5)",
+            needs=(Condition.TRAINING,),
+        ),
+        Advice(
+            "Record after some rounds of warming up.",
+            "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
+            unless=(Condition.TRAINING,),
+        ),
+        Advice(
+            "Keep what is compiled from run to run, in a folder that stays.",
+            "TORCHINDUCTOR_CACHE_DIR=/path/that/stays python train.py",
+            needs=(Condition.COMPILED,),
+        ),
+    ),
 )
 def warm_up(context: Context) -> Finding | None:
     """Report what the first step takes more than the others, and those after it that compile."""
@@ -138,16 +160,17 @@ def warm_up(context: Context) -> Finding | None:
         warm_up,
         words=f"{first} {duration(float(excess_ns.sum()))} longer than the others, "
         f"{' and '.join(more)}{where}",
-        recoverable_ns=cost_ns,
+        price=Price.counted(cost_ns),
         ranks=ranks,
         steps=numbers,
-        action="Leave the first steps out: torch.profiler.schedule(wait=…, warmup=…).",
         evidence={
             "more_idle_ms": float(idle[worst]) / NS_PER_MS,
             "more_compute_ms": float(compute[worst]) / NS_PER_MS,
             **_evidence(context, ranks),
         },
-        links=(gap_link(context, "gap_init", ranks, numbers),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=numbers),),
+        seen_in=WholeSteps(),
+        seen_steps=numbers,
     )
 
 
@@ -206,11 +229,13 @@ def _prepares(context: Context, count: int) -> tuple[Matrix, Matrix]:
 def _initialising(context: Context) -> Finding | None:
     """Too few steps to compare: report what initialising costs."""
     initialising = context.steps["gap_init"]
+    classes: tuple[str, ...] = ("initialising", "compiling")
     if not recurs(context):
         initialising = initialising + context.steps["gap_alloc"]
-    cost_ns = context.steps.gain_ns(initialising)
+        classes = (*classes, "allocating")
+    price = context.price(initialising, WithoutHostWork(classes))
     least_ns = context.limits.initialising_percent / 100 * context.steps.median_period_ns
-    if not initialising.size or cost_ns <= least_ns:
+    if not initialising.size or price.ns <= least_ns:
         return None
     ranks, steps = context.blamed(initialising.mean(axis=1)), context.steps_with(initialising)
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
@@ -220,12 +245,12 @@ def _initialising(context: Context) -> Finding | None:
         warm_up,
         words=f"{who} {who.verb('initialise')} while the GPU is idle "
         f"(contexts, modules, first allocations{most})",
-        recoverable_ns=cost_ns,
+        price=price,
         ranks=ranks,
         steps=(),
-        action="Record after some steps of warming up: torch.profiler.schedule(wait=…, warmup=…).",
         evidence=_evidence(context, ranks),
-        links=(gap_link(context, "gap_init", ranks, steps),),
+        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
+        seen_in=Idle(("gap_init", "gap_alloc")),
     )
 
 

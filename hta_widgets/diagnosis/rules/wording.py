@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.price import Price
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, number, percent
+from hta_widgets.quantities import counted, duration, number, percent
 
 LONGEST_LIST = 30
 """Characters of a list of ranks in a sentence."""
@@ -21,6 +22,10 @@ _MOST_RANGES = 3
 
 NEARLY_ALL = 0.995
 """A larger part is all in words."""
+
+MUCH_MORE = 2
+"""How many times as much as its price GPU work must be for what is hidden behind the host to be
+worth saying."""
 
 HALF_OF_COST = 0.5
 """Ranks wait for others if waiting takes at least this part of what these cost."""
@@ -132,6 +137,18 @@ def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float)
     return f"; {who} for {'it' if len(ranks) == 1 else 'them'}"
 
 
+def if_host_kept_up(price: Price, hidden_ns: float) -> str:
+    """Say what else a cause costs the GPU, if that is much more, with a semicolon before it."""
+    if hidden_ns <= MUCH_MORE * price.ns:
+        return ""
+    return f"; {duration(hidden_ns)} with a host that keeps up"
+
+
+def part_of_it(part: float) -> str:
+    """How much of something, in words."""
+    return f"{'all' if part >= NEARLY_ALL else percent(100 * part)} of it"
+
+
 class WithinModule(NamedTuple):
     """A module inside which most of some time passes; without a name if none is known."""
 
@@ -143,8 +160,7 @@ class WithinModule(NamedTuple):
         """The share and the module, after a comma; empty for none."""
         if not self.name:
             return ""
-        share = "all" if self.share >= NEARLY_ALL else percent(100 * self.share)
-        return f", {share} of it in {short_name(self.name, MODULE_WIDTH)}"
+        return f", {part_of_it(self.share)} in {short_name(self.name, MODULE_WIDTH)}"
 
     @property
     def evidence(self) -> dict[str, float]:

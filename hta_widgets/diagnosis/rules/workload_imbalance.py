@@ -8,10 +8,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
 from hta_widgets.quantities import number
@@ -22,13 +26,6 @@ FEWEST_RANKS: Final = 3
 
 SAME_RANK: Final = 0.7
 _HALF: Final = 0.5
-
-
-_BALANCE: Final = "Give all ranks equal work: bucket or pack the sequences, or sample by cost."
-_COMPARE: Final = (
-    "Compare what these kernels read (packed sequences, sparsity) and the clocks of the GPU "
-    "(nvidia-smi -q) with those of another rank."
-)
 
 
 class _Reason(Enum):
@@ -44,14 +41,16 @@ class _Uneven(NamedTuple):
 
     Attributes
     ----------
-    factor, excess_ns : ndarray of float64, shape (ranks, steps)
-        Work relative to that of the median peer, and how much more it is.
+    factor, excess_ns, equal : ndarray of float64, shape (ranks, steps)
+        Work relative to that of the median peer, how much more it is, and how many times as much it
+        would be if all peers had as much.
     steps : ndarray of int64
         Positions of the steps in which some rank has considerably more.
     """
 
     factor: Matrix
     excess_ns: Matrix
+    equal: Matrix
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -61,6 +60,31 @@ class _Uneven(NamedTuple):
     when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels. "
     "`inconclusive` if its kernels take longer for equal sizes, and nothing shows that the "
     "GPU is slow; and without shapes.",
+    advice=(
+        Advice(
+            "Compare what these kernels read (packed sequences, sparsity) with another rank.",
+            needs=(Condition.SAME_SIZES,),
+        ),
+        Advice(
+            "Compare the clocks of the GPU with those of another rank.",
+            "nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
+            needs=(Condition.SAME_SIZES,),
+            unless=(Condition.AMD,),
+        ),
+        Advice(
+            "Compare the clocks of the GPU with those of another rank.",
+            "amd-smi metric --clock --power",
+            needs=(Condition.SAME_SIZES, Condition.AMD),
+        ),
+        Advice(
+            "Give all ranks equal work: bucket sequences by their length, or pack them.",
+            unless=(Condition.SAME_SIZES,),
+        ),
+        Advice(
+            "Give out batches by what they cost (tokens, pixels), not by their number.",
+            unless=(Condition.SAME_SIZES,),
+        ),
+    ),
 )
 def workload_imbalance(context: Context) -> Finding | None:
     """Report ranks that compute longer than their peers, other than by a slower GPU."""
@@ -70,27 +94,36 @@ def workload_imbalance(context: Context) -> Finding | None:
     if found is None or found.steps.size < min(FEWEST_STEPS, len(context.steps.numbers)):
         return None
     excess = np.maximum(found.excess_ns, 0)
-    recoverable_ns = float(excess.max(axis=0).mean())
-    if not context.is_worth_it(workload_imbalance, recoverable_ns):
+    price = _price(context, found)
+    if not context.is_worth_it(workload_imbalance, price.ns):
         return None
-    context.removed[workload_imbalance] = excess
     ranks = _who(context, found)
     reason = _reason(context, excess)
-    words = _words(context, found, ranks, recoverable_ns, reason)
+    words = _words(context, found, ranks, price.ns, reason)
     return context.finding(
         workload_imbalance,
         words=words,
-        recoverable_ns=recoverable_ns,
+        price=price,
         ranks=ranks,
         steps=_numbers(context, found),
-        action=_COMPARE if reason is _Reason.NOT_RECORDED else _BALANCE,
+        conditions=(Condition.SAME_SIZES,) if reason is _Reason.NOT_RECORDED else (),
         evidence={
             "work": context.by_rank_and_step("work_ms", context.work / 1e6),
             "factor": context.by_rank_and_step("factor", found.factor),
         },
         links=(Link(panel="rank_overlap", ranks=ranks, steps=_numbers(context, found)),),
+        seen_in=ComputingKernels(),
+        seen_steps=_numbers(context, found),
         confidence="measured" if reason is _Reason.MORE_WORK else "inconclusive",
     )
+
+
+def _price(context: Context, found: _Uneven) -> Price:
+    """What equal work brings: at least what moving it does, at most that the excess vanishes."""
+    excess = np.maximum(found.excess_ns, 0)
+    price = context.price(excess, context.computing_less(excess), between_ranks=True)
+    equal = context.price(excess, context.faster_computing(found.equal))
+    return price._replace(lower_ns=min(equal.lower_ns, price.lower_ns))
 
 
 def _reason(context: Context, excess: Matrix) -> _Reason:
@@ -107,10 +140,11 @@ def _reason(context: Context, excess: Matrix) -> _Reason:
 
 
 def _compare(context: Context, work: Matrix) -> _Uneven | None:
-    usual = np.zeros_like(work)
+    usual, mean = np.zeros_like(work), np.zeros_like(work)
     if context.traffic.pipelines:
         for copies in context.traffic.copies:
             places = [context.ranks.index(rank) for rank in copies]
+            mean[places] = work[places].mean(axis=0)
             if len(places) == 1:
                 usual[places] = work[places]
             elif len(places) == 2:  # noqa: PLR2004
@@ -120,12 +154,13 @@ def _compare(context: Context, work: Matrix) -> _Uneven | None:
         if not usual.any():
             return None
     elif len(context.ranks) >= FEWEST_RANKS:
-        usual[:] = np.median(work, axis=0)
+        usual[:], mean[:] = np.median(work, axis=0), work.mean(axis=0)
     else:
         return None
     factor = work / np.maximum(usual, 1)
     steps = np.flatnonzero(factor.max(axis=0) > context.limits.more_work)
-    return _Uneven(factor, work - usual, steps)
+    equal = np.divide(mean, work, out=np.ones_like(work), where=work > 0)
+    return _Uneven(factor, work - usual, equal, steps)
 
 
 def _who(context: Context, found: _Uneven) -> tuple[int, ...]:

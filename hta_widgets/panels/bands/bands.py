@@ -20,8 +20,8 @@ from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
-from hta_widgets.panels.base.finding_rows import finding_rows
-from hta_widgets.panels.base.protocol import FindingRow, Numbers
+from hta_widgets.panels.base.finding_rows import shown_rows
+from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.quantities import counted, data_size, duration, number, percent
@@ -39,6 +39,9 @@ MOST_EVENTS: Final = 300_000
 """Of a rank whose file is read for this, which then takes less than a second."""
 
 _NOT_RECORDED: Final = Fact(label="grid", text="not recorded")
+
+_NOT_SOUND: Final = "⚠ recording not sound"
+"""The notices beside it say what the recorder got wrong."""
 
 _NOT_READ: Final = Fact(label="grid", text="with “Launch facts” in the kernel breakdown")
 
@@ -73,8 +76,7 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     if work is None:
         return []
     lacks = [
-        _row(f"{each.what} not recorded: {each.untold}.", f"{each.how}.")
-        for each in found.not_recorded[1:]
+        _row(f"{each.lack}: {each.untold}.", f"{each.how}.") for each in found.not_recorded[1:]
     ]
     return [*_of_work(work, selection), *lacks]
 
@@ -101,14 +103,18 @@ def _row(
     """A row without a price: what a step would save is not known."""
     return FindingRow(
         price="",
+        bound="",
+        percent="",
         share=0,
         color="",
         fill="solid",
         sentence=sentence,
+        cause=sentence,
         doubt="",
-        action=action,
+        advice=[AdviceRow(do=action, code="")] if action else [],
         numbers=[*numbers],
         show=show,
+        occurrences=[],
         panel="operators",
         folded=False,
     )
@@ -142,10 +148,10 @@ def _facts(row: Row, others: int) -> list[Fact]:
     sizes = f"{row['grid']} blocks of {row['block']} threads{more}"
     found = [Fact(label="grid", text=sizes)]
     if row["registers"] > 0:
-        found.append(Fact(label="registers of a thread", text=number(row["registers"])))
+        found.append(Fact(label="registers/thread", text=number(row["registers"])))
     if row["shared_bytes"] > 0:
         text = data_size(row["shared_bytes"])
-        found.append(Fact(label="shared memory of a block", text=text))
+        found.append(Fact(label="shared memory/block", text=text))
     if row["occupancy_percent"] >= 0:
         said = " (estimated)" if row["occupancy_source"] == "estimated" else ""
         found.append(Fact(label="occupancy", text=f"{percent(row['occupancy_percent'])}{said}"))
@@ -179,8 +185,9 @@ def gpu_names(rank: Rank) -> tuple[str, ...]:
 
 
 def facts(job: Job, found: Diagnosis) -> list[str]:
-    """Devices, analysed steps, and the time of one."""
-    said = [devices_in_words(job)]
+    """Whether it is not sound, its kind, devices, analysed steps, and the time of one."""
+    sign = "" if found.health.is_sound else _NOT_SOUND
+    said = [each for each in (sign, job.kind_in_words, devices_in_words(job)) if each]
     steps = found.steps["step"].unique().tolist()
     has_steps = bool(steps) and steps != [-1]
     if has_steps:
@@ -188,8 +195,8 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     if found.cpu_work is not None:
         analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
         said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
-    if found.period_ns > 0:
-        time = duration(found.period_ns)
+    if found.step_ns > 0:
+        time = duration(found.step_ns)
         said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
     return said
 
@@ -207,7 +214,13 @@ def verdict(found: Diagnosis) -> str:
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
     what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
-    return f"no computation in {duration(idle_ns)} of {duration(whole_ns)} {what}"
+    return f"GPU not computing for {duration(idle_ns)} of {duration(whole_ns)} {what}"
+
+
+def headline(found: Diagnosis) -> str:
+    """What a step is bound by, and where anything was found, how much of it computes nothing."""
+    said = [found.bound_by, verdict(found) if found else ""]
+    return "; ".join(each for each in said if each)
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:
@@ -219,14 +232,14 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         Of all ranks of the job.
     selection : Selection
     """
-    rows = finding_rows(found, selection)
+    rows = shown_rows(found, selection)
     job = found.job
     few = not job.too_many_to_hold(selection.ranks)
     on_cpu = cpu_rows(found, selection)
     return Bands(
         ready=True,
         facts=facts(found.job, found),
-        verdict=verdict(found) if rows else "",
+        verdict=headline(found),
         said=_said(found),
         findings=rows or on_cpu,
         budget=budget_band(found, selection, rows),

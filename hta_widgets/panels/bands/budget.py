@@ -138,8 +138,7 @@ def _in_unit(value: float) -> str:
 
 def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[str, object] | None:
     rows = zip(found, findings, strict=True)
-    fields = next((row["show"] for each, row in rows if class_of(each.cause).name == name), None)
-    return fields and {**fields, "window_ns": None}
+    return next((row["show"] for each, row in rows if class_of(each.cause).name == name), None)
 
 
 def _whose(table: pd.DataFrame, ranks: int, where: str) -> str:

@@ -56,7 +56,7 @@ def detail_of(
     return Detail(
         kind="finding",
         name=found[place].sentence,
-        about=row["action"],
+        about=row["advice"][0]["do"],
         facts=facts,
         bars=[],
         place=0,

@@ -21,7 +21,7 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import job_budgets, rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import own_time_cells
 from hta_widgets.panels.bands.budget import budgets_in_window
-from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import FindingRow
@@ -30,7 +30,7 @@ from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
-OWN_TIME = "Own time of each rank against the median (full colour: 50 % more)"
+OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
 _NS_PER_MS = 1e6
 
 _PRICES = {"gone": "gone", "untold": "?"}
@@ -51,8 +51,11 @@ class _OfDiagnosis(Panel[Diagnosis]):
         return self._memo.get("result", lambda: replace(found, finding=""), found)
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
-        """Explain an empty panel: no GPU work."""
-        return None if result.cpu_work is None else result.cpu_work.no_gpu_work
+        """Explain an empty panel: no GPU work, or none that is priced."""
+        if not result.steps.empty:
+            return None
+        work = result.cpu_work
+        return self.job.remember(diagnosis).finding if work is None else work.no_gpu_work
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
         """The budget in the selected steps; in all if none of these is analysed."""
@@ -157,7 +160,7 @@ def _in_ms(by_step: pd.DataFrame) -> pd.DataFrame:
 
 
 class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
-    """Which findings are gone in a second job, still there or new, and the budgets of both.
+    """Findings that are gone in a second job, that remain or are new, and the budgets of both.
 
     All ranks of both jobs count, whatever is selected. *Show* selects where a finding is seen in
     the first job.
@@ -166,7 +169,7 @@ class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
     name = "compared_findings"
     tab = "compare"
     place = 1
-    title = "What became of the findings"
+    title = "Findings, before and after"
     wide = True
     table_open = True
     needs = (Recorded.KERNELS,)
@@ -193,8 +196,8 @@ class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
     def list_findings(self, result: ComparedFindings) -> list[FindingRow]:
         """What became of each finding, with what *Show* selects in the first job."""
         found = self.job.remember(diagnosis)
-        rows = finding_rows([each.finding for each in result.findings], None)
-        shown = dict(zip(found, finding_rows(found, self.selection), strict=True))
+        rows = finding_rows([each.finding for each in result.findings])
+        shown = dict(zip(found, shown_rows(found, self.selection), strict=True))
         return [_row(each, row, shown) for each, row in zip(result.findings, rows, strict=True)]
 
 
@@ -206,9 +209,13 @@ def _row(
     return {
         **row,
         "price": _PRICES.get(compared.outcome, row["price"]),
+        "bound": "" if compared.outcome in _PRICES else row["bound"],
+        "percent": "" if compared.outcome in _PRICES else row["percent"],
         "share": row["share"] if compared.second else 0,
         "sentence": f"{words}. {compared.finding.sentence}",
+        "cause": f"{words}. {row['cause']}",
         "show": first["show"] if first else None,
+        "occurrences": first["occurrences"] if first else [],
         "folded": False,
     }
 

@@ -36,6 +36,7 @@ NOTHING_COMPARED: Final = (
 TABS: Final = (
     NamedTab("ranks", "Ranks"),
     NamedTab("steps", "Steps"),
+    NamedTab("critical_path", "Critical path"),
     NamedTab("kernels", "Kernels"),
     NamedTab("operators", "Operators"),
     NamedTab("communication", "Communication"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import Parameter, Signature, cleandoc, getattr_static, getsource, signature
 from itertools import pairwise
@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 from typing import Any, Final, TypeVar, cast
 
 from anywidget import AnyWidget
-from traitlets import TraitType
+from traitlets import MetaHasTraits, TraitType
 
 from hta_widgets.panels.base.controls import Control, Picker
 from hta_widgets.panels.base.protocol import ButtonSpec
@@ -197,9 +197,11 @@ def _own_docs(panel: type) -> dict[str, str]:
     }
 
 
-def _declared(panel: type) -> Iterator[tuple[str, object]]:
-    names = dict.fromkeys(name for each in reversed(panel.__mro__) for name in vars(each))
-    return ((name, getattr_static(panel, name)) for name in names)
+def _declared(panel: type) -> Iterable[tuple[str, object]]:
+    found: dict[str, object] = {}
+    for each in reversed(panel.__mro__):
+        found |= vars(each)
+    return found.items()
 
 
 class PanelSignature:
@@ -258,6 +260,25 @@ class PanelDoc:
         last = ("**parameters", f"{', '.join(others[:-1])} and {others[-1]}, as for every `Panel`.")
         rows = [f"{head}\n{indent(text, '    ')}" for head, text in (*listed, last)]
         return "\n".join([cleandoc(self._text), "", "Parameters", "----------", *rows])
+
+
+class PanelType(MetaHasTraits):
+    """The class of panel classes, which gives docstrings to all but `Panel`, last of all.
+
+    traitlets reads every attribute of a class while the class is made. A docstring that is put
+    together then reads the sources of the class and its bases: it took most of an import.
+    """
+
+    def __init__(
+        cls,  # noqa: N805
+        name: str,
+        bases: tuple[type, ...],
+        own: dict[str, Any],
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(name, bases, own, **options)
+        if any(isinstance(base, PanelType) for base in bases):
+            cls.__doc__ = cast("str", PanelDoc(own.get("__doc__")))
 
 
 def _values(trait: TraitType[Any, Any]) -> str:

@@ -7,16 +7,18 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.diagnosis.analysis import MOST_SHOWN, Diagnosis
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.figures.diagnosis import cause_look
-from hta_widgets.panels.base.protocol import FindingRow, Numbers
+from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import duration, percent
 
 CANNOT_TELL: Final = "Cannot tell from this trace."
+_BOUND: Final = {"at most": "≤", "at least": "≥"}
 _ROWS: Final = 20
 _NS_PER_MS: Final = 1e6
 _UNITS: Final = {
@@ -30,27 +32,36 @@ _UNITS: Final = {
 }
 
 
-def finding_rows(found: Sequence[Finding], selection: Selection | None) -> list[FindingRow]:
-    """Turn findings into rows, in their order.
+def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
+    """Turn the findings of a diagnosis into rows, with what *Show* sets of a selection."""
+    return [
+        {
+            **row,
+            "show": _fields(each, place, selection),
+            "occurrences": _occurrences(found.proof(each), selection),
+        }
+        for place, (each, row) in enumerate(zip(found, finding_rows(found), strict=True))
+    ]
 
-    Parameters
-    ----------
-    found : sequence of Finding
-    selection : Selection or None
-        What *Show* sets; None if there is nothing to set.
-    """
+
+def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
+    """Turn findings into rows that show nothing, in their order."""
     most = max((each.recoverable_ms for each in found), default=0)
     return [
         FindingRow(
             price=_price(each),
+            bound=_BOUND.get(each.bound, "") if each.recoverable_ms > 0 else "",
+            percent=percent(each.percent) if each.recoverable_ms > 0 else "",
             share=max(each.recoverable_ms, 0) / most if most > 0 else 0,
             color=cause_look(each.cause)[0],
             fill=cause_look(each.cause)[1],
             sentence=each.sentence,
+            cause=each.words.sentence("") if each.words.cause else each.sentence,
             doubt=CANNOT_TELL if each.confidence == "inconclusive" else "",
-            action=each.action,
+            advice=[AdviceRow(do=advice.do, code=advice.code) for advice in each.advice],
             numbers=[_numbers(name, value) for name, value in each.evidence.items()],
-            show=None if selection is None else _fields(each, place, selection),
+            show=None,
+            occurrences=[],
             panel=each.links[0].panel if each.links else "",
             folded=place >= MOST_SHOWN,
         )
@@ -64,9 +75,8 @@ def _price(found: Finding) -> str:
 
 
 def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:
-    """Values of all fields of a selection that shows where a finding is seen."""
+    """Values of all fields of a selection of what a finding is about."""
     link = found.links[0] if found.links else Link(panel="", ranks=found.ranks, steps=found.steps)
-    window = None if link.window_ns is None else [*link.window_ns]
     values = {
         "ranks": sorted({*link.ranks}),
         "streams": sorted({*link.streams}),
@@ -76,10 +86,26 @@ def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:
         "modules": [],
         "phase": "",
         "steps": sorted({*link.steps}),
-        "window_ns": window,
+        "window_ns": None,
         "finding": place,
     }
     return {name: value for name, value in values.items() if name in selection.fields()}
+
+
+def _occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
+    """Windows that show where a finding is seen.
+
+    A window is all of the time that is selected: the densest may be in another step than those that
+    the finding names, which are only the ones with most of it.
+    """
+    if "window_ns" not in selection.fields():
+        return []
+    return [
+        Occurrence(
+            fields={"steps": [], "window_ns": [*proof.shown_ns(place)]}, words=proof.words(place)
+        )
+        for place in range(len(proof.windows))
+    ]
 
 
 def _numbers(name: str, value: Evidence) -> Numbers:

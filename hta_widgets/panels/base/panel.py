@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import anywidget
 import ipywidgets
@@ -25,8 +25,8 @@ from hta_widgets.panels.base.declarations import (
     COMMON,
     FOLDER,
     Button,
-    PanelDoc,
     PanelSignature,
+    PanelType,
     buttons_of,
     check_declarations,
     controls_of,
@@ -78,7 +78,7 @@ class Computed(Generic[ResultT]):
     outcome: RenderedView[ResultT] | Exception
 
 
-class Panel(DrawnWidget, Generic[ResultT]):
+class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     """One analysis in a notebook cell; subclasses define the analysis, figures and parameters.
 
     Parameters
@@ -174,7 +174,6 @@ class Panel(DrawnWidget, Generic[ResultT]):
             raise TypeError(msg)
         cls.controls = MappingProxyType(controls_of(cls))
         cls.buttons = MappingProxyType(buttons_of(cls))
-        cls.__doc__ = cast("str", PanelDoc(vars(cls).get("__doc__")))
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -199,6 +198,10 @@ class Panel(DrawnWidget, Generic[ResultT]):
     def tabulate(self, result: ResultT) -> pd.DataFrame:
         """Return the data table of a result."""
         raise NotImplementedError
+
+    def sentence(self, result: ResultT) -> str:
+        """Return what stands below the title: the finding of a result."""
+        return result.finding
 
     def nothing_to_show(self, result: ResultT) -> str | None:  # noqa: ARG002
         """Explain why a result has nothing to draw; None if it has something."""
@@ -634,7 +637,15 @@ class Panel(DrawnWidget, Generic[ResultT]):
         look = TableLook(self.table_selects, self.table_labels, self.table_besides)
         listed = self.tabulate(self.of_all_ranks(result)) if self.table_of_all else table
         return RenderedView(
-            result, self._notices(result), empty, drawings, table, findings, listed, look
+            result,
+            self.sentence(result),
+            self._notices(result),
+            empty,
+            drawings,
+            table,
+            findings,
+            listed,
+            look,
         )
 
     def _refuse_too_many_ranks(self) -> None:

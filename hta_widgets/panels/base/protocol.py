@@ -107,24 +107,49 @@ class Numbers(TypedDict):
     table: Table | None
 
 
+class Occurrence(TypedDict):
+    """A window in which a finding is seen.
+
+    `fields` are the values of the selection that show it, beside those of its row; `words` say how
+    much of the evidence it holds.
+    """
+
+    fields: dict[str, Any]
+    words: str
+
+
+class AdviceRow(TypedDict):
+    """What to do in a sentence, and code to copy, or none."""
+
+    do: str
+    code: str
+
+
 class FindingRow(TypedDict):
     """One cause of lost time.
 
-    `price` is empty where it cannot be told. `share` is the length of its bar, from 0 to 1, and
-    `color` and `fill` are its look. `doubt` is said where the trace does not tell. `show` has the
-    values of the fields of the selection that show where it is seen; None where there is nothing to
-    select, and `panel` is the analysis that shows it, or empty. A folded row is shown on demand.
+    `price` and its `percent` of a step are empty where they cannot be told; `bound` is ≤ or ≥ where
+    the price is no less or no more. `sentence` says all of it, `cause` the same without the price.
+    `share` is the length of its bar, from 0 to 1, and `color` and `fill` are its look. The first
+    `advice` is to be tried first. `doubt` is said where the trace does not tell. `show` has the
+    values of the fields of the selection that show what it is about; None where there is nothing to
+    select, and `panel` is the analysis that shows it, or empty. Of the `occurrences`, the first is
+    shown with it. A folded row is shown on demand.
     """
 
     price: str
+    bound: str
+    percent: str
     share: float
     color: str
     fill: Fill
     sentence: str
+    cause: str
     doubt: str
-    action: str
+    advice: list[AdviceRow]
     numbers: list[Numbers]
     show: dict[str, Any] | None
+    occurrences: list[Occurrence]
     panel: str
     folded: bool
 

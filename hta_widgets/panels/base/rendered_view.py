@@ -29,6 +29,8 @@ class RenderedView(Generic[ResultT]):
     ----------
     result : Result
         What the analysis returned.
+    said : str
+        The sentence below the title.
     notices : list of str
         Notices to show.
     empty : str or None
@@ -46,6 +48,7 @@ class RenderedView(Generic[ResultT]):
     """
 
     result: ResultT
+    said: str
     notices: list[str]
     empty: str | None
     drawings: dict[str, Drawing]
@@ -69,7 +72,7 @@ class RenderedView(Generic[ResultT]):
         return {
             "rev": rev,
             "time": "",
-            "finding": self.result.finding,
+            "finding": self.said,
             "findings": self.findings,
             "notices": self.notices,
             "empty": self.empty,

@@ -126,7 +126,8 @@ def findings_table(rows: Iterable[FindingRow]) -> str:
 
 
 def _words_of(row: FindingRow) -> tuple[str, ...]:
-    return row["price"], f"{row['sentence']} {row['doubt']}", row["action"]
+    first = row["advice"][0]["do"] if row["advice"] else ""
+    return row["price"], f"{row['sentence']} {row['doubt']}", first
 
 
 def _table(table: Table | None, rows: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ import pandas as pd
 from traitlets import Bunch, Bytes, TraitError, validate
 
 from hta_widgets.analyses.timeline import Timeline, timeline
+from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
+from hta_widgets.diagnosis.critical_path_lanes import CRITICAL_PATH
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.excerpt import write_excerpt
 from hta_widgets.figures.base.drawing import Drawing
@@ -34,8 +37,10 @@ MOST_BYTES: Final = 1_500_000
 """Of all recorded arrays, which a report packs to about a third."""
 
 MOST_RANKS: Final = 32
+_OF_JOB: Final = (CRITICAL_PATH,)
+"""Kinds of lanes that are of the whole job."""
 _PIXELS: Final = 1_200
-_FIRST: Final = ("curve", "range", "phases", "stream", "thread")
+_FIRST: Final = ("path", "curve", "range", "phases", "stream", "thread")
 """Kinds of lanes, those first that matter most."""
 
 NOTHING: Final[TimelineLayout] = {
@@ -114,8 +119,9 @@ class TimelinePanel(Panel[Timeline]):
     needs = (Recorded.KERNELS,)
 
     lanes: tuple[str, ...] = parameter(Texts())
-    """Lanes to add below each rank: ``modules`` (which one the GPU works for), ``queue`` (queue
-    length), ``bandwidth`` (of copies), ``memory`` (allocated and reserved)."""
+    """Lanes to add below each rank: ``path`` (the critical path), ``modules`` (which one the GPU
+    works for), ``queue`` (queue length), ``bandwidth`` (of copies), ``memory`` (allocated and
+    reserved)."""
 
     _timeline = typed_dict(NOTHING).tag(sync=True)
     _overview = Bytes(b"").tag(sync=True, to_json=in_runs)
@@ -127,7 +133,7 @@ class TimelinePanel(Panel[Timeline]):
     @validate("lanes")
     def _known_lanes(self, proposal: Bunch) -> tuple[str, ...]:
         try:
-            return known_kinds(proposal.value)
+            return known_kinds(proposal.value, [*(each.name for each in _OF_JOB), *LANE_KINDS])
         except ParameterError as error:
             raise TraitError(str(error)) from None
 
@@ -135,7 +141,8 @@ class TimelinePanel(Panel[Timeline]):
         """Lay out all ranks; those that are selected, if the panel is not linked to others."""
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
-        return self._memo.get("result", lambda: timeline(self.job, asked or None), asked)
+        compute = partial(timeline, self.job, asked or None, kinds=_OF_JOB)
+        return self._memo.get("result", compute, asked)
 
     def draw(self, result: Timeline) -> dict[str, Drawing]:  # noqa: ARG002
         """No charts: the lanes are drawn in the browser."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.analyses.time.modules import MODULE
-from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.event import EventFacts
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked
 from hta_widgets.analyses.timeline.search import Search
@@ -115,9 +114,8 @@ def _lanes(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
 
 
 def _added(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:
-    rank, kinds = _whole(request, "rank"), request.get("lanes")
-    of_rank = lanes.of(rank)
-    found = {kind: of_rank.added(kind) for kind in known_kinds(kinds)}
+    rank, kinds = _whole(request, "rank"), known_kinds(request.get("lanes"), lanes.kinds)
+    found = {kind: lanes.added(rank, kind) for kind in kinds}
     content = {
         "kind": "added",
         "rank": rank,
@@ -131,7 +129,7 @@ def _kinds(lanes: JobLanes, request: Mapping[str, Any]) -> Answer:  # noqa: ARG0
     why = lanes.kinds_without_lanes()
     kinds = [
         {"name": name, "label": each.label, "why_none": why.get(name, "")}
-        for name, each in LANE_KINDS.items()
+        for name, each in lanes.kinds.items()
     ]
     return Answer({"kind": "kinds", "kinds": kinds}, [])
 
@@ -177,8 +175,8 @@ _ANSWERS: Final = {
 }
 
 
-def known_kinds(value: object) -> tuple[str, ...]:
-    """The kinds of lanes that are asked for, each once and in the order of `LANE_KINDS`.
+def known_kinds(value: object, kinds: Collection[str]) -> tuple[str, ...]:
+    """Those of some kinds of lanes that are asked for, each once and in their order.
 
     Raises
     ------
@@ -186,11 +184,11 @@ def known_kinds(value: object) -> tuple[str, ...]:
         If one is unknown.
     """
     given = value if isinstance(value, list | tuple) else [value]
-    wrong = [each for each in given if not isinstance(each, str) or each not in LANE_KINDS]
+    wrong = [each for each in given if not isinstance(each, str) or each not in kinds]
     if wrong:
-        msg = f"lanes must be among {', '.join(LANE_KINDS)}, got {wrong[0]!r:.80}"
+        msg = f"lanes must be among {', '.join(kinds)}, got {wrong[0]!r:.80}"
         raise ParameterError(msg)
-    return tuple(kind for kind in LANE_KINDS if kind in given)
+    return tuple(kind for kind in kinds if kind in given)
 
 
 def _whole(request: Mapping[str, Any], name: str) -> int:

@@ -20,7 +20,7 @@ from hta_widgets.trace.cache.column_file import (
     write_columns,
 )
 from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
-from hta_widgets.trace.model.events import Events, SideTable, TextColumn, Trace
+from hta_widgets.trace.model.events import Events, Faults, SideTable, TextColumn, Trace
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ _HEADER: dict[str, type | tuple[type, ...]] = {
     "base_ns": (int, type(None)),
     "metadata": dict,
     "notices": list,
+    "faults": list,
     "labels": list,
 }
 _SIDE = "side"
@@ -119,6 +120,7 @@ def _trace_header(trace: Trace) -> dict[str, Any]:
         "base_ns": trace.base_ns,
         "metadata": trace.metadata,
         "notices": [[notice.words, list(notice.counts)] for notice in trace.notices],
+        "faults": [*trace.faults],
         "labels": list(trace.events.labels),
     }
 
@@ -164,6 +166,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
         metadata=header["metadata"],
         notices=tuple(Notice(words, tuple(counts)) for words, counts in header["notices"]),
         base_ns=header["base_ns"],
+        faults=Faults(*header["faults"]),
     )
     return LoadedTrace(trace, links)
 

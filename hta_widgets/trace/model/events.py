@@ -7,10 +7,11 @@ tables, so that the main table stays narrow.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,18 @@ class SideTable:
         at = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
         return np.where(self.rows[at] == rows, at, -1)
 
+    def having(self, is_kept: Mask) -> SideTable:
+        """The fields of some rows of the main table, by their places among these."""
+        found = is_kept[self.rows] | (self.rows < 0)
+        places = np.append(np.cumsum(is_kept) - 1, -1)
+        columns = {
+            name: column.take(np.flatnonzero(found))
+            if isinstance(column, TextColumn)
+            else column[found]
+            for name, column in self.columns.items()
+        }
+        return SideTable(places[self.rows[found]], columns)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the table as pandas, indexed by the event's row."""
         columns = {
@@ -163,9 +176,24 @@ class Events:
         """End of each event in ns since the trace's origin."""
         return self.start_ns + self.duration_ns
 
+    def having(self, is_kept: Mask) -> Events:
+        """Only some rows, with their fields."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        columns: dict[str, Any] = {
+            name: x[is_kept] for name, x in values.items() if isinstance(x, np.ndarray)
+        }
+        name = self.name.take(np.flatnonzero(is_kept))
+        side = {table: found.having(is_kept) for table, found in self.side.items()}
+        return replace(self, **columns, name=name, side=side)
+
     def rows_of(self, *kinds: Kind) -> Int64Array:
         """Rows of the events of the given kinds."""
         return np.flatnonzero(KindSet(kinds).among(self.kind))
+
+    def named(self, rows: Int64Array, pattern: re.Pattern[str]) -> Mask:
+        """Which of some rows have a name that a pattern is found in."""
+        is_one = np.array([*(bool(pattern.search(name)) for name in self.name.values), False])
+        return is_one[self.name.codes[rows]]
 
     def texts_at(
         self, table: str, column: str, rows: Int64Array
@@ -216,6 +244,22 @@ class Events:
         )
 
 
+class Faults(NamedTuple):
+    """What is wrong with a file, and was seen while it was loaded.
+
+    Attributes
+    ----------
+    is_cut : bool
+        The file ends in the middle.
+    repeated, impossible : int
+        Events that are left out: those that are there twice, and GPU work at times that cannot be.
+    """
+
+    is_cut: bool = False
+    repeated: int = 0
+    impossible: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """The recorded trace of one rank.
@@ -236,6 +280,7 @@ class Trace:
     base_ns : int or None
         Zero of the times in the source, on the recording clock. None if the source was cut off
         before it was recorded: then `origin_ns` counts from there.
+    faults : Faults
     """
 
     rank: int
@@ -245,6 +290,7 @@ class Trace:
     metadata: Mapping[str, object]
     notices: tuple[Notice, ...] = ()
     base_ns: int | None = 0
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def resolution_ns(self) -> int:

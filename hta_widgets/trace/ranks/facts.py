@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.formats import RANK_LIMIT
+from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import origin_of
+from hta_widgets.trace.ranks.identity import identity_of
 from hta_widgets.trace.ranks.rank import Lacks, Rank
+from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 MOST_RANKS: Final = 2**20
 """A greater number of ranks in a trace is an error of the trace."""
@@ -20,6 +24,11 @@ MOST_RANKS: Final = 2**20
 def notices_of(rank: Rank) -> tuple[Notice, ...]:
     """What was left out or not matched on the rank."""
     return rank.notices
+
+
+def health_of(rank: Rank) -> RankHealth:
+    """What the recorder of the rank got wrong."""
+    return rank.health
 
 
 def lacks_of(rank: Rank) -> Lacks:
@@ -39,16 +48,30 @@ def world_size_of(rank: Rank) -> int:
     return max(whole_number(stated, RANK_LIMIT) or 0, 0)
 
 
-def missing_ranks(world_sizes: Mapping[int, int]) -> list[str]:
-    """Notice on the ranks of a traced job that were not opened.
+def world_size_among(world_sizes: Mapping[int, int]) -> int:
+    """Number of ranks that the traced job had, as most traces state it; 0 if none does.
+
+    Parameters
+    ----------
+    world_sizes : mapping of rank to int
+        See `world_size_of`.
+    """
+    stated = Counter(size for size in world_sizes.values() if size)
+    return max(stated, key=lambda size: (stated[size], size), default=0)
+
+
+def missing_ranks(world_sizes: Mapping[int, int], recorded: Iterable[int]) -> list[str]:
+    """Notice on the ranks of a traced job that have no trace.
 
     Parameters
     ----------
     world_sizes : mapping of rank to int
         See `world_size_of`; of all ranks that were opened.
+    recorded : iterable of int
+        All ranks with a trace, opened or not.
     """
-    size = max(world_sizes.values(), default=0)
-    missing = sorted({*range(size)} - world_sizes.keys()) if size <= MOST_RANKS else []
+    size = world_size_among(world_sizes)
+    missing = sorted({*range(size)} - {*recorded}) if size <= MOST_RANKS else []
     if not missing or max(world_sizes) >= size:
         return []
     verb = "rank {} is" if len(missing) == 1 else "ranks {} are"
@@ -59,8 +82,11 @@ def missing_ranks(world_sizes: Mapping[int, int]) -> list[str]:
 ALWAYS_ASKED: Final = (
     Question(origin_of),
     Question(notices_of),
+    Question(health_of),
     Question(lacks_of),
     Question(has_gpu_work),
     Question(world_size_of),
+    Question(identity_of),
+    Question(recorded_kind),
 )
 """Asked along with the first question about a rank, so that it is not loaded again for these."""

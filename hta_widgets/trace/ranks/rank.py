@@ -18,6 +18,10 @@ from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
+from hta_widgets.trace.model.health.lost_operators import LostOperators, lost_operators
+from hta_widgets.trace.model.health.lost_work import lost_work
+from hta_widgets.trace.model.health.rank_health import RankHealth
+from hta_widgets.trace.model.health.wrong_times import wrong_times
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
@@ -42,6 +46,10 @@ _UNSURE: Final = (
     "{} of {} GPU operations have the correlation id of calls of several processes, so that their "
     "launch is not known: the file seems to be merged from several ranks; open the trace of each "
     "rank instead"
+)
+_COUNTERS: Final = "{} values of counters are in job.events only: no analysis looks at them"
+_REUSED: Final = (
+    "{} of {} GPU operations have the correlation id of several launches: theirs is not known"
 )
 
 
@@ -267,7 +275,23 @@ class Rank:
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
         """What was left out or not matched on this rank."""
-        return (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
+        found = (*self.trace.notices, *self._gpu_notices(), *self._step_notices())
+        counters = np.count_nonzero(self.trace.events.kind == Kind.COUNTER)
+        of_counters = [Notice(_COUNTERS, (int(counters),))] if counters else []
+        return (*self.health.notices, *found, *of_counters)
+
+    @cached_property
+    def health(self) -> RankHealth:
+        """What the recorder got wrong."""
+        trace, events = self.trace, self.trace.events
+        has_marks = Recorded.OPERATORS in self.format.lacks  # only where a program sets them
+        return RankHealth(
+            lost=lost_work(events, self.launches, self.parents, self.steps),
+            operators=LostOperators() if has_marks else lost_operators(events, self.parents),
+            faults=trace.faults,
+            times=wrong_times(events, self.launches, trace.resolution_ns),
+            unsure=self._unsure(),
+        )
 
     @cached_property
     def lacks(self) -> Lacks:
@@ -290,20 +314,25 @@ class Rank:
             return [Notice("no GPU work was recognised" if has_others else _NO_GPU_WORK)]
         if Recorded.KERNELS in self.format.lacks:
             return []
-        unmatched = np.flatnonzero(self.gpu_work.launch < 0)
-        unsure = self._with_calls_of_several_processes(self.gpu_work.rows[unmatched])
-        counts = {_UNMATCHED: unmatched.size - unsure, _UNSURE: unsure}
+        unmatched = int(np.count_nonzero(self.gpu_work.launch < 0))
+        unsure = self.health.unsure
+        words = _UNSURE if self._has_several_processes else _REUSED
+        counts = {_UNMATCHED: unmatched - unsure, words: unsure}
         whole = len(self.gpu_work)
         return [Notice(words, (count, whole)) for words, count in counts.items() if count]
 
-    def _with_calls_of_several_processes(self, unmatched: Int64Array) -> int:
+    @property
+    def _has_several_processes(self) -> bool:
+        pid = self.trace.events.pid[self.trace.events.rows_of(*LAUNCH_CALLS)]
+        return bool((pid != pid[:1]).any())
+
+    def _unsure(self) -> int:
         """Number of operations without a launch for which there are several candidates."""
         events = self.trace.events
-        calls = events.rows_of(*LAUNCH_CALLS) if unmatched.size else unmatched
-        if not (events.pid[calls] != events.pid[calls[:1]]).any():
-            return 0
-        ids = events.correlation[unmatched]
-        return int(np.isin(ids[ids >= 0], events.correlation[calls]).sum())
+        ids = events.correlation[self.gpu_work.rows[self.gpu_work.launch < 0]]
+        ids = ids[ids >= 0]
+        calls = events.rows_of(*LAUNCH_CALLS) if ids.size else ids
+        return int(np.isin(ids, events.correlation[calls]).sum())
 
     def _step_notices(self) -> list[Notice]:
         if self.lacking([Recorded.PROFILER_STEPS]):

@@ -12,6 +12,7 @@ from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import SideTable, Trace
 from hta_widgets.trace.model.formats import Format
+from hta_widgets.trace.model.health.wrong_events import without_wrong_events
 from hta_widgets.trace.ranks.file_states import LocalFileState, file_states, require_unchanged
 from hta_widgets.trace.remote.copies import RemoteSource, urls_in_errors
 
@@ -152,4 +153,4 @@ class RankSource:
 
     def _load(self, rank: int, on_read: OnRead | None) -> Trace:
         with os_errors_as_ours(self.path):
-            return self.format.load(self.path, rank, self.process, on_read)
+            return without_wrong_events(self.format.load(self.path, rank, self.process, on_read))

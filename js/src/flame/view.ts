@@ -29,7 +29,7 @@ export class FlameView {
   readonly canvas = keepKeys(make("canvas", { className: "hta-flame-canvas", tabIndex: 0 }));
   #handlers: FlameHandlers;
   #frame = make("div", { className: "hta-flame-frame" });
-  #search = keepKeys(make("input", { type: "search", placeholder: "mark names, or /regex/ …" }));
+  #search = keepKeys(make("input", { type: "search", placeholder: "highlight (text or /regex/)" }));
   #around = make("button", { type: "button", hidden: true }, "Callers and callees");
   #up = make("button", { type: "button", hidden: true }, "Zoom out");
   #all = make("button", { type: "button", hidden: true }, "Show all");

@@ -4,13 +4,14 @@ import { paintCurveLabel, paintCurves } from "./curve";
 import { GUTTER, isOfAll, type Lane } from "./lanes";
 import { FOOT, HEAD, type Painter } from "./painter";
 import { inkOn } from "./raster";
-import { isPointed, isSelected, sought } from "./scene";
+import { isOnPath, isPointed, isSelected, pathOf, sought } from "./scene";
 import type { Event, LaneTile } from "./tiles";
 import type { Step } from "./types";
 
 const DIMMED = 0.35;
 const LABEL_ROOM = 34;
 const EDGE_ROOM = 5;
+const OUTLINE = 1.5;
 
 export function paintLane(painter: Painter, lane: Lane, y: number): void {
   const { context, scene } = painter;
@@ -116,15 +117,26 @@ function paintFound(painter: Painter, tile: LaneTile, image: HTMLCanvasElement, 
 
 function paintEvents(painter: Painter, tile: LaneTile, lane: Lane, y: number): void {
   const { view } = painter.scene;
+  const path = pathOf(painter.scene, lane);
   const least = ((view.end - view.start) / (painter.width - GUTTER)) * EDGE_ROOM;
   for (let place = tile.firstAfter(view.start); place < tile.events; place += 1) {
     const event = tile.event(place);
     if (event.start >= view.end) break;
     const lit = isPointed(painter.scene, lane, event);
-    if (event.duration < least && !lit) continue;
+    const outlined = isOnPath(path, lane, event);
+    if (event.duration < least && !lit && !outlined) continue;
     const [from, to] = [painter.x(event.start), painter.x(event.start + event.duration)];
     paintEvent(painter, lane, y, from, to, event, lit);
+    if (outlined) paintOutline(painter, lane, y, from, to);
   }
+}
+
+/** Around an event on the critical path. */
+function paintOutline({ context, look }: Painter, lane: Lane, y: number, from: number, to: number): void {
+  context.strokeStyle = look.ink;
+  context.lineWidth = OUTLINE;
+  const half = OUTLINE / 2;
+  context.strokeRect(from + half, y + half, Math.max(to - from - OUTLINE, 0), lane.height - OUTLINE);
 }
 
 function paintEvent(
@@ -137,7 +149,7 @@ function paintEvent(
   lit: boolean,
 ): void {
   const { context, look } = painter;
-  const label = event.label || (lane.kind === "phases" ? event.look.label : "");
+  const label = labelOf(lane, event);
   if (lane.kind !== "rank") {
     context.fillStyle = look.page;
     if (to - from >= EDGE_ROOM) context.fillRect(to - 1, y, 1, lane.height);
@@ -157,6 +169,11 @@ function paintEvent(
     lane.kind === "rank" ? look.ink : inkOn(event.look.color),
     room,
   );
+}
+
+function labelOf({ kind }: Lane, { label, look }: Event): string {
+  if (kind === "path") return [look.label, label].filter(Boolean).join(look.group === "call" ? " → " : " · ");
+  return label || (kind === "phases" ? look.label : "");
 }
 
 function paintLabel(painter: Painter, lane: Lane, y: number, chosen: boolean): void {

@@ -1,6 +1,6 @@
 // The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
 import type { Question } from "./follow";
-import { isOfAll, isOfCalls, type Lane } from "./lanes";
+import { isOfAll, isOfCalls, isOfParts, type Lane } from "./lanes";
 import { click, pick } from "./select";
 import type { Stage } from "./stage";
 import type { EventAnswer } from "./types";
@@ -27,11 +27,11 @@ function moveBy(stage: Stage, by: number): void {
   stage.focus(next);
 }
 
-/** Where to look for what comes after, or before: in a lane of modules, for its neighbour. */
+/** Where to look for what comes after, or before: in a lane of modules or of the path, for its neighbour. */
 function fromHere({ scene }: Stage, { rank, event }: EventAnswer, forward: boolean): Question {
   const { row, key, start, duration } = event;
-  const isRun = scene.lanes.some((lane) => lane.rank === rank && lane.key === key && lane.kind === "range");
-  if (!isRun) return { kind: "next", rank, key, row, forward };
+  const isPart = scene.lanes.some((lane) => lane.rank === rank && lane.key === key && isOfParts(lane));
+  if (!isPart) return { kind: "next", rank, key, row, forward };
   return { kind: "first", rank, key, time: forward ? start + duration : start, forward };
 }
 

@@ -25,11 +25,11 @@ export interface Lane {
 }
 
 export const GUTTER = 84;
-const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, curve: 26, band: 26, fold: 18 };
+const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 26, fold: 18 };
 const TALL = 40; // with room for words
 const MANY_HEIGHT = 4;
 const THIN = 8;
-const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, curve: 3, band: 3, fold: 4 };
+const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, path: 2, curve: 3, band: 3, fold: 4 };
 const ALIGNED_HEIGHT = 15;
 const MOST_ALIGNED = 96;
 
@@ -38,9 +38,14 @@ export function isOfAll({ rank }: Lane): boolean {
   return rank === ALL;
 }
 
-/** Whether a lane shows calls of the CPU, or the modules that the GPU works for. */
-export function isOfCalls({ kind }: Lane): boolean {
-  return kind === "thread" || kind === "range";
+/** Whether a lane shows what stands for events of others: modules that the GPU works for, or pieces of the path. */
+export function isOfParts({ kind }: Lane): boolean {
+  return kind === "range" || kind === "path";
+}
+
+/** Whether a lane shows calls of the CPU, or parts. */
+export function isOfCalls(lane: Lane): boolean {
+  return lane.kind === "thread" || isOfParts(lane);
 }
 
 /** Whether a lane is a row without a label. */

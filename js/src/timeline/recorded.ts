@@ -10,7 +10,7 @@ export function recorded(ranks: readonly RecordedRank[] = [], classes: ClassLook
   for (const { rank, lanes: names, windows } of ranks) {
     const known = windows.map(({ key }) => key);
     const there = names.filter(({ key }) => known.includes(key));
-    const isAdded = ({ kind }: LaneName) => kind === "curve" || kind === "range";
+    const isAdded = ({ kind }: LaneName) => kind === "curve" || kind === "range" || kind === "path";
     lanes.set(
       rank,
       there.filter((name) => !isAdded(name)),

@@ -26,12 +26,14 @@ interface Wanted extends Span {
   pixels: number;
 }
 
-/** Lanes in the visible part of the page. */
+/** Lanes in the visible part of the page, and the paths of their ranks, which say what to outline. */
 function inSight({ scene, canvas }: Stage): Lane[] {
   const height = canvas.clientHeight;
   const top = scene.scroll - HEAD;
+  const isVisible = (lane: Lane) => lane.y + lane.height > top && lane.y < top + height + HEAD;
+  const ranks = new Set(scene.lanes.filter(isVisible).map(({ rank }) => rank));
   return scene.lanes
-    .filter((lane) => lane.y + lane.height > top && lane.y < top + height + HEAD)
+    .filter((lane) => isVisible(lane) || (lane.kind === "path" && ranks.has(lane.rank)))
     .filter((lane) => !isOfAll(lane))
     .filter((lane) => scene.layout.held || !isThin(lane))
     .slice(0, MOST_LANES);

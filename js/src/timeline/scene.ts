@@ -2,7 +2,7 @@
 import type { Hovered } from "../hover";
 import type { SelectionState } from "../types";
 import type { Bands } from "./bands";
-import { isOfAll, type Lane, longestStep } from "./lanes";
+import { isOfAll, isOfParts, type Lane, longestStep } from "./lanes";
 import type { Event, LaneTile } from "./tiles";
 import type { EventAnswer, TimelineLayout } from "./types";
 import type { Span } from "./view";
@@ -56,10 +56,24 @@ export function sought({ selection, search, elsewhere }: Scene): { find: string;
   return { find: selection.kernel || (elsewhere?.kernel ?? ""), whole: true };
 }
 
+/** When events of a lane's rank are on the critical path, by row, where that is shown beside streams and threads. */
+export function pathOf({ lanes, tiles }: Scene, { kind, rank }: Lane): LaneTile["spans"] | undefined {
+  if (kind !== "stream" && kind !== "thread") return undefined;
+  const path = lanes.find((each) => each.kind === "path" && each.rank === rank);
+  return path && tiles.get(path.id)?.spans;
+}
+
+/** Whether an event is on the path: a call, at which the host's part ends, or the part of GPU work that is. */
+export function isOnPath(path: LaneTile["spans"] | undefined, { kind }: Lane, event: Event): boolean {
+  const span = event.row < 0 ? undefined : path?.get(event.row);
+  if (!span) return false;
+  return kind === "thread" || (event.start < span.end && event.start + event.duration > span.start);
+}
+
 /** Whether it is an event that is followed. Of a call there may be several runs of kernels in a lane. */
 export function isFollowed({ followed }: Scene, lane: Lane, { row, start }: Event): boolean {
   if (followed?.event.row !== row || followed.rank !== lane.rank) return false;
-  return lane.kind !== "range" || lane.key !== followed.event.key || start === followed.event.start;
+  return !isOfParts(lane) || lane.key !== followed.event.key || start === followed.event.start;
 }
 
 /** Whether another part of the page, or the keyboard, is on an event. */

@@ -27,10 +27,11 @@ export function click(stage: Stage, found: Hit, add: boolean): void {
   stage.redraw();
 }
 
-/** Select the operator or module of an event, or let go of it; where there is none, let go of the window. */
+/** Select the operator, module or kernel of an event, or let go of it; where there is none, let go of the window. */
 export function pick({ scene: { selection }, calls }: Stage, chosen: EventPick | null): void {
   if (chosen) {
     const { field, item } = chosen;
+    if (field === "kernel") return void calls.select({ kernel: item === selection.kernel ? "" : item });
     const [only, ...others] = selection[field];
     const shapes = field === "operators" ? { shapes: [] } : {}; // they are of the operator that was selected
     void calls.select({ [field]: only === item && others.length === 0 ? [] : [item], ...shapes });

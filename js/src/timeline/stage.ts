@@ -302,7 +302,7 @@ export class Stage {
     scene.focused = lane.id;
     this.into(lane);
     const isRank = lane.kind === "rank";
-    const name = isRank ? "" : isOfAll(lane) || lane.kind === "curve" ? lane.label : lane.key;
+    const name = isRank ? "" : isOfAll(lane) || lane.kind === "curve" || lane.kind === "path" ? lane.label : lane.key;
     const rank = isOfAll(lane) ? "" : `rank ${lane.rank}`;
     const step = lane.step && lane.step[0] >= 0 ? `step ${lane.step[0]}` : "";
     this.say([rank, step, name, ...inWords(scene, lane)].filter(Boolean).join(", "));

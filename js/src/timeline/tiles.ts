@@ -2,6 +2,7 @@
 import { Curve } from "./extremes";
 import { type Coverage, raster } from "./raster";
 import type { ClassLook, Plane, TimelineLayout, WindowAnswer } from "./types";
+import type { Span } from "./view";
 
 export interface Event {
   start: number;
@@ -19,6 +20,7 @@ export class LaneTile {
   readonly complete: boolean;
   #coverages: Coverage[];
   #events: Columns | null;
+  #spans: Map<number, Span> | null = null;
   #image: { canvas: HTMLCanvasElement | null; height: number; scale: number } | null = null;
 
   /** What is looked for, per pixel; null where nothing is. */
@@ -68,6 +70,17 @@ export class LaneTile {
       name: columns.names[name] ?? "",
       label: columns.labels[name] ?? "",
     };
+  }
+
+  /** From the start of the first event of each row to the end of the last. */
+  get spans(): ReadonlyMap<number, Span> {
+    if (this.#spans) return this.#spans;
+    this.#spans = new Map();
+    for (let place = 0; place < this.events; place += 1) {
+      const { row, start, duration } = this.event(place);
+      this.#spans.set(row, { start: this.#spans.get(row)?.start ?? start, end: start + duration });
+    }
+    return this.#spans;
   }
 
   /** Position of the first event that ends after a time. */

@@ -4,7 +4,7 @@ import type { Curve } from "./extremes";
 import { amount, duration, moment } from "./format";
 import { isOfAll, type Lane } from "./lanes";
 import type { Scene } from "./scene";
-import type { LaneTile } from "./tiles";
+import type { Event, LaneTile } from "./tiles";
 import type { ClassLook, EventAnswer, Step } from "./types";
 
 export function swatch({ color, fill }: ClassLook): HTMLElement {
@@ -58,6 +58,13 @@ function tied({ event, launch, launched }: EventAnswer): string {
   return `launched ${first.name.slice(0, 80)}${also}`;
 }
 
+/** A piece of the critical path; what the host does goes on until it calls something. */
+function ofPath({ most: [whole = 1] }: Lane, { look, name, duration: length }: Event): Node[] {
+  const share = amount((100 * length) / whole, "% of the critical path");
+  const what = name && line(look.group === "call" ? `until ${name}` : name);
+  return [make("b", {}, look.label), line(swatch(look), `${duration(length)}, ${share}`), ...(what ? [what] : [])];
+}
+
 function stepAt(scene: Scene, rank: number, time: number): Step | undefined {
   const row = scene.layout.ranks.find((each) => each.rank === rank);
   return row?.steps.find(([, start, end]) => start <= time && time < end);
@@ -92,6 +99,7 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
   }
   if (event) {
     const isThis = followed?.event.row === event.row && followed.rank === lane.rank;
+    if (lane.kind === "path") return [...ofPath(lane, event), line(isThis ? tied(followed) : ""), place];
     const exact = isThis && lane.kind !== "rank" && lane.kind !== "range" ? followed.event : event;
     const title = lane.kind === "rank" ? event.look.label : event.name || event.look.label;
     const parts: (Node | string)[] = [make("b", {}, title)];

@@ -55,12 +55,12 @@ export interface TimelineState extends PanelState {
 
 export interface LaneName {
   key: string;
-  kind: "rank" | "phases" | "stream" | "thread" | "range" | "curve";
+  kind: "rank" | "phases" | "stream" | "thread" | "range" | "curve" | "path";
   label: string;
   level: number;
-  /** Of curves. */
+  /** Of curves and paths. */
   unit: string;
-  /** The largest value of each curve. */
+  /** The largest value of each curve; the length of the whole path (ns). */
   most: number[];
   /** What each curve is, where there are several. */
   words: string[];
@@ -109,7 +109,7 @@ export interface EventPlace {
 
 /** What a click on an event selects. */
 export interface EventPick {
-  field: "operators" | "modules";
+  field: "operators" | "modules" | "kernel";
   item: string;
 }
 

@@ -25,6 +25,11 @@ class Host:
         self.free = float(START)
         self._calls = 0
 
+    @property
+    def launched(self) -> int:
+        """Correlation id of the last call."""
+        return self._calls
+
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
         """A ProfilerStep."""
@@ -75,6 +80,24 @@ class Host:
         self.events.append(kernel(begin, length, correlation=self._calls, **work))
         self.free = begin + length
 
+    def reads(self, operator: str, length: float) -> None:
+        """An operator that copies to the host, and returns when that is done."""
+        begin, start = self.now, max(self.free + 1, self.now + 8)
+        self._calls += 1
+        self.free = start + length
+        self.now = self.free + 6
+        self.events += [
+            host(begin, self.now - begin, operator),
+            call(begin + 1, self.now - begin - 2, self._calls, name="cudaMemcpy"),
+            kernel(
+                start,
+                length,
+                correlation=self._calls,
+                cat="gpu_memcpy",
+                name="Memcpy DtoH (Device -> Pageable)",
+            ),
+        ]
+
     def synchronise(self, operator: str = "") -> None:
         """Wait until the GPU has done everything."""
         begin, end = self.now, max(self.now + 1, self.free + 2)
@@ -86,7 +109,7 @@ class Host:
         self.now = end
 
 
-def all_reduce(hosts: Sequence[Host], transfer: float = 50) -> None:
+def all_reduce(hosts: Sequence[Host], transfer: float = 50, *, stream: int = 20) -> None:
     """All ranks meet."""
     arrivals = [max(each.free, each.now + 6) for each in hosts]
     end = max(arrivals) + transfer
@@ -100,7 +123,7 @@ def all_reduce(hosts: Sequence[Host], transfer: float = 50) -> None:
         "Process Group Ranks": str([*range(len(hosts))]),
     }
     for each, begin in zip(hosts, arrivals, strict=True):
-        each.queue(end - begin, name=ALL_REDUCE, stream=20, **args)
+        each.queue(end - begin, name=ALL_REDUCE, stream=stream, **args)
         each.free = end
         each.now += 10
 

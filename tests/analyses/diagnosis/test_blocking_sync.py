@@ -29,7 +29,7 @@ def test_blocking_calls_that_empty_the_gpu(tmp_path):
     finding = found(diagnosed(tmp_path, job(4)), "blocking_sync")
     assert finding.recoverable_ms == pytest.approx(4 * 0.31, rel=0.1)
     assert finding.evidence["calls_per_step"] == 3.75  # the last one of all ends no idle time
-    assert "aten::item (train.py(7): log), 4 times per step" in finding.sentence
+    assert "4 times per step, mostly in aten::item (train.py(7): log)" in finding.sentence
     assert found(diagnosed(tmp_path, job(4)), "launch_bound") is None
 
 
@@ -48,6 +48,33 @@ def test_a_slow_host_is_no_price_of_a_single_wait(tmp_path):
     result = diagnosed(tmp_path, job(1, behind=10, length=20, works=60))
     assert found(result, "blocking_sync") is None
     assert found(result, "launch_bound").recoverable_ms == pytest.approx(2, rel=0.2)
+
+
+def copying(computes):
+    """A slow host that reads a number after every fourth kernel, long after it or at once."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for kernel in range(40):
+                one.launch(computes)
+                one.now += 0 if computes > 100 else 50
+                if kernel % 4 == 3:
+                    one.reads("aten::item", 25)
+                    one.now += 50
+    return one
+
+
+def test_a_copy_that_finds_the_gpu_idle_drains_nothing(tmp_path):
+    result = diagnosed(tmp_path, copying(20))
+    assert [each.cause for each in result] == ["launch_bound"]
+
+
+def test_a_copy_that_waits_for_kernels_does(tmp_path):
+    finding = found(diagnosed(tmp_path, copying(150)), "blocking_sync")
+    assert "aten::item" in finding.sentence
+    assert finding.evidence["calls_per_step"] == pytest.approx(10, abs=0.25)
+    owned_ms = finding.evidence["owners"]["idle_ms"].sum() / 4
+    assert owned_ms >= finding.recoverable_ms == pytest.approx(10 * 0.062, rel=0.05)
 
 
 def test_silent_without_calls(tmp_path):

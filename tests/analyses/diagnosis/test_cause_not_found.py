@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis import Limits
+from tests.analyses.diagnosis.scripts import ALL_REDUCE, Host
+from tests.analyses.diagnosis.scripts import diagnosed as scripted
 from tests.analyses.diagnosis.thresholds import Case, cases, share
 from tests.analyses.diagnosis.training_jobs import (
     US,
@@ -53,6 +55,144 @@ def test_it_is_silent_beside_a_finding(tmp_path):
     ]
 
 
+def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False):
+    """A host that launches 20 kernels of 20 µs every 100 µs, and communication without partners."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for kernel_number in range(20):
+                one.launch(20)
+                one.now += 90
+                if kernel_number == 9:
+                    before = one.free
+                    one.queue(transfer_us, name=ALL_REDUCE, stream=20)
+                    if is_hidden:
+                        one.free = before
+                        one.launch(transfer_us + 20)
+    return one
+
+
+def test_communication_is_named_beside_a_host_that_is_slow(tmp_path):
+    made = scripted(tmp_path, one_rank_of_a_slow_host(1000))
+
+    assert {each.cause for each in made} == {"launch_bound", "exposed_communication"}
+    finding = found(made, "exposed_communication")
+    assert finding.confidence == "inconclusive"
+    assert finding.lower_ms == pytest.approx(0, abs=0.1)  # the host would be as late without it
+    assert finding.recoverable_ms > 0.15 * 2
+    assert "cause not found: waiting and transfer cannot be told apart" in finding.sentence
+
+
+def test_communication_that_the_host_hides_is_a_notice(tmp_path):
+    made = scripted(tmp_path, one_rank_of_a_slow_host(600))
+
+    assert [each.cause for each in made] == ["launch_bound"]
+    assert (
+        "in 30 % of the mean step, the GPU communicates with nothing to compute meanwhile; waiting "
+        "and transfer cannot be told apart: at most 250 µs of it can be gained without the causes "
+        "that are found"
+    ) in made.notices
+
+
+def test_communication_beside_computation_is_not_named(tmp_path):
+    made = scripted(tmp_path, one_rank_of_a_slow_host(600, is_hidden=True))
+    assert [each.cause for each in made] == ["launch_bound"]
+    assert not any("communicates" in notice for notice in made.notices)
+
+
+def test_ranks_that_wait_for_one_that_was_found_are_not_said_to_wait(tmp_path):
+    """All ranks and fields are recorded: how long they wait is known, and for whom."""
+
+    def program(rank, step):
+        del step
+        return [*layers(10, (900 if rank == 1 else 500) * US), Meet(EVERYBODY, 10 * US)]
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    assert [(each.cause, each.ranks) for each in made] == [("slow_gpu", (1,))]
+    assert not any("communicates" in notice for notice in made.notices)
+
+
+def copies(folder, copy_us, *, beside):
+    """Each step computes 800 µs, and copies within the device, perhaps at the same time."""
+    one = Host()
+    for number in range(4):
+        with one.step(number):
+            one.launch(400)
+            before = one.free
+            one.queue(copy_us, cat="gpu_memcpy", name="Memcpy DtoD (Device -> Device)", stream=9)
+            one.free = before if beside else one.free
+            one.launch(400)
+    return scripted(folder, one)
+
+
+def test_copies_that_nothing_explains_are_a_notice(tmp_path):
+    made = copies(tmp_path, 200, beside=False)
+    assert not made
+    assert any("the GPU copies or fills memory with nothing to" in each for each in made.notices)
+
+
+def test_copies_beside_computation_are_none(tmp_path):
+    assert not any("copies" in each for each in copies(tmp_path, 200, beside=True).notices)
+
+
+def in_pieces(*, inside_one, busy=0):
+    """A step in which the host is late, waits and pauses for 3 % each, perhaps in one function."""
+    one = Host()
+    for number in range(5):
+        with one.step(number), one.inside("train.py(5): epoch", "python_function"):
+            for _ in range(60):
+                one.launch(300)
+            names = ["model.py(9): share"] * 3 if inside_one else ["a.py(1): a", "a.py(2): b", "c"]
+            with one.inside(names[0], "python_function"):
+                one.does("aten::plan", busy)
+            one.synchronise("aten::item")
+            with one.inside(names[0], "python_function"):
+                one.now += 600
+                one.launch(10)
+            with one.inside(names[1], "python_function"):
+                one.now += 1_100
+                one.launch(10)
+            with one.inside(names[2], "python_function"):
+                for _ in range(10):
+                    one.now += 90
+                    one.launch(10)
+            for _ in range(60):
+                one.launch(300)
+                one.now -= 8
+            one.now += 8  # the function ends after the last launch in it
+    return one
+
+
+LITTLE = Limits(least_percent=8, least_percent_with_evidence=8, least_percent_unexplained=5)
+
+
+def test_a_function_that_holds_idle_time_of_several_kinds_is_named(tmp_path):
+    (finding,) = scripted(tmp_path, in_pieces(inside_one=True), limits=LITTLE)
+    assert finding.cause == "host_pause"
+    assert finding.confidence == "measured"
+    assert finding.sentence.startswith("The GPU is idle while the host works, ")
+    assert "of the idle time inside model.py(9): share" in finding.sentence
+
+
+def test_functions_that_share_the_idle_time_are_not(tmp_path):
+    (finding,) = scripted(tmp_path, in_pieces(inside_one=False), limits=LITTLE)
+    assert finding.confidence == "inconclusive"
+    assert "cause not found" in finding.sentence
+
+
+def confidence(folder, part):
+    """What is said of a function that holds all idle time, and takes so much of all time."""
+    from_first_to_last_us = 136_908
+    busy_us = part * from_first_to_last_us / 4 - 2_718
+    one = in_pieces(inside_one=True, busy=busy_us)
+    return scripted(folder, one, limits=LITTLE)[0].confidence
+
+
+test_thresholds_of_owners = cases(
+    Case("gap_owners.MOST_OF_THE_TIME", confidence, {0.47: "measured", 0.53: "inconclusive"}),
+)
+
+
 def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
     write(tmp_path / "rank-0.json", [step(1, 0, 1000), step(2, 1000, 1000), host(10, 50, "op")])
 
@@ -67,14 +207,18 @@ def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(
     path = write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)])
     made = diagnosed(path)
     assert not made
-    assert "in 80 % of the GPU span, the GPU waits for work that the trace does not" in made.finding
+    assert made.status == "cannot_tell"
+    assert made.finding == (
+        "No cause can be told: in 79.6 % of the critical path, nothing recorded says what work "
+        "waits for that was ready."
+    )
 
 
-def launched_late_without_operators(folder, idle_us):
-    """Kernels of 200 µs, each launched so long after the one before, without operators."""
-    starts = [20 + number * (200 + idle_us) for number in range(8)]
+def launched_late_without_operators(folder, idle_us, kernel_us=200):
+    """Eight kernels, each launched so long after the one before, without operators."""
+    starts = [20 + number * (kernel_us + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
-    kernels = [kernel(start, 200, correlation=number) for number, start in enumerate(starts)]
+    kernels = [kernel(start, kernel_us, correlation=number) for number, start in enumerate(starts)]
     return write(folder / "rank-0.json", [*calls, *kernels])
 
 
@@ -86,12 +230,22 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
 
 
 def test_a_host_that_is_hardly_late_is_not(tmp_path):
-    assert not diagnosed(launched_late_without_operators(tmp_path, 20))
+    assert not diagnosed(launched_late_without_operators(tmp_path, 11))
 
 
-def held_back(folder, part):
-    """The GPU waits this part of the time for work that was launched before."""
-    idle_us = 1000 * part
+def late_without_a_finding(folder, part):
+    """The host is late for this part of the time, and nothing recorded says what it does.
+
+    That is 7 times 2 ms, until 10 µs before the next kernel starts.
+    """
+    kernel_us = (7 * 2_000 / part - 7 * 2_010) / 8
+    file = launched_late_without_operators(folder, 2_010, kernel_us)
+    return diagnosed(file, limits=Limits(least_percent_unexplained=50)).status
+
+
+def held_back(folder, percent):
+    """The GPU waits this part of the time for work that was launched before, and 4 µs to start."""
+    idle_us = 10 * percent + 4
     events = [call(0, 5, 1), call(10, 5, 2), kernel(20, 500 - idle_us / 2, correlation=1)]
     last = kernel(1020 - (500 - idle_us / 2), 500 - idle_us / 2, correlation=2)
     return diagnosed(write(folder / "rank-0.json", [*events, last])).status
@@ -115,5 +269,10 @@ def lost(folder, percent):
 
 test_thresholds = cases(
     Case("Limits.least_percent_unexplained", lost, {14.9: None, 15.1: 15.1}),
-    Case("cause_not_found.WORTH_A_NOTICE", held_back, {0.149: "healthy", 0.151: "cannot_tell"}),
+    Case(
+        "cause_not_found.WORTH_A_NOTICE",
+        late_without_a_finding,
+        {0.149: "healthy", 0.151: "cannot_tell"},
+    ),
+    Case("replay.MOST_UNEXPLAINED", held_back, {9.9: "healthy", 10.1: "cannot_tell"}),
 )

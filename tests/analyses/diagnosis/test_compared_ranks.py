@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.job.steps import compared_ranks
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.training_jobs import (
     US,
     Meet,
@@ -19,6 +22,7 @@ from tests.analyses.diagnosis.training_jobs import (
     layers,
     write_training,
 )
+from tests.explained.findings import explain_verdict
 from tests.kineto_text import Event
 
 NO_STEP = -1
@@ -37,6 +41,19 @@ def uneven(rank: int, _step: int) -> list[object]:
     length = 700 if rank == 1 else 500
     shape = f"[[{length}, 64]]"
     return [*layers(10, length * US, shape=shape, grid=length), Meet((0, 1, 2, 3))]
+
+
+def slow(rank: int, _step: int) -> list[object]:
+    return [*layers(10, (700 if rank == 2 else 500) * US), Meet((0, 1, 2, 3))]
+
+
+def slow_and_uneven(rank: int, _step: int) -> list[object]:
+    """Rank 2 is slow before the one meeting, and rank 1 has more to do before the other."""
+    long_ns, shape = (700 * US, "[[70]]") if rank == 1 else (500 * US, "[[50]]")
+    return [
+        *[*layers(10, (800 if rank == 2 else 500) * US), Meet((0, 1, 2, 3))],
+        *[*layers(10, long_ns, name="other", shape=shape), Meet((0, 1, 2, 3))],
+    ]
 
 
 def keep(folder: Path, rank: int, kept: Callable[[Event], bool]) -> None:
@@ -110,3 +127,76 @@ def test_a_rank_without_gpu_work_is_named_and_the_others_are_diagnosed(tmp_path:
     assert lack.what == "GPU work of rank 3 is"
     assert "ProfilerActivity.CUDA" in lack.how
     assert lack.sentence in made.notices
+
+
+def test_a_chosen_rank_has_the_verdict_of_the_whole_job(tmp_path: Path) -> None:
+    """A slow GPU is known beside the others only, and they are all recorded."""
+    write_training(tmp_path, 4, slow)
+    whole = found(diagnosed(tmp_path), "slow_gpu")
+    for ranks in ([2], [1, 2], [0, 2, 3]):
+        made = diagnosed(tmp_path, ranks=ranks)
+        assert [each.cause for each in made] == ["slow_gpu"]
+        assert made[0].to_dict() == whole.to_dict()
+        assert made.ranks == tuple(ranks)
+        assert {*made.steps["rank"]} == {*ranks}
+        assert not made.not_recorded
+        assert not explain_verdict(made)
+
+
+def test_what_is_on_other_ranks_is_said_of_chosen_ones(tmp_path: Path) -> None:
+    write_training(tmp_path, 4, slow)
+    made = diagnosed(tmp_path, ranks=[0, 3])
+    assert not list(made)
+    assert made.finding.startswith(
+        "Nothing stands out on the chosen ranks; on others: slow_gpu of rank 2 ("
+    )
+    assert not explain_verdict(made)
+
+
+def test_findings_beside_those_on_chosen_ranks_are_named(tmp_path: Path) -> None:
+    write_training(tmp_path, 4, slow_and_uneven)
+    assert {each.cause: each.ranks for each in diagnosed(tmp_path)} == {
+        "slow_gpu": (2,),
+        "workload_imbalance": (1,),
+    }
+    made = diagnosed(tmp_path, ranks=[2])
+    assert [each.cause for each in made] == ["slow_gpu"]
+    assert any(
+        each.startswith("on ranks that were not chosen: workload_imbalance of rank 1 (")
+        for each in made.notices
+    )
+
+
+def test_a_chosen_rank_that_cannot_be_compared_is_diagnosed_alone(tmp_path: Path) -> None:
+    write_training(tmp_path, 4, slow)
+    keep(tmp_path, 3, is_no_mark)
+    assert diagnosed(tmp_path, ranks=[3]).ranks == (3,)
+    assert diagnosed(tmp_path, ranks=[2, 3]).ranks == (2,)
+
+
+NOT_TOLD = "waiting and transfer cannot be told apart"
+OTHERS_MISSING = f"Ranks other than 0-2 are not recorded: {NOT_TOLD}. Record all ranks."
+
+
+@pytest.mark.parametrize(
+    ("only", "ranks", "said"),
+    [
+        (None, [0, 1], [f"Ranks 2-3 are not opened: {NOT_TOLD}. Open them, too."]),
+        (
+            [0, 1, 2],
+            [0, 1],
+            [f"Rank 2 is not opened: {NOT_TOLD}. Open it, too.", OTHERS_MISSING],
+        ),
+        ([0, 1, 2], None, [OTHERS_MISSING]),
+        (None, None, []),
+    ],
+)
+def test_ranks_that_are_recorded_are_to_be_opened_and_others_to_be_recorded(
+    tmp_path: Path, only: list[int] | None, ranks: list[int] | None, said: list[str]
+) -> None:
+    write_training(tmp_path, 4, healthy, only=only)
+    made = diagnosis(open_trace(tmp_path, ranks=ranks, progress=False))
+    assert [each.sentence for each in made.not_recorded] == said
+    assert any("record all ranks" in each.lower() for each in made.notices) == (only is not None)
+    missing = "rank 3 is missing: the traces are of a job of 4 ranks"
+    assert (missing in made.notices) == (only is not None)

@@ -41,8 +41,8 @@ def test_transfer_after_the_computation_is_exposed(tmp_path):
     assert finding.confidence == "measured"
     assert finding.recoverable_ms == pytest.approx(1.5, rel=0.02)
     assert finding.sentence.startswith(
-        "All ranks transfer data with nothing to compute meanwhile, most of all 1 all_reduce per "
-        "step (1.5 ms, 0.00819 GB/s): 1.5 ms of each 6.5"
+        "1.5 ms of communication per step is exposed, mostly 1 all_reduce per "
+        "step (1.5 ms, 0.00819 GB/s), all of it while the next kernel waits for it: up to 1.5 "
     )
     groups = finding.evidence["groups"]
     assert groups[["operation", "group"]].to_numpy().tolist() == [["all_reduce", "dp"]]
@@ -54,7 +54,8 @@ def test_without_steps_nothing_is_counted_per_recording(tmp_path):
         diagnosed(write_training(tmp_path, 4, training(1500), marks=False)), "exposed_communication"
     )
 
-    assert "most of all 5 all_reduce (7.5 ms, 0.00819 GB/s): 7.5" in finding.sentence
+    assert "mostly 5 all_reduce (7.5 ms, 0.00819 GB/s)" in finding.sentence
+    assert ": up to 7.5" in finding.sentence
     assert "of the 32.6 ms GPU span" in finding.sentence
 
 
@@ -85,7 +86,68 @@ def test_the_module_that_asks_for_the_transfer_is_named(tmp_path):
             each.events.append(step(number, begin, each.now - begin))
 
     finding = found(of_hosts(tmp_path, *hosts), "exposed_communication")
-    assert ", 75 % of it in Block: " in finding.sentence
+    assert ", 75 % of it in Block, 75 % of it while the next kernel waits" in finding.sentence
+
+
+def exposed(folder, *, transfer=1000, times=1, stream=20, between=0.0, annotation="", waits=False):
+    """Two ranks that compute for 1 ms before, and after transfers that end their steps."""
+    hosts = [Host(), Host()]
+    for number in range(4):
+        begins = [each.now for each in hosts]
+        for each in hosts:
+            each.launch(1000)
+        for _ in range(times):
+            all_reduce(hosts, transfer, stream=stream)
+        for each in hosts:
+            if waits:
+                each.synchronise()
+            each.does("ready?", between)
+            with each.inside(annotation or "model"):
+                for _ in range(10):
+                    each.launch(100)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return found(of_hosts(folder, *hosts), "exposed_communication")
+
+
+def reason_of(folder, **options):
+    return exposed(folder, **options).evidence["reasons"]["reason"][0]
+
+
+def test_what_was_launched_waits_for_the_transfer(tmp_path):
+    finding = exposed(tmp_path)
+    assert ", all of it while the next kernel waits for it: " in finding.sentence
+    assert finding.advice[0].do.startswith("Start it before other work")
+
+
+def test_the_optimizer_waits_for_the_transfer(tmp_path):
+    finding = exposed(tmp_path, annotation="Optimizer.step#AdamW.step")
+    assert ", all of it while the optimizer waits for it: " in finding.sentence
+
+
+def test_nothing_computes_beside_it_on_the_same_stream(tmp_path):
+    finding = exposed(tmp_path, stream=7)
+    assert ", all of it on the stream that computes: " in finding.sentence
+    assert finding.advice[0].do.startswith("Communicate on a stream of its own")
+
+
+def test_the_host_has_launched_nothing_that_could_compute_meanwhile(tmp_path):
+    finding = exposed(tmp_path, waits=True)
+    assert ", all of it before the next kernel is launched: " in finding.sentence
+    assert finding.advice[0].do.startswith("Launch what comes next before")
+
+
+def test_short_transfers_are_latency(tmp_path):
+    finding = exposed(tmp_path, transfer=40, times=20)
+    assert ", all of it in transfers of at most 50 µs: " in finding.sentence
+    assert finding.advice[0].do.startswith("Send fewer and larger messages")
+
+
+def test_no_reason_holds_of_most_of_it(tmp_path):
+    finding = exposed(tmp_path, between=1500)
+    assert finding.evidence["reasons"]["percent"].max() < 60
+    assert " of it " not in finding.sentence
 
 
 def incomplete(folder, part):
@@ -120,6 +182,11 @@ test_thresholds = cases(
             "exposed_communication",
         ),
         {7.9: None, 8.1: 8.1},
+    ),
+    Case(
+        "exposed_reasons.SHORT_NS",
+        lambda folder, ns: reason_of(folder, transfer=ns / 1000, times=20),
+        {49_000: "LATENCY", 51_000: "HELD"},
     ),
     Case(
         "exposed_communication.MOST_INCOMPLETE",

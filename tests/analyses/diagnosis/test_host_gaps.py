@@ -69,7 +69,8 @@ def late(idle, *, length=5, **work):
         ("gap_pause", [*OPERATORS, *late(2000), api(5, 30, "cudaStreamSynchronize")]),
         ("gap_depend", [*OPERATORS, *late(2000), api(12, 1980, "cudaDeviceSynchronize")]),
         ("gap_depend", [*late(2000)]),
-        ("gap_depend", [*late(900, length=50)]),
+        ("gap_op", [*late(900, length=50)]),
+        ("gap_op", [*late(900, length=50, name=COPY, cat="gpu_memcpy")]),
         ("gap_op", [*late(900)]),
         ("gap_depend", [*OPERATORS, *late(1)]),
     ],
@@ -83,6 +84,27 @@ def test_only_the_first_15_us_of_a_launch_call_are_the_hosts(tmp_path):
     events = [*OPERATORS, call(0, 1, 1), kernel(2, 8, correlation=1)]
     events += [call(40, 400, 2), kernel(500, 5, correlation=2)]
     assert gaps(tmp_path, events) == {"gap_op": 45, "gap_depend": 445}
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "kind"),
+    [
+        ("new", 1001, "gap_init"),  # HIP and CUDA load the code of a kernel when it is first used
+        ("kernel", 1001, "gap_pause"),
+        ("new", 1000, "gap_depend"),
+    ],
+)
+def test_a_long_launch_call_that_an_idle_gpu_waits_for_is_the_hosts(tmp_path, name, length, kind):
+    events = [*OPERATORS, call(0, 1, 1), kernel(2, 8, correlation=1), call(40, length, 2)]
+    events += [kernel(40 + length + 3, 5, correlation=2, name=name)]
+    found = gaps(tmp_path, events)
+    assert found[kind] == pytest.approx(length, abs=20), found
+
+
+def test_a_long_launch_call_into_a_full_queue_is_not_the_hosts(tmp_path):
+    events = [*OPERATORS, call(0, 1, 1), kernel(2, 8, correlation=1), call(40, 1500, 2)]
+    events += [kernel(3000, 5, correlation=2, name="new")]
+    assert gaps(tmp_path, events)["gap_depend"] > 1400
 
 
 def test_launched_before_the_gpu_ran_dry(tmp_path):
@@ -167,7 +189,7 @@ def test_a_blocking_call_that_begins_inside_another_by_rounding_waits_all_the_sa
         (
             patterns.CAPTURING,
             ["cudaStreamBeginCapture", "hipGraphInstantiate"],
-            ["cudaGraphLaunch"],
+            ["cudaGraphLaunch", "cudaStreamGetCaptureInfo_v2", "cudaStreamIsCapturing"],
         ),
         (patterns.HOST_TO_DEVICE, [COPY, "CopyHostToDevice"], ["Memcpy DtoH (Device -> Pinned)"]),
         (patterns.DEVICE_TO_HOST, ["Memcpy DtoH (Device -> Pinned)"], [COPY]),
@@ -225,10 +247,10 @@ def operators_per_launch(folder, part):
     return max(found, key=found.get)
 
 
-def starting_us(folder, ns):
+def starting_us(folder, ns, length_ns=5_000):
     """Time that starting a short kernel takes, launched while the one before ran."""
     events = [call(0, 1, 1), call(2, 1, 2), kernel(2, 8, correlation=1)]
-    events += [kernel(10 + ns / 1000, 5, correlation=2)]
+    events += [kernel(10 + ns / 1000, length_ns / 1000, correlation=2)]
     return float(facts_of(open_job(folder, [[*OPERATORS, *events]]))[0]["starting"][0]) / 1000
 
 
@@ -257,8 +279,8 @@ test_thresholds = cases(
     ),
     Case(
         "host_gaps.SHORT_KERNEL_NS",
-        lambda folder, ns: max(gaps(folder, late(900, length=ns / 1000))),
-        {14_999: "gap_op", 15_000: "gap_depend"},
+        lambda folder, ns: starting_us(folder, 2_000, length_ns=ns),
+        {14_999: 2.0, 15_000: 0.0},
     ),
     Case("host_gaps.START_NS", starting_us, {3000: 3.0, 3001: 0.0}),
     Case(

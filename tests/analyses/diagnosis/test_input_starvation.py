@@ -36,14 +36,14 @@ def job(loading, steps=5, *, loader=LOADER, inner=0.0, ranks=4, kernel_us=200):
 
 
 def test_all_ranks_wait_for_data(tmp_path):
-    finding = found(diagnosed(tmp_path, *job(lambda *_: 1500)), "input_starvation")
+    diagnosis = diagnosed(tmp_path, *job(lambda *_: 1500))
+    finding = found(diagnosis, "input_starvation")
     assert finding.ranks == (0, 1, 2, 3)
     assert finding.steps == (0, 1, 2, 3)
     assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
     assert "all of this time in the DataLoader with workers" in finding.sentence
-    assert finding.action.startswith("Use more DataLoader workers")
-    link = finding.links[0]
-    start, end = link.window_ns
+    assert finding.action.startswith("Give the DataLoader more workers")
+    start, end = diagnosis.proof(finding).shown_ns(0)
     assert 1_500_000 <= end - start <= 2_000_000
     assert finding.evidence["steps"]["idle_ms"].max() == pytest.approx(1.5, rel=0.1)
 
@@ -55,7 +55,7 @@ def test_the_function_that_takes_most_of_it_is_named(tmp_path):
     assert f"% of this time inside {ZOOM}, in the single-process DataLoader" in finding.sentence
     share = float(finding.sentence.partition(" % of this time")[0].rpartition(" ")[2])
     assert share == pytest.approx(80, abs=2)
-    assert "num_workers" in finding.action
+    assert "num_workers" in finding.advice[0].code
 
 
 def test_a_function_counts_whatever_calls_it(tmp_path):
@@ -85,7 +85,7 @@ def test_one_rank_waits_for_data(tmp_path):
     hosts = job(lambda rank, _: 1500 if rank == 2 else 10)
     finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
     assert finding.ranks == (2,)
-    assert finding.sentence.startswith("Rank 2 loads data")
+    assert finding.sentence.startswith("The GPU on rank 2 sits idle for up to ")
     assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
 
 

@@ -1,4 +1,4 @@
-"""What is said where only faster kernels would help."""
+"""What is said of the GPUs where no cause is found."""
 
 from __future__ import annotations
 
@@ -28,14 +28,36 @@ def said(tmp_path, *names):
 def test_the_kernels_that_take_most_of_the_time_are_named(tmp_path):
     names = ["small", *["sgemm"] * 5, *["void norm<float>(int)"] * 3, "tiny"]
     assert said(tmp_path, *names).endswith(
-        " The GPUs compute 100 % of the GPU span: only faster kernels help, most of all sgemm "
-        "(50 %), norm<float> (30 %), small (10 %)."
+        " GPU-bound: computing takes 100 % of the GPU span, and only faster kernels would help. "
+        "Largest kernels: sgemm (50 %), norm<float> (30 %), small (10 %)."
     )
 
 
-def test_nothing_is_said_of_gpus_that_wait(tmp_path):
-    events = [*busy(0, ["sgemm"] * 5), *busy(6_000, ["sgemm"] * 2)]
-    assert "faster kernels" not in diagnosis(open_job(tmp_path, [events])).finding
+def test_a_host_that_launches_after_each_kernel_sets_the_pace(tmp_path):
+    """As in an export of Nsight Systems, whose 400 kernels of 1 ms are each launched 7 µs late."""
+    kernels = [kernel(1010 * n, 1000, name="gemm", correlation=n + 1) for n in range(50)]
+    launches = [call(1010 * n - 3, 2.5, n + 1) for n in range(50)]
+    assert diagnosis(open_job(tmp_path, [[*launches, *kernels]])).finding.endswith(
+        " Computing takes 99 % of the GPU span, but the host sets the pace: kernels that take no "
+        "time would save 1 ms. Largest kernels: gemm (100 %)."
+    )
+
+
+def test_what_gpus_do_is_said_where_they_also_copy_and_wait(tmp_path):
+    """Of 10 ms, 8 compute, and half of the 4 ms of communication has nothing to compute beside."""
+    events = [
+        *busy(0, ["sgemm"] * 8),
+        call(0, 1, 9),
+        kernel(6_010, 3_500, name="ncclDevKernel_AllReduce", correlation=9, stream=20),
+        call(0, 1, 10),
+        kernel(9_510, 500, name="sgemm", correlation=10),
+    ]
+    finding = diagnosis(open_job(tmp_path, [events])).finding
+    assert finding.startswith("Nothing stands out")
+    assert finding.endswith(
+        " The GPU computes for 85 % of the GPU span and only communicates for 15 %. "
+        "Largest kernels: sgemm (100 %). 57.1 % of the communication is hidden."
+    )
 
 
 @pytest.mark.parametrize(("width", "why"), [(1024, ""), (1025, ", 1025 is no multiple of 8")])
@@ -60,9 +82,22 @@ def computing(folder, percent):
     events = [call(0, 1, 1), kernel(10, length, name="gemm", correlation=1)]
     other = kernel(10 + length, 10_000 - length, name="ncclDevKernel_SendRecv", correlation=2)
     made = diagnosis(open_job(folder, [[*events, call(1, 1, 2), other]]))
-    return "only faster kernels help" in made.finding
+    return "only faster kernels would help" in made.finding
+
+
+def copying(folder, percent):
+    """The GPU computes 88 % of the time, copies this part of it, and then waits for a send."""
+    length = round(100 * percent)
+    events = [
+        *(call(0, 1, correlation) for correlation in (1, 2, 3)),
+        kernel(10, 8_800, name="gemm", correlation=1),
+        kernel(8_810, length, cat="gpu_memcpy", name="Memcpy DtoD", correlation=2),
+        kernel(8_810 + length, 1_200 - length, name="ncclDevKernel_SendRecv", correlation=3),
+    ]
+    return "only copies" in diagnosis(open_job(folder, [events])).finding
 
 
 test_thresholds = cases(
-    Case("largest_kernels.COMPUTES_PERCENT", computing, {89.9: False, 90.1: True})
+    Case("largest_kernels.COMPUTES_PERCENT", computing, {89.9: False, 90.1: True}),
+    Case("largest_kernels.LEAST_PERCENT", copying, {0.99: False, 1.01: True}),
 )

@@ -17,6 +17,8 @@ from tests.analyses.diagnosis.training_jobs import (
 
 EVERYBODY = (0, 1)
 SGEMM = "ampere_sgemm_128x64_tn"
+USE_TF32 = 'torch.set_float32_matmul_precision("high")'
+USE_FP16 = 'with torch.autocast("cuda", dtype=torch.float16):\n    ...'
 TENSOR = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 TF32 = "cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4"
 
@@ -47,13 +49,12 @@ def test_products_in_float32_are_named_with_their_shapes(tmp_path):
     assert finding.sentence.startswith("100 % of the time in matrix products on all ranks is in")
     kernels = finding.evidence["kernels"]
     assert kernels[["kernel", "shapes", "count"]].to_numpy().tolist() == [[SGEMM, "[[64, 64]]", 40]]
-    assert "set_float32_matmul_precision" in finding.action
+    assert finding.advice[0].code == USE_TF32
 
 
 def test_volta_has_tensor_cores_for_float16_only(tmp_path):
     finding = found(diagnosed(job(tmp_path, SGEMM, major=7)), "no_tensor_cores")
-    assert "set_float32_matmul_precision" not in finding.action
-    assert "autocast" in finding.action
+    assert [each.code for each in finding.advice] == [USE_FP16]
 
 
 @pytest.mark.parametrize("name", [TENSOR, TF32])
@@ -144,7 +145,7 @@ def test_gpus_with_many_float32_units_gain_less(tmp_path, name, major, minor, sa
     gpu = {"name": name, "computeMajor": major, "computeMinor": minor}
     finding = finding_of(tmp_path, gpu)
     assert finding.recoverable_ms == pytest.approx(11 * 0.5 * saved, rel=0.01)
-    has_tf32 = "set_float32_matmul_precision" in finding.action
+    has_tf32 = finding.advice[0].code == USE_TF32
     assert has_tf32 == ("GeForce" not in name)
 
 
@@ -241,7 +242,7 @@ test_thresholds = cases(
     ),
     Case(
         "gpus._FIRST_WITH_TF32",
-        lambda folder, major: "set_float32" in diagnosed(job(folder, SGEMM, major=major))[0].action,
-        {7: False, 8: True},
+        lambda folder, major: diagnosed(job(folder, SGEMM, major=major))[0].advice[0].code,
+        {7: USE_FP16, 8: USE_TF32},
     ),
 )

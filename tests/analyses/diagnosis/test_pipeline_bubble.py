@@ -16,8 +16,14 @@ from tests.analyses.diagnosis.training_jobs import (
 )
 
 
-def even(batches, stages=4, copies=1):
-    return pipeline(stages, batches, lambda _rank, _step: 300 * US, copies=copies)
+def even(batches, stages=4, copies=1, send_us=20):
+    return pipeline(
+        stages,
+        batches,
+        lambda _rank, _step: 300 * US,
+        copies=copies,
+        transfer_ns=lambda _sender, _receiver: send_us * US,
+    )
 
 
 def test_few_micro_batches_leave_a_bubble(tmp_path):
@@ -33,7 +39,7 @@ def test_few_micro_batches_leave_a_bubble(tmp_path):
 
 
 def test_many_micro_batches_are_silent(tmp_path):
-    assert not diagnosed(write_training(tmp_path, 4, even(32)))
+    assert not diagnosed(write_training(tmp_path, 4, even(32, send_us=5)))
 
 
 def test_copies_of_a_pipeline_have_one_bubble(tmp_path):
@@ -65,7 +71,7 @@ def test_without_sends_in_both_directions_there_is_no_pipeline(tmp_path):
 
 
 def with_rest(folder, rest_us):
-    """Two stages that wait 3.3 ms, and then compute together."""
+    """Two stages that wait 0.9 ms and send eight times, and then compute together."""
     program = even(4, stages=2)
 
     def with_more(rank, step):
@@ -81,7 +87,9 @@ test_what_a_bubble_must_cost = least_price(
 test_thresholds = cases(
     Case(
         "Limits.least_percent_pipeline_bubble",
-        lambda folder, percent: share(with_rest(folder, 90000 / percent - 4900), "pipeline_bubble"),
+        lambda folder, percent: share(
+            with_rest(folder, 100 * (900 + 8 * 20) / percent - 4881), "pipeline_bubble"
+        ),
         {14.8: None, 15.2: 15.2},
     ),
 )

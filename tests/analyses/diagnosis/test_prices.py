@@ -1,21 +1,15 @@
-"""Findings that explain the same time."""
+"""What findings cost: by replay, with its bounds, and together."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.diagnosis import Finding, Limits
-from hta_widgets.diagnosis.analysis import within_the_step
-from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Words
-from hta_widgets.diagnosis.job.steps import Steps
-from hta_widgets.diagnosis.rules.host_pause import host_pause
-from hta_widgets.diagnosis.rules.slow_gpu import slow_gpu
+from hta_widgets.diagnosis.price import Price
+from tests.analyses.diagnosis import scripts
+from tests.analyses.diagnosis.pipelines import pipeline
 from tests.analyses.diagnosis.thresholds import Case, cases, price
 from tests.analyses.diagnosis.training_jobs import (
     US,
@@ -23,8 +17,10 @@ from tests.analyses.diagnosis.training_jobs import (
     Meet,
     diagnosed,
     found,
+    layers,
     write_training,
 )
+from tests.kineto_text import call, kernel
 
 EVERYBODY = (0, 1, 2, 3)
 A100 = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
@@ -42,91 +38,183 @@ def job(folder, slower, name=SGEMM):
     return diagnosed(write_training(folder, 4, program, deviceProperties=A100))
 
 
-def test_together_they_cost_no_more_than_the_step(tmp_path):
-    """Half of the time of rank 2 is too much, and three quarters would be saved."""
+def test_together_they_cost_less_than_their_sum(tmp_path):
+    """Rank 2 needs 10 ms: 2.5 with tensor cores, 5 at the pace of the others, 1.25 with both."""
     made = job(tmp_path, 2)
 
     products, slow = made
     assert (products.cause, slow.cause) == ("no_tensor_cores", "slow_gpu")
-    assert products.recoverable_ms == pytest.approx(7.5)
-    assert slow.recoverable_ms == pytest.approx(made.period_ns / 1e6 - 7.5)
-    assert slow.ranks == (2,)
+    assert products.recoverable_ms == pytest.approx(7.5, rel=0.01)
+    assert slow.recoverable_ms == pytest.approx(5, rel=0.01)
+    assert made.joint_ms == pytest.approx(8.75, rel=0.01)
     assert f"({slow.percent:.3g} %)." in slow.sentence
-    assert sum(each.percent for each in made) == pytest.approx(100)
 
 
-def test_what_others_leave_nothing_of_has_no_price():
-    """Missing ranks stay, as something else is to be said of them."""
-    about = {"ranks": (3,), "steps": (), "action": ""}
-    every = Finding(cause="slow_gpu", sentence="a: 10 ms.", recoverable_ms=10, percent=100, **about)
-    missing = Finding(
-        cause="missing_rank",
-        sentence="b: at least 2 ms.",
-        words=Words("b", is_lower_bound=True),
-        recoverable_ms=2,
-        percent=20,
-        **about,
+def bubble(folder):
+    """Sends between stages are exposed, and the stages wait for them."""
+    program = pipeline(4, 4, lambda *_: 300 * US, transfer_ns=lambda *_: 100 * US)
+    return diagnosed(write_training(folder, 4, program))
+
+
+def link(folder):
+    program = pipeline(
+        4,
+        4,
+        lambda *_: 300 * US,
+        transfer_ns=lambda one, other: (400 if {one, other} == {1, 2} else 20) * US,
     )
-    context = SimpleNamespace(steps=SimpleNamespace(period_ns=10e6))
-    kept = within_the_step(context, [missing, every])
-    assert [each.cause for each in kept] == ["slow_gpu", "missing_rank"]
-    assert kept[1].sentence == "b: counted in other findings."
-    assert (kept[1].recoverable_ms, kept[1].percent) == (0, 0)
+    return diagnosed(write_training(folder, 4, program))
+
+
+@pytest.mark.parametrize("made_by", [lambda folder: job(folder, 2), bubble, link])
+def test_together_they_cost_at_least_as_much_as_each_and_no_more_than_the_step(tmp_path, made_by):
+    made = made_by(tmp_path)
+    assert len(made) > 1
+    assert max(each.recoverable_ms for each in made) <= made.joint_ms < made.step_ns / 1e6
+    assert made.joint_ms <= sum(each.recoverable_ms for each in made)
+
+
+def test_costs_are_percents_of_the_step_of_the_job(tmp_path):
+    """Ranks of a pipeline begin apart, so that none of their steps is as long on average."""
+    made = bubble(tmp_path)
+    assert made.step_ns > 1.02 * made.period_ns
+    for each in made:
+        assert each.percent == pytest.approx(100 * each.recoverable_ms * 1e6 / made.step_ns)
+
+
+def test_alone_it_costs_all_of_it(tmp_path):
+    made = job(tmp_path, 2, name="ampere_bf16_s16816gemm")
+    assert found(made, "slow_gpu").recoverable_ms == pytest.approx(5, rel=0.01)
+    assert made.joint_ms == pytest.approx(made[0].recoverable_ms)
+    assert len(made) == 1
+
+
+def test_nothing_costs_nothing(tmp_path):
+    made = job(tmp_path, 1, name="ampere_bf16_s16816gemm")
+    assert (len(made), made.joint_ms) == (0, 0)
+
+
+def of_kind(folder, what):
+    """A job with a cause, and a rank or all of them."""
+    if what == "exposed_communication":
+        program = [*layers(3, 500 * US), Meet(EVERYBODY, 1500 * US), *layers(1, 500 * US)]
+    elif what == "unfused_elementwise":
+        kinds = [f"void at::native::vectorized_elementwise_kernel<4, {n}>" for n in "abcd"]
+        program = [Compute(500 * US), *(Compute(500 * US, name) for name in kinds)]
+    else:
+        return job(folder, 1.5, name="ampere_bf16_s16816gemm")
+    return diagnosed(write_training(folder, 4, lambda *_: program))
+
+
+@pytest.mark.parametrize(
+    ("cause", "bound", "words"),
+    [
+        ("exposed_communication", "at most", ": up to 1.5 ms of each 3.51 ms step (42.8 %)."),
+        ("unfused_elementwise", "at least", ": at least 1.25 ms of each 2.51 ms step (49.9 %)."),
+        ("slow_gpu", "measured", ": 2.5 ms of each 7.53 ms step (33.2 %)."),
+    ],
+)
+def test_a_sentence_says_whether_it_costs_more_or_less(tmp_path, cause, bound, words):
+    finding = found(of_kind(tmp_path, cause), cause)
+    assert finding.bound == bound
+    assert finding.sentence.endswith(words)
+    assert finding.lower_ms == finding.recoverable_ms
+    assert finding.to_dict()["bound"] == bound
+
+
+def alone(folder, after_ms, *, before_ms=6.0, transfer_us=1000, limits=None):
+    """One rank of two; its products before it meets the other may change nothing, those after do.
+
+    Tensor cores take a quarter of the time. The only step is as long as the last kernel takes.
+    """
+
+    def program(rank, step):
+        del rank, step
+        return [
+            Compute(round(before_ms * 1000 * US), SGEMM),
+            Meet((0, 1), transfer_us * US),
+            Compute(round(after_ms * 1000 * US), SGEMM),
+        ]
+
+    folder = write_training(folder, 2, program, steps=1, only=[0], deviceProperties=A100)
+    return diagnosed(folder, limits=limits)
+
+
+def test_where_the_others_are_not_recorded_a_price_has_two_ends(tmp_path):
+    """If they are as slow as before, products after the last meeting are all that counts."""
+    finding = found(alone(tmp_path, after_ms=2.0), "no_tensor_cores")
+    assert (finding.lower_ms, finding.recoverable_ms) == pytest.approx((1.5, 6.0), rel=0.01)
+    assert finding.confidence == "measured"
+    assert finding.sentence.endswith(": 1.5 ms to 6 ms of each 9 ms step (up to 66.6 %).")
+    assert finding.to_dict()["lower_ms"] == pytest.approx(1.5, rel=0.01)
+
+
+def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
+    """5 % of the step are 0.35 ms."""
+    finding = found(alone(tmp_path, after_ms=0.1), "no_tensor_cores")
+    assert finding.confidence == "inconclusive"
+    assert finding.lower_ms == pytest.approx(0.075, rel=0.01)
+    assert finding.recoverable_ms == pytest.approx(0.75 * 6.1, rel=0.01)
+
+
+def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):
+    made = alone(tmp_path, after_ms=2.0)
+    assert any("record all ranks" in each for each in made.notices)
+
+
+def contradicting(one):
+    """A kernel that a later one waits for, but that is launched when that one is done.
+
+    Once: as if the clock of one stream were wrong.
+    """
+    at = one.now
+    one.events += [
+        call(at, 5, 9001),
+        kernel(at + 50, 10, correlation=9001),
+        call(at + 6, 56, 9002, name="cudaDeviceSynchronize"),
+        kernel(at + 20, 20, stream=99, correlation=9003),
+        call(at + 100, 5, 9003),
+    ]
+    one.now = one.free = at + 200
+
+
+@pytest.mark.parametrize("contradicts", [False, True])
+def test_times_that_contradict_each_other_are_not_replayed(tmp_path, contradicts):
+    """Then a price is the ranks' own time: a copy takes 1 ms, 10 µs of which the host hides."""
+    one = scripts.Host()
+    for number in range(5):
+        with one.step(number):
+            name = "Memcpy HtoD (Pageable -> Device)"
+            one.launch(1000, name=name, cat="gpu_memcpy", bytes=8_000_000)
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+            if contradicts and number == 1:
+                contradicting(one)
+    made = scripts.diagnosed(tmp_path, one)
+
+    finding = found(made, "slow_host_copies")
+    cost_ms, confidence = (1, "inconclusive") if contradicts else (0.99, "measured")
+    assert finding.recoverable_ms == pytest.approx(cost_ms, rel=0.001)
+    assert finding.confidence == confidence
+    assert any("contradict" in each for each in made.notices) == contradicts
+    assert made.joint_ms == (0 if contradicts else finding.recoverable_ms)
+    assert bool(made.bound_by) != contradicts
 
 
 TEXTS = st.text(alphabet="ab: .%", max_size=LONGEST_SENTENCE)
 
 
-@given(words=TEXTS, detail=TEXTS, left_ms=st.floats(0.6, 4), is_lower_bound=st.booleans())
-def test_at_a_new_price_a_sentence_is_that_of_a_finding_at_this_price(
-    words, detail, left_ms, is_lower_bound
-):
-    """Colons in words, and "at least", say nothing of the price, and a longer one may fit less."""
-    steps = Steps((0,), (1,), {"period": np.array([[10e6]])})
-    context = Context(None, steps, steps, {}, Limits(), None)
-    about = {"ranks": (0,), "steps": (1,), "action": ""}
-
-    def costing(ms):
-        return context.finding(
-            slow_gpu,
-            words=f"at least {words}",
-            detail=detail,
-            recoverable_ns=ms * 1e6,
-            is_lower_bound=is_lower_bound,
-            **about,
-        )
-
-    dear = context.finding(host_pause, words="a", recoverable_ns=(10 - left_ms) * 1e6, **about)
-    again = within_the_step(context, [costing(left_ms + 1), dear])[1]
-    fresh = costing(left_ms)
-    assert again.recoverable_ms == pytest.approx(left_ms)
-    assert again.sentence == fresh.sentence
-    assert len(again.sentence) <= LONGEST_SENTENCE
-    assert again.to_dict()["is_lower_bound"] is is_lower_bound
+@given(words=TEXTS, detail=TEXTS, cost=st.text(alphabet="12 ms%", min_size=1, max_size=80))
+def test_a_sentence_ends_with_its_price_however_long_it_is(words, detail, cost):
+    sentence = Words(words, detail).sentence(cost)
+    assert sentence.endswith(f": {cost}.")
+    assert len(sentence) <= LONGEST_SENTENCE
+    assert detail in sentence or len(words + detail) + len(cost) + 3 > LONGEST_SENTENCE
 
 
-def test_alone_it_costs_all_of_it(tmp_path):
-    made = job(tmp_path, 2, name="ampere_bf16_s16816gemm")
-    assert found(made, "slow_gpu").recoverable_ms == pytest.approx(5, rel=0.02)
-    assert len(made) == 1
-
-
-def test_what_fits_into_the_step_keeps_its_price(tmp_path):
-    made = job(tmp_path, 1.2)
-    assert found(made, "slow_gpu").recoverable_ms == pytest.approx(1, rel=0.02)
-    assert sum(each.percent for each in made) < 100
-
-
-@pytest.mark.parametrize(("left_ms", "is_kept"), [(0.49, False), (0.51, True)])
-def test_what_others_leave_too_little_of_explains_nothing(left_ms, is_kept):
-    steps = Steps((0,), (1,), {"period": np.array([[10e6]])})
-    context = Context(None, steps, steps, {}, Limits(), None)
-    about = {"words": "a", "ranks": (0,), "steps": (1,), "action": ""}
-    dear = context.finding(host_pause, recoverable_ns=(10 - left_ms) * 1e6, **about)
-    other = context.finding(slow_gpu, recoverable_ns=1e6, **about)
-
-    kept = within_the_step(context, [dear, other])
-    assert [each.cause for each in kept] == ["host_pause", "slow_gpu"][: 1 + is_kept]
+def test_a_price_that_is_counted_has_one_end():
+    assert Price.counted(3.0, "at least") == Price(3.0, 3.0, "at least", ())
 
 
 def tiny(folder, least_ms):
@@ -140,4 +228,35 @@ def tiny(folder, least_ms):
     return price(diagnosed(write_training(folder, 4, program, steps=2)), "slow_gpu")
 
 
-test_thresholds = cases(Case("Limits.least_ms", tiny, {0.0985: None, 0.102: 0.102}))
+def has_two_ends(folder, part):
+    """The price, if products after the last meeting are this part of all."""
+    made = alone(folder, after_ms=6 * part, before_ms=6 * (1 - part))
+    return " to " in found(made, "no_tensor_cores").sentence.rpartition(":")[2]
+
+
+def has_unknown_peers(folder, percent):
+    """Communication with a rank that is not recorded takes this part of a step."""
+    made = alone(folder, after_ms=2.0, transfer_us=8001 * percent / (100 - percent))
+    finding = found(made, "no_tensor_cores")
+    return finding.lower_ms < finding.recoverable_ms
+
+
+def hidden(folder, factor):
+    """Tensor cores save so many times as much of the GPU's time if the host keeps up."""
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(400, name=SGEMM, takes=1000)
+            one.launch(4000 / (factor - 1), name=SGEMM)
+            one.synchronise()
+    made = scripts.diagnosed(folder, one, gpu={"name": "NVIDIA A100", "computeMajor": 8})
+    return "with a host that keeps up" in found(made, "no_tensor_cores").sentence
+
+
+test_thresholds = cases(
+    Case("Limits.least_ms", tiny, {0.0985: None, 0.102: 0.102}),
+    Case("context.NEARLY", has_two_ends, {0.94: True, 0.96: False}),
+    Case("replay.MOST_UNMATCHED", has_unknown_peers, {1.98: False, 2.02: True}),
+    Case("wording.MUCH_MORE", hidden, {1.9: False, 2.1: True}),
+)

@@ -17,23 +17,46 @@ from tests.analyses.diagnosis import thresholds
 from tests.analyses.diagnosis.thresholds import Case, cases, check
 
 NO_THRESHOLDS = {
-    "units": {"compared_findings._NS_PER_MS", "context.NS_PER_MS", "cpu_work._NS_PER_MS"},
+    "units": {
+        "compared_findings._NS_PER_MS",
+        "context.NS_PER_MS",
+        "cpu_work._NS_PER_MS",
+        "proof._NS_PER_MS",
+        "replay.NS_PER_MS",
+        "what_if.NS_PER_MS",
+    },
+    "of times that are equal but for their floats, or of their order (tests/diagnosis/replay)": {
+        "binding.TIE_NS",
+        "network._LATER",
+        "replay.MOST_OFF_NS",
+        "slack.CRITICAL_NS",
+    },
+    "how much is solved at once": {"critical_path.SOLVED_TOGETHER"},
+    "of two values there is no median": {"edits._PAIR"},
+    "what holds a pause of 1 ms is longer than this already": {"host_work.STRETCH_NS"},
     "how much is shown, not whether": {
+        "advice.MOST_GIVEN",
         "analysis.MOST_SHOWN",
         "compute_facts.MOST_LISTED",
         "cpu_work.MOST_LISTED",
         "cpu_work.NAME_WIDTH",
+        "densest.MOST_WINDOWS",
         "finding.LONGEST_SENTENCE",
         "gap_owners.MOST_LISTED",
-        "host_evidence.MARGIN",
         "host_evidence._NAME_WIDTH",
         "host_facts.MOST_OVERHEADS",
-        "wording.NAME_WIDTH",
-        "wording._MOST_RANGES",
-        "trials.MOST_NAMED",
+        "proof.MARGIN",
+        "proof.SEEN_AT_ONCE",
         "largest_kernels._NAMED",
+        "shape_facts.MOST_LISTED",
+        "trials.MOST_NAMED",
+        "wording._MOST_RANGES",
         "wording.LONGEST_LIST",
         "wording.MODULE_WIDTH",
+        "wording.NAME_WIDTH",
+    },
+    "between the drifts of clocks (1e-4) and those that are found of other runs (1e-2)": {
+        "foreign_ranks.MOST_DRIFT"
     },
     "what the inputs of an operator are": {
         "compute_facts._FEWEST_DIMENSIONS",

@@ -44,7 +44,7 @@ def test_a_chain_of_different_kernels_would_be_faster_as_one(tmp_path):
     finding = found(made, "unfused_elementwise")
     assert finding.ranks == EVERYBODY
     assert finding.recoverable_ms == pytest.approx(5 * 0.4 * (1 - 1.5 / 4))
-    assert "in chains of up to 4" in finding.sentence
+    assert "unfused elementwise kernels, up to 4 in a row" in finding.sentence
     assert finding.evidence["chains"].to_numpy().tolist() == [
         [elementwise("mul"), 4, 20, pytest.approx(8.0)]
     ]
@@ -147,9 +147,9 @@ def test_attention_that_is_not_fused_costs_what_is_between_its_products(tmp_path
     assert finding.recoverable_ms == pytest.approx(4 * 0.3)
     assert finding.sentence.startswith(
         "Unfused attention (bmm + softmax + bmm) takes 2 ms of 6 ms computing per step, all of it "
-        "in SelfAttention; a fused kernel would save time: at least 1.2 ms of each 6"
+        "in SelfAttention; FlashAttention or SDPA would save time: at least 1.2 ms of each 6"
     )
-    assert "scaled_dot_product_attention" in finding.action
+    assert "scaled_dot_product_attention" in finding.advice[0].code
     assert finding.evidence["attention"].to_numpy().tolist() == [[512, 512, 12, 2.4, 3.6]]
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets import diagnose
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import call, kernel
 from tests.kineto_text import host as event
 
 COMPILES = "backend_compile (dynamo_timed)"
@@ -125,6 +128,7 @@ def test_code_that_is_loaded_at_first_use(tmp_path):
                     load = event(one.now + 1, 700, "Lazy Function Loading", cat="overhead", tid=3)
                     one.events.append(load)
                     one.calls("cudaLaunchKernel", 700)
+                    one.events.append(kernel(one.now, 1, correlation=one.launched))
                 one.launch(200)
             one.synchronise()
     result = diagnosed(tmp_path, one)
@@ -251,3 +255,13 @@ test_thresholds = cases(
     Case("warm_up.WORTH_SAYING", also_computing, {0.095: False, 0.105: True}),
     Case("warm_up.ALIKE", alike, {0.89: False, 0.91: True}),
 )
+
+
+def test_a_first_launch_that_loads_code_is_worth_all_that_the_gpu_waits_for_it(tmp_path):
+    """As on an MI250: 6.5 of 9.2 ms of a step are one ``hipLaunchKernel``."""
+    events = [event(-50, 1, "aten::add"), event(-40, 1, "aten::mul"), call(0, 5, 1)]
+    events += [kernel(10, 1000, correlation=1), call(1100, 6500, 2)]
+    events += [kernel(7603, 1400, correlation=2, name="new")]
+    largest = diagnose(open_job(tmp_path, [events]))[0]
+    assert largest.cause == "warm_up"
+    assert largest.recoverable_ms == pytest.approx(6.5, abs=0.02)

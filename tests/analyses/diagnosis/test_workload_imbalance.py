@@ -128,7 +128,7 @@ def test_kernels_that_take_longer_for_the_same_shapes_are_not_called_more_work(t
         "Rank 1 computes 1.27 times as long as the median in every step with the same kernels and "
         "sizes, for a reason that is not recorded; the 3 others wait for it: "
     )
-    assert "clocks" in made[0].action
+    assert "clocks" in made[0].advice[1].do
 
 
 def test_slower_kernels_on_half_of_the_ranks_are_not_called_more_work(tmp_path):

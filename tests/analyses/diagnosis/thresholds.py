@@ -15,7 +15,11 @@ import pytest
 
 from hta_widgets.diagnosis import Diagnosis, Limits, diagnosis
 
-PACKAGES = ("hta_widgets.diagnosis", "hta_widgets.analyses.budget")
+PACKAGES = (
+    "hta_widgets.diagnosis",
+    "hta_widgets.analyses.budget",
+    "hta_widgets.trace.model.health",
+)
 FIRST_RULES = ("autotuning", "warm_up")
 
 NEAR = 0.15

@@ -20,6 +20,8 @@ US = 1000
 FIRST_STEP = 10
 BETWEEN_CALLS = 3 * US
 LENGTH_OF_CALL = 2 * US
+BEFORE_CALL = 500
+"""An operator begins so long before its call, and a step just before its first operator."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,6 @@ class _Simulation:
         ]
         self.done: list[list[Done]] = [[] for _ in range(ranks)]
         self.now, self.host = [0] * ranks, [0] * ranks
-        self.step = [-1] * ranks
 
     def run(self) -> list[list[Done]]:
         ranks = range(len(self.left))
@@ -112,11 +113,7 @@ class _Simulation:
                 self.finish(other, starts[other], max(starts.values()) + item.transfer_ns)
 
     def launch(self, rank: int) -> int:
-        """Launch the next item; the host begins a step when the GPU has finished the one before."""
-        at = self.left[rank][0][0]
-        if at != self.step[rank]:
-            self.step[rank] = at
-            self.host[rank] = max(self.host[rank], self.now[rank])
+        """Launch the next item; the host waits for nothing."""
         self.host[rank] += BETWEEN_CALLS
         return max(self.now[rank], self.host[rank] + LENGTH_OF_CALL)
 
@@ -155,7 +152,7 @@ def events_of(
 ) -> list[Event]:
     """Events of one rank in the order of its steps."""
     events: list[Event] = []
-    starts = {each.step: each.launch - BETWEEN_CALLS for each in reversed(done)}
+    starts = {each.step: each.launch - BEFORE_CALL - 50 for each in reversed(done)}
     numbers = sorted(starts)
     ends = [*(starts[number] for number in numbers[1:]), done[-1].end]
     for number, end in zip(numbers, ends, strict=True):
@@ -171,7 +168,7 @@ def events_of(
                 kernel(start, length, name=name, stream=20, correlation=correlation, **fields)
             )
             continue
-        operator = host((launch - 500) / US, (LENGTH_OF_CALL + 900) / US, "aten::mm")
+        operator = host((launch - BEFORE_CALL) / US, (LENGTH_OF_CALL + 900) / US, "aten::mm")
         if shapes:
             operator["args"] = {"Input Dims": json.loads(item.shape), "External id": correlation}
         sizes = {"grid": [item.grid, 1, 1], "block": [128, 1, 1]} if grids else {}

@@ -21,6 +21,8 @@ EVERYBODYS = frozenset(
         "warm_up",
         "unfused_elementwise",
         "no_tensor_cores",
+        "slow_shape",
+        "layout_transposes",
         "slow_host_copies",
         "profiler_overhead",
     }
@@ -38,6 +40,7 @@ NEXT_BEST = {
     ("pipeline_bubble", "no fields"): ("exposed_communication",),
     ("pipeline_bubble", "no operators"): ("exposed_communication",),
     ("host_pause", "no operators"): (),
+    ("slow_shape", "no operators"): (),
     ("missing_rank", "no fields"): ("exposed_communication",),
     ("missing_rank", "no operators"): ("exposed_communication",),
     ("exposed_communication", "one rank"): (),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hta_widgets.analyses.timeline.added.bandwidth import BANDWIDTH
-from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind
+from hta_widgets.analyses.timeline.added.kind import AddedLane, JobLaneKind, LaneKind, LanesOfRanks
 from hta_widgets.analyses.timeline.added.memory import MEMORY
 from hta_widgets.analyses.timeline.added.modules import MODULES
 from hta_widgets.analyses.timeline.added.queue_length import QUEUE
@@ -20,4 +20,11 @@ def reasons_for_none(rank: Rank) -> dict[str, str]:
     return {name: kind.why_none(rank) for name, kind in LANE_KINDS.items()}
 
 
-__all__ = ["LANE_KINDS", "AddedLane", "LaneKind", "reasons_for_none"]
+__all__ = [
+    "LANE_KINDS",
+    "AddedLane",
+    "JobLaneKind",
+    "LaneKind",
+    "LanesOfRanks",
+    "reasons_for_none",
+]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hta_widgets.analyses.timeline.curve import Curve, Curves
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 
 
@@ -18,7 +19,8 @@ class AddedLane(NamedTuple):
     Attributes
     ----------
     name : LaneName
-        Of kind ``curve`` or ``range``; its key begins with the name of the `LaneKind` and a space.
+        Of kind ``curve``, ``range`` or ``path``; its key begins with the name of the kind and a
+        space.
     content : Curves or tuple of Track
     """
 
@@ -50,6 +52,46 @@ class LaneKind:
     lanes: Callable[[Rank], Sequence[AddedLane]]
     why_none: Callable[[Rank], str]
     nothing: str
+
+
+class LanesOfRanks(NamedTuple):
+    """The lanes of a kind that is made from a whole job.
+
+    Attributes
+    ----------
+    by_rank : mapping of int to sequence of AddedLane
+        On the own clock of each rank; of some ranks.
+    nothing : str
+        Why the others have none, as a clause.
+    """
+
+    by_rank: Mapping[int, Sequence[AddedLane]]
+    nothing: str
+
+
+@dataclass(frozen=True)
+class JobLaneKind:
+    """A kind of lane that no rank has by itself, such as that of a path through all ranks.
+
+    What a layer above the analyses finds out is drawn by giving such a kind to `JobLanes`.
+
+    Attributes
+    ----------
+    name : str
+        One word, for parameters and keys.
+    label : str
+        In the menu.
+    lanes : callable
+        The lanes of all ranks, made once for a job.
+    why_none : callable
+        Why no rank has any, as a clause, as far as that is known at once; empty if there may be
+        some.
+    """
+
+    name: str
+    label: str
+    lanes: Callable[[Job], LanesOfRanks]
+    why_none: Callable[[Job], str]
 
 
 def curve_lane(key: str, label: str, unit: str, curve: Curve) -> AddedLane:

@@ -13,7 +13,7 @@ from hta_widgets.trace.loaders.kineto.decode import decode_events
 from hta_widgets.trace.loaders.kineto.other_tools import other_tool_notice
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.loaders.timestamps import FARTHEST_NS
-from hta_widgets.trace.model.events import Events, Trace
+from hta_widgets.trace.model.events import Events, Faults, Trace
 from hta_widgets.trace.model.notices import Notice
 
 BASE_TIME: Final = "baseTimeNanoseconds"
@@ -72,6 +72,7 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
             *([other_tool_notice(others, EventText(path))] if others else []),
         ),
         base_ns=base if is_whole or BASE_TIME in metadata else None,
+        faults=Faults(is_cut=text.truncated or text.damaged),
     )
 
 

@@ -1,0 +1,73 @@
+"""What ``hta-widgets doctor TRACE`` prints: whether recordings are sound, and what they lack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hta_widgets.cli.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
+from hta_widgets.diagnosis.analysis import Diagnosis, diagnose
+from hta_widgets.diagnosis.facts.not_recorded import options_not_used
+from hta_widgets.errors import number_ranges
+from hta_widgets.trace.model.notices import merge_notices
+from hta_widgets.trace.opening.open import open_trace
+
+INTERRUPTED: Final = 130
+"""Exit code of a shell's command that Ctrl-C ended."""
+
+_CUT: Final = "the file ends in the middle: what was written last is lost, most often GPU work"
+
+
+def print_recordings(traces: Sequence[str], cycle: int | None = None) -> int:
+    """Print the health of each rank of a job, and return the exit code of the command.
+
+    Parameters
+    ----------
+    traces : sequence of str
+        Paths or URLs.
+    cycle : int, optional
+        As in `open_trace`.
+    """
+    source = traces[0] if len(traces) == 1 else traces
+    try:
+        found = diagnose(open_trace(source, cycle=cycle, progress=sys.stderr.isatty()))
+        text = report_on(found)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return INTERRUPTED
+    say(text)
+    return 0
+
+
+def report_on(found: Diagnosis) -> str:
+    """Write what the recorder of each rank got wrong, what that does, and what was not recorded."""
+    job, health = found.job, found.health
+    lines = ["Sound" if health.is_sound else "Not sound", ""]
+    kind = f" ({job.kind_in_words})" if job.kind_in_words else ""
+    lines += wrapped(f"{cut(job.name, MOST_CHARACTERS)}{kind}")
+    lines += ["", *_ranks(found)]
+    lines += section("What that does to a diagnosis:", health.notices)
+    wrong = {rank: each.notices for rank, each in health.ranks.items()}
+    said = {text for named in (False, True) for text in merge_notices(wrong, name_ranks=named)}
+    lines += section("How it was read:", [each for each in job.notices if each not in said])
+    lacks = [*found.not_recorded, *options_not_used(job)]
+    lines += section(
+        "What was not recorded, and how to record it:",
+        [*dict.fromkeys(each.sentence for each in lacks)],
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _ranks(found: Diagnosis) -> Iterator[str]:
+    """Ranks of which the same is wrong, together."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for rank, health in found.health.ranks.items():
+        cut_off = (_CUT,) if health.faults.is_cut else ()
+        alike.setdefault((*cut_off, *(each.text() for each in health.notices)), []).append(rank)
+    for texts, ranks in alike.items():
+        who = f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
+        verdict = "not sound" if texts else "sound, nothing recorded contradicts the rest"
+        yield from wrapped(f"{who}: {verdict}")
+        for text in texts:
+            yield from item("- ", text)

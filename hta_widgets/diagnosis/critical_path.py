@@ -1,0 +1,122 @@
+"""What sets the time of a step: the longest path through everything that waits for something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.what_if import NOTHING_RAN
+from hta_widgets.names.readable import readable_name
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import has_gpu_work
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CriticalPathTables(Result):
+    """The critical path of the analysed steps.
+
+    Attributes
+    ----------
+    path : CriticalPath or None
+        Its pieces, and slack and drag of everything; None where nothing ran on a GPU.
+    classes : DataFrame
+        ``class``, ``ns`` and ``percent`` of the path, the longest first.
+    kernels : DataFrame
+        A row for each kernel of the steps, by what is gained without one of its calls: see
+        `CriticalPath.by_kernel`.
+    operators : DataFrame
+        ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first.
+    ranks : DataFrame
+        ``rank``, ``class``, ``ns``, ``percent``: a rank that others wait for has the time in which
+        they do.
+    pieces : DataFrame
+        In order of time: see `CriticalPath.pieces`.
+    """
+
+    path: CriticalPath | None
+    classes: pd.DataFrame
+    kernels: pd.DataFrame
+    operators: pd.DataFrame
+    ranks: pd.DataFrame
+    pieces: pd.DataFrame
+
+
+def critical_path(
+    job: Job, ranks: Iterable[int] | None = None, *, steps: Iterable[int] | None = None
+) -> CriticalPathTables:
+    """Find out what sets the time of the steps.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        Ranks whose steps count, all when not given. The path may run through other ranks, where
+        these are waited for.
+    steps : iterable of int, optional
+        ProfilerSteps that count, all analysed ones when not given.
+
+    Returns
+    -------
+    CriticalPathTables
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If a step was not recorded.
+    """
+    chosen = job.select_ranks(ranks)
+    if not any(job.reduce(has_gpu_work, chosen).values()):
+        return _nothing(job, chosen)
+    found = replay(job, chosen, steps)
+    path = found.path
+    kernels = path.by_kernel.sort_values(
+        ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
+    )
+    return CriticalPathTables(
+        finding=_finding(path, kernels),
+        notices=(*job.notices_for(chosen), *found.notices),
+        path=path,
+        classes=path.by_class,
+        kernels=kernels,
+        operators=path.by_operator(job),
+        ranks=path.by_rank,
+        pieces=path.pieces,
+    )
+
+
+def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
+    """The tables where nothing ran on a GPU."""
+    columns = {
+        "classes": ("class", "ns", "percent"),
+        "kernels": ("kernel", "calls", "ns", "percent", "slack_ns", "drag_ns", "together_ns"),
+        "operators": ("operator", "host_ns", "gpu_ns", "ns", "percent"),
+        "ranks": ("rank", "class", "ns", "percent"),
+        "pieces": ("start_ns", "end_ns", "class", "rank", "step", "kernel", "ns", "percent"),
+    }
+    tables = {name: pd.DataFrame({each: [] for each in of}) for name, of in columns.items()}
+    return CriticalPathTables(
+        finding=NOTHING_RAN, notices=job.notices_for(ranks), path=None, **tables
+    )
+
+
+def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
+    whole = duration(path.length_ns)
+    said = f"The steps take {whole}, {path.bound_by}"
+    if kernels.empty or kernels["drag_ns"].iloc[0] <= 0:
+        return f"{said}; no single kernel would make them shorter."
+    most = kernels.iloc[0]
+    share = percent(100 * most["drag_ns"] / path.length_ns)
+    name = readable_name(most["kernel"]) or short_name(most["kernel"], 40)
+    return (
+        f"{said}; of single kernels a call of {name} is worth most: "
+        f"{duration(float(most['drag_ns']))} ({share})."
+    )

@@ -1,0 +1,151 @@
+"""What a recording shows of the program that ran, which decides what can be advised.
+
+``torch.compile`` is no advice for compiled code, nor more workers for a loader without any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from enum import Enum
+from typing import Final
+
+from hta_widgets.analyses.memory_use.analysis import may_record
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class Condition(Enum):
+    """Something that holds of a recording, or of one finding, in words."""
+
+    COMPILED = "compiled code"
+    """Some of the program; what else it runs may be eager."""
+    GRAPHS = "CUDA graphs replayed"
+    CAPTURING = "CUDA graphs captured"
+    STACKS = "stacks recorded"
+    MEMORY = "memory recorded"
+    TRAINING = "training"
+    SERVER = "server"
+    VLLM = "vLLM"
+    SGLANG = "SGLang"
+    AMD = "AMD GPU"
+    LOADER = "DataLoader"
+    LOADER_ALONE = "DataLoader in the process"
+    LOADER_WORKERS = "DataLoader with workers"
+    ADAM = "Adam"
+    ADAMW = "AdamW"
+    SGD = "SGD"
+    FUSED = "fused optimizer"
+    FOREACH = "foreach optimizer"
+    ONE_BY_ONE = "optimizer of one tensor at a time"
+    AUTOCAST = "autocast"
+    DDP = "DistributedDataParallel"
+    FSDP1 = "FullyShardedDataParallel"
+    FSDP2 = "fully_shard"
+    EMPTY_CACHE = "torch.cuda.empty_cache"
+
+    # of the finding, as its rule or the names of its owners tell
+    OF_OPTIMIZER = "in the optimizer"
+    ZEROES_GRADIENTS = "in zero_grad"
+    SLOWED_BY_STACKS = "a host twice as fast would do"
+    COLLECTS_GARBAGE = "in the garbage collector"
+    BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
+    GATHERS = "all-gathers"
+    LATENCY = "short transfers"
+    SAME_STREAM = "transfers on the stream that computes"
+    NOT_LAUNCHED = "the next kernel is launched late"
+    OPTIMIZER_WAITS = "the optimizer waits for the transfer"
+    CHECKS_SIZES = "in Inductor's size checks"
+    WALKS_MODULES = "in a walk over all modules"
+    READS_A_NUMBER = "a number is read"
+    COPIES = "a copy waits"
+    SELECTS = "sizes depend on values"
+    SYNCHRONISES = "an explicit synchronisation"
+    PAGEABLE = "pageable memory"
+    PINNED = "pinned memory"
+    TO_HOST = "to the host"
+    TO_DEVICE = "to the GPU"
+    ENDS_STEP = "at the end of a step"
+    """Nothing is launched between it and the step's end."""
+    HALF = "16 bits"
+    UNEVEN = "dimensions that are no multiples of 8"
+    TF32 = "GPU with TF32"
+    BF16 = "GPU with bfloat16"
+    ATTENTION = "unfused attention"
+    REFUSED_FUSION = "scaled_dot_product_attention without a fused kernel"
+    NHWC = "convolutions in NHWC"
+    NOT_RECORDED = "not recorded"
+    NOT_OPENED = "ranks that were not opened"
+    SAME_SIZES = "the same kernels and sizes"
+
+
+OF_RECORDINGS: Final = {
+    Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
+    r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
+    Condition.GRAPHS: r"(?:cuda|cu|hip)GraphLaunch",
+    Condition.CAPTURING: r"(?:cuda|cu|hip)StreamBeginCapture",
+    Condition.TRAINING: r"(?m:^(?:autograd::engine::|Optimizer\.step))",
+    Condition.VLLM: r"(?m:^vllm::)|\bvllm/",
+    Condition.SGLANG: r"\bsglang/",
+    Condition.AMD: r"(?m:^hip\w*Launch)",
+    Condition.LOADER: r"(?i:data_?loader)",
+    Condition.LOADER_ALONE: r"_SingleProcessDataLoaderIter",
+    Condition.LOADER_WORKERS: r"_MultiProcessingDataLoaderIter",
+    Condition.ADAM: r"Optimizer\.step#Adam\.step",
+    Condition.ADAMW: r"Optimizer\.step#AdamW\.step",
+    Condition.SGD: r"Optimizer\.step#SGD\.step",
+    Condition.FUSED: r"_fused_(?:adam|adamw|sgd|adagrad)(?:_|\b)|Optimizer\.step#Fused",
+    Condition.FOREACH: r"_foreach_(?:addcdiv|addcmul|lerp)|: _multi_tensor_\w+",
+    Condition.ONE_BY_ONE: r": _single_tensor_\w+",
+    Condition.AUTOCAST: r"autocast_mode\.py|_amp_(?:foreach_non_finite|update_scale)",
+    Condition.DDP: r"DistributedDataParallel|torch\.distributed\.ddp\.",
+    Condition.FSDP1: r"FullyShardedDataParallel",
+    Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
+    Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
+}
+"""What names of events say of a whole recording."""
+
+OF_OWNERS: Final = {
+    Condition.OF_OPTIMIZER: r"Optimizer\.step#|: _(?:single|multi)_tensor_",
+    Condition.ZEROES_GRADIENTS: r"Optimizer\.zero_grad#|: zero_grad\b",
+    Condition.COLLECTS_GARBAGE: r"Python GC|built-in (?:method|function) collect\b|\bgc\.collect",
+    Condition.BROADCASTS_BUFFERS: r"(?:un)?flatten_dense_tensors|_sync_(?:module_)?buffers"
+    r"|_broadcast_coalesced|broadcast_coalesced",
+    Condition.CHECKS_SIZES: r"assert_size_stride",
+    Condition.WALKS_MODULES: r"named_(?:modules|members|parameters|buffers)\b",
+    Condition.READS_A_NUMBER: r"aten::item|_local_scalar_dense|aten::is_nonzero|aten::equal",
+    Condition.COPIES: r"aten::(?:to|_to_copy|copy_|cpu)\b|Memcpy",
+    Condition.SELECTS: r"aten::(?:nonzero|masked_select|index|unique\w*|repeat_interleave)\b",
+    Condition.SYNCHRONISES: r"(?:cuda|hip)(?:Device|Stream|Event)Synchronize|: synchronize\b",
+}
+"""What the names of the calls say that the time of a finding belongs to."""
+
+
+_SERVERS: Final = {Condition.VLLM, Condition.SGLANG}
+_LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
+
+
+def conditions_of(rank: Rank) -> frozenset[Condition]:
+    """What holds of the recording of a rank."""
+    events = rank.trace.events
+    found = conditions_in(events.name.values, OF_RECORDINGS)
+    if events.rows_of(Kind.PYTHON).size:
+        found.add(Condition.STACKS)
+    if may_record(rank):
+        found.add(Condition.MEMORY)
+    if found & _SERVERS and Condition.TRAINING not in found:
+        found.add(Condition.SERVER)
+    if found >= _LOADERS:
+        found -= _LOADERS  # which of them is slow, the names around a finding tell
+    return frozenset(found)
+
+
+def conditions_of_owners(names: Iterable[str]) -> set[Condition]:
+    """What names of calls say that the time of a finding belongs to."""
+    return conditions_in([*names], OF_OWNERS)
+
+
+def conditions_in(names: Collection[str], patterns: dict[Condition, str]) -> set[Condition]:
+    """Conditions whose pattern is in one of some names."""
+    text = "\n".join(names)  # one search in all of them is many times as fast as one in each
+    return {each for each, pattern in patterns.items() if re.search(pattern, text)}

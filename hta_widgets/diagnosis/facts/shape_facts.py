@@ -1,0 +1,199 @@
+"""Products of matrices whose sizes keep them from the speed that others of the same rank reach.
+
+How fast a product can be depends on its size, its type and the GPU, and is measured where the same
+rank multiplies smaller matrices: what is smaller in every dimension has less to reuse and fewer
+blocks for the multiprocessors, so that it is no faster, but for sizes that fit. In a recommendation
+job on an A100, products with a dimension of 1705 reach 28 TFLOP/s, and those of 1300 73 TFLOP/s.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.roofline.formulas import REFUSED
+from hta_widgets.analyses.roofline.peaks import TERA, Peak
+from hta_widgets.analyses.roofline.shapes import inputs_of
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
+from hta_widgets.intervals import Times
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+ALIGNED_BYTES: Final = 16
+"""Tensor cores are fed with loads of this size, which rows that begin elsewhere do not allow."""
+
+SLOWER: Final = 1.5
+"""Of 156 products that fit, in seven real jobs, 4 take so many times as long as their size and the
+best rate of smaller ones that fit say, or longer (at most 2.1), and half of them at most 0.8 times
+as long. Of 67 that do not fit, in four jobs, 23 do (at most 3.1)."""
+
+ABOVE_PEAK: Final = 1.1
+"""What is faster than the peak by more than this contradicts its shapes."""
+
+_BYTES: Final = {"fp16": 2, "bf16": 2, "fp32": 4}
+"""Of an element by type; float32 is multiplied as TF32."""
+
+_PLACES: Final = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1}
+"""Place of the first matrix among the inputs."""
+
+MOST_LISTED: Final = 5
+
+
+class Product(NamedTuple):
+    """A product of two matrices, or of batches of them.
+
+    Attributes
+    ----------
+    type : str
+    sizes : tuple of int
+        Number of products, rows and columns of the output, and the size that is summed.
+    """
+
+    type: str
+    sizes: tuple[int, int, int, int]
+
+    @property
+    def multiple(self) -> int:
+        """What its sizes should be a multiple of."""
+        return ALIGNED_BYTES // _BYTES[self.type]
+
+    @property
+    def uneven(self) -> int:
+        """The first of its sizes that is none, 0 for none: rows of memory have the last ones."""
+        _, rows, columns, summed = self.sizes
+        return next((size for size in (summed, columns, rows) if size % self.multiple), 0)
+
+    @property
+    def flop(self) -> int:
+        """What it computes."""
+        return 2 * prod(self.sizes)
+
+    @property
+    def padded_flop(self) -> int:
+        """The same if its sizes were rounded up."""
+        batch, *sizes = self.sizes
+        return 2 * batch * prod(-(-size // self.multiple) * self.multiple for size in sizes)
+
+
+class ShapeRow(NamedTuple):
+    """Products of one shape, the rate (FLOP/s) that they reach, and that of smaller ones."""
+
+    operator: str
+    product: Product
+    times: int
+    total_ns: int
+    rate: float
+    others_rate: float
+
+
+class ShapeFacts(NamedTuple):
+    """Products that are slow for sizes that do not fit.
+
+    Attributes
+    ----------
+    total_ns, saved_ns : ndarray of int64
+        Of each computing kernel: its time if it is of one of these, and what is saved at the rate
+        of smaller products, with sizes that are rounded up.
+    rows : tuple of ShapeRow
+        Those with most time.
+    """
+
+    total_ns: Times
+    saved_ns: Times
+    rows: tuple[ShapeRow, ...] = ()
+
+
+def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:
+    """Find the products of a rank that are slow for their sizes.
+
+    Parameters
+    ----------
+    rank : Rank
+    kernels : GpuWork
+        Those that compute.
+    plain : ndarray of bool
+        Which of them multiply without tensor cores: these are slow for that.
+    peak : Peak or None
+        Of the GPU.
+    """
+    nothing = np.zeros(len(kernels), dtype=np.int64)
+    operators = operators_of(rank, kernels, _PLACES.__contains__)
+    known = [_product(*each) for each in operators.kinds]
+    if not any(each is not None and each.uneven for each in known):
+        return ShapeFacts(nothing, nothing)
+    size = len(known)
+    total_ns = np.bincount(operators.kind, kernels.duration_ns, minlength=size)
+    first = np.unique(operators.place, return_index=True)[1]
+    calls = np.bincount(operators.kind[first], minlength=size)
+    is_plain = np.bincount(operators.kind, plain, minlength=size) > 0
+    places = [
+        place
+        for place, each in enumerate(known)
+        if each is not None and total_ns[place] and not is_plain[place]
+    ]
+    products = [each for place in places if (each := known[place]) is not None]
+    flop = np.array([each.flop for each in products], dtype=np.float64)
+    rates = 1e9 * flop * calls[places] / total_ns[places]
+    others = _others(products, np.where(_is_believed(products, rates, peak), rates, 0))
+    padded = np.array([each.padded_flop for each in products], dtype=np.float64)
+    is_slow = others * flop >= SLOWER * rates * padded
+    left = np.ones(size)
+    slow = np.flatnonzero(is_slow & (others > 0))
+    left[np.array(places, dtype=np.int64)[slow]] = (rates * padded)[slow] / (others * flop)[slow]
+    rows = [
+        ShapeRow(
+            operators.kinds[places[each]][0],
+            products[each],
+            int(calls[places[each]]),
+            int(total_ns[places[each]]),
+            float(rates[each]),
+            float(others[each]),
+        )
+        for each in slow.tolist()
+    ]
+    of_kernels = left[operators.kind]
+    return ShapeFacts(
+        total_ns=np.where(of_kernels < 1, kernels.duration_ns, 0),
+        saved_ns=(kernels.duration_ns * (1 - of_kernels)).astype(np.int64),
+        rows=tuple(sorted(rows, key=lambda row: -row.total_ns)[:MOST_LISTED]),
+    )
+
+
+def _product(name: str, dims: str, types: str) -> Product | None:
+    """The product that an operator computes; None where its shapes do not tell."""
+    if name not in _PLACES or not dims.strip("[] \n"):
+        return None
+    try:
+        inputs, place = inputs_of(dims, types), _PLACES[name]
+        left, right = inputs.tensor(place), inputs.tensor(place + 1)
+        *batch, rows, summed = left.shape
+        *_, inner, columns = right.shape
+        kind = left.dtype
+    except REFUSED:
+        return None
+    if kind not in _BYTES or inner != summed or not prod(left.shape) * columns:
+        return None
+    return Product(kind, (prod(batch), rows, columns, summed))
+
+
+def _is_believed(products: list[Product], rates: Float64Array, peak: Peak | None) -> Mask:
+    """Whether the GPU can be as fast as that."""
+    known = {} if peak is None else peak.tflops
+    most = {"fp32": known.get("tf32", np.inf)}
+    peaks = [most.get(each.type, known.get(each.type, np.inf)) for each in products]
+    return np.asarray(rates <= ABOVE_PEAK * TERA * np.array(peaks))
+
+
+def _others(products: list[Product], rates: Float64Array) -> Float64Array:
+    """The best rate of products that fit and are smaller in all sizes, for those that do not."""
+    types = np.unique([each.type for each in products], return_inverse=True)[1]
+    sizes: Int64Array = np.array([each.sizes for each in products], dtype=np.int64)
+    fits = np.array([not each.uneven for each in products], dtype=np.bool_)
+    found = np.zeros(len(products))
+    for place in np.flatnonzero(~fits).tolist():
+        smaller = (sizes <= sizes[place]).all(axis=1) & fits & (types == types[place])
+        found[place] = rates[smaller].max(initial=0.0)
+    return found

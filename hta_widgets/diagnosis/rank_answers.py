@@ -1,0 +1,103 @@
+"""What each rank is asked for a diagnosis, once for all that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hta_widgets.analyses.budget.device_steps import device_steps
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.communication.partition import RankSplit
+from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
+from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
+from hta_widgets.diagnosis.limits import Limits, TrialLimits
+from hta_widgets.diagnosis.replay.rank_part import RankPart, rank_part
+from hta_widgets.diagnosis.replay.replay import Replay, replay_of
+from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.rank import Rank
+
+
+class RankAnswer(NamedTuple):
+    """Facts on a rank, and its part of a replay."""
+
+    facts: RankFacts
+    part: RankPart
+
+
+def answer_of(rank: Rank, split: RankSplit, limits: TrialLimits) -> RankAnswer:
+    """Ask one rank, with the waiting of its communication kernels known."""
+    steps = device_steps(rank, split)
+    gaps = None if steps is None else steps.gaps
+    return RankAnswer(rank_facts(rank, steps, split, limits), rank_part(rank, gaps))
+
+
+def answers_of_all(job: Job, limits: TrialLimits) -> dict[int, RankAnswer]:
+    """Ask all ranks of a job."""
+    splits = rank_splits(job)
+    return job.reduce_each(answer_of, {rank: (splits[rank], limits) for rank in job.ranks})
+
+
+def replay_of_ranks(
+    job: Job, limits: TrialLimits, ranks: tuple[int, ...], steps: tuple[int, ...]
+) -> Replay:
+    """Replay all ranks of a job; what counts is the steps of some."""
+    answers = job.remember(answers_of_all, limits)
+    parts = {rank: each.part for rank, each in answers.items() if each.part.row.size}
+    return replay_of(job, parts, steps, ranks)
+
+
+def replay(
+    job: Job, ranks: Iterable[int] | None = None, steps: Iterable[int] | None = None
+) -> Replay:
+    """Replay a recorded job, to ask what a step would take if something were different.
+
+    Built once, and remembered with the job.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        Ranks whose steps count, all when not given; all others are waited for as recorded.
+    steps : iterable of int, optional
+        Numbers of the ProfilerSteps that count, all analysed ones when not given.
+
+    Returns
+    -------
+    Replay
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If a step is not one of those that all ranks have.
+    ParameterError
+        If the ranks ran no GPU work.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import hta_widgets
+    >>> from hta_widgets.diagnosis.replay.edits import HostSpeed
+    >>> with TemporaryDirectory() as folder:
+    ...     job = hta_widgets.open_trace(hta_widgets.sample.write_sample(folder), progress=False)
+    ...     asked = hta_widgets.replay(job)
+    >>> faster = asked.what_if(HostSpeed(2))
+    >>> faster.step_ms <= asked.step_ms
+    True
+    """
+    limits = Limits().trials
+    chosen = job.select_ranks(ranks)
+    answers = job.remember(answers_of_all, limits)
+    compared = compared_ranks({rank: answers[rank].facts.steps for rank in chosen})
+    if not compared:
+        msg = f"no GPU work was recorded of rank {number_ranges(chosen)}: nothing can be replayed"
+        raise ParameterError(msg)
+    every = Steps.of({rank: answers[rank].facts.steps for rank in compared})
+    asked = every.numbers if steps is None else tuple(steps)
+    if not {*every.numbers} >= {*asked}:
+        known = every.numbers if every.are_recorded else ()
+        raise UnknownStepError.from_steps(asked, known)
+    together = Steps.of({rank: answers[rank].facts.steps for rank in compared}, asked)
+    return job.remember(replay_of_ranks, limits, together.ranks, together.numbers)

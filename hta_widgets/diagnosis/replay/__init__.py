@@ -1,0 +1,1 @@
+"""Replay a recorded job with something changed: what a step takes without a cause."""

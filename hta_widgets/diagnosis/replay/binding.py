@@ -1,0 +1,183 @@
+"""What everything waits for, edge by edge, and which of it came last: that decides when it happens.
+
+Points, operations and meetings are numbered one after another::
+
+    0 ... points | points ... points + operations | ... + meetings
+
+An edge says when its target can happen because of its source::
+
+    host        H[p - 1] + own[p]               point before, of the same line
+    stream      E[i - 1] + gap[i] + duration    operation before, of the same stream
+    launch      H[launch] + latency + duration
+    dependency  E[source] + delay + duration
+    wait        E[awaited] + return             the end of a call
+    transfer    M[c] + transfer                 a finish
+    arrival     E[arrival]                      a meeting
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array
+from hta_widgets.diagnosis.replay.network import Network, Times
+from hta_widgets.diagnosis.replay.operations import NONE
+from hta_widgets.diagnosis.replay.recorded_job import Weights
+
+TIE_NS: Final = 1e-3
+"""Of what comes so close to the last (rounding of sums), the highest of `Edge` is said to bind."""
+
+
+class Edge(IntEnum):
+    """Kinds of edges; of several that bind at once, the highest counts."""
+
+    HOST = 0
+    STREAM = 1
+    LAUNCH = 2
+    DEPENDENCY = 3
+    WAIT = 4
+    TRANSFER = 5
+    ARRIVAL = 6
+
+
+_BEFORE: Final = (Edge.HOST, Edge.STREAM)
+"""Kinds of edges from what has the number before."""
+
+_SEVERAL: Final = (Edge.DEPENDENCY, Edge.WAIT, Edge.ARRIVAL)
+"""Kinds of which a target may have more than one."""
+
+
+class Edges(NamedTuple):
+    """All edges of one kind.
+
+    Attributes
+    ----------
+    kind : Edge
+    source, target : ndarray of int64
+        Numbers of what is at both ends.
+    at_ns : ndarray of float64
+        When the target can happen because of the source.
+    """
+
+    kind: Edge
+    source: Int64Array
+    target: Int64Array
+    at_ns: Float64Array
+
+
+class Binding(NamedTuple):
+    """What decides when each point, operation and meeting happens.
+
+    Attributes
+    ----------
+    kind : ndarray of int8
+        `Edge`, -1 for what begins by itself.
+    source : ndarray of int64
+        Number of what it waits for; -1 for what begins by itself, or waits for the number before.
+    head : ndarray of int64
+        First of each run: of the points of a line, or of the operations of a stream, that decide
+        for each other; anything else is a run by itself.
+    run : ndarray of int64
+        Position in ``head`` of the run of each.
+    """
+
+    kind: Int8Array
+    source: Int64Array
+    head: Int64Array
+    run: Int64Array
+
+
+class Solution:
+    """A replay that is solved: times, and the edges between them.
+
+    Attributes
+    ----------
+    network : Network
+    weights : Weights
+    nodes : ndarray of float64
+        Times of the nodes of the network.
+    times : Times
+    """
+
+    def __init__(self, network: Network, weights: Weights) -> None:
+        self.network, self.weights = network, weights
+        self.nodes, _ = network.forward(weights)
+        self.times: Times = network.expanded(self.nodes, weights)
+        self.first_operation = network.job.line.size
+        """Number of the first operation."""
+        self.first_meeting = self.first_operation + network.job.stream.size
+        """Number of the first meeting."""
+
+    @cached_property
+    def time_ns(self) -> Float64Array:
+        """Of all points, ends of operations, and meetings."""
+        return np.concatenate(self.times)
+
+    @cached_property
+    def edges(self) -> tuple[Edges, ...]:
+        """All edges, by kind."""
+        job, weights, times = self.network.job, self.weights, self.times
+        waits, dependencies, members = self.network.kept
+        base, meetings = self.first_operation, self.first_meeting
+        point = np.flatnonzero(np.diff(job.line, prepend=NONE) == 0)
+        follows = np.flatnonzero(~self.network.opens_stream)
+        launched = np.flatnonzero(job.launch >= 0)
+        launch, duration = job.launch[launched], weights.duration
+        awaited, after, source = job.awaited[waits], job.after[dependencies], job.source
+        source = source[dependencies]
+        starts = times.end[source] + weights.delay[dependencies]
+        asked = times.point[launch] + weights.latency[launched]
+        finished = times.meeting[job.meeting] + weights.transfer
+        arrival, meeting = job.arrival[members], job.meeting[members]
+        free = times.end[follows - 1] + weights.gap[follows]
+        return (
+            Edges(Edge.HOST, point - 1, point, times.point[point - 1] + weights.own[point]),
+            Edges(
+                Edge.STREAM, base + follows - 1, base + follows, free + weights.duration[follows]
+            ),
+            Edges(Edge.LAUNCH, launch, base + launched, asked + duration[launched]),
+            Edges(Edge.DEPENDENCY, base + source, base + after, starts + duration[after]),
+            Edges(
+                Edge.WAIT,
+                base + awaited,
+                job.waiter[waits],
+                times.end[awaited] + weights.returning[waits],
+            ),
+            Edges(Edge.TRANSFER, meetings + job.meeting, base + job.finish, finished),
+            Edges(Edge.ARRIVAL, base + arrival, meetings + meeting, times.end[arrival]),
+        )
+
+    @cached_property
+    def binding(self) -> Binding:
+        """What decides when each of them happens."""
+        count = self.time_ns.size
+        latest = np.full(count, -np.inf)
+        latest[self.first_meeting :] = self.weights.earliest
+        kind = np.full(count, NONE, dtype=np.int8)
+        found = np.full(count, NONE)
+        for edges in self.edges:
+            if edges.kind in _BEFORE:
+                latest[edges.target], kind[edges.target] = edges.at_ns, edges.kind
+                continue
+            source, target, at_ns = edges.source, edges.target, edges.at_ns
+            if edges.kind in _SEVERAL:
+                chosen = _last_of_each(target, at_ns)
+                source, target, at_ns = source[chosen], target[chosen], at_ns[chosen]
+            binds = np.flatnonzero((at_ns >= latest[target] - TIE_NS) & (at_ns > -np.inf))
+            target = target[binds]
+            latest[target] = np.maximum(latest[target], at_ns[binds])
+            kind[target], found[target] = edges.kind, source[binds]
+        begins = (kind != Edge.HOST) & (kind != Edge.STREAM)
+        run = np.cumsum(begins)
+        run -= 1
+        return Binding(kind, found, np.flatnonzero(begins), run)
+
+
+def _last_of_each(target: Int64Array, at_ns: Float64Array) -> Int64Array:
+    """The latest edge into each target."""
+    order = np.lexsort((at_ns, target))
+    return np.asarray(order[np.diff(target[order], append=NONE) != 0])

@@ -1,0 +1,362 @@
+"""The critical path of a replay: what sets the time of its steps, and what each part is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.host_work import HOST_WORK
+from hta_widgets.diagnosis.replay.operations import NONE
+from hta_widgets.diagnosis.replay.path_operators import OperatorTimes, RankPieces, operators_of
+from hta_widgets.diagnosis.replay.pieces import CLASSES, OPERATION_CLASSES, Pieces, pieces
+from hta_widgets.diagnosis.replay.recorded_job import RecordedJob
+from hta_widgets.diagnosis.replay.slack import CRITICAL_NS, Slack
+from hta_widgets.errors import UnknownStepError
+from hta_widgets.intervals import Times
+from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.quantities import percent
+from hta_widgets.trace.job import Job
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
+SOLVED_TOGETHER: Final = 10
+"""Kernels (by name) on the path for which the replay is solved again without all of their calls."""
+
+_BEFORE: Final = CLASSES.index("before the recording")
+_OF_OPERATIONS: Final = [CLASSES.index(name) for name in (*OPERATION_CLASSES.values(), "transfer")]
+
+OF_GPU: Final = "the GPU"
+
+UNEXPLAINED: Final = "waiting that nothing recorded explains"
+
+BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "the host": (
+        "host",
+        *(name for name in HOST_WORK if name != "loading"),
+        "launch latency",
+        "return of a wait",
+    ),
+    OF_GPU: (
+        *("compute", "copies", "graph", "other GPU work"),
+        *("kernel start", "dependency", "room on the GPU"),
+    ),
+    "communication": ("communication", "transfer"),
+    "data loading": ("loading",),
+    "work from before the recording": ("before the recording",),
+    UNEXPLAINED: ("unexplained",),
+}
+"""What may set the time of a step, and the classes of the path that say so."""
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The longest path through what waits for what, to the end of the last step that counts.
+
+    Being on it is not being worth something: another path may be hardly shorter. The drag says what
+    is gained without one operation.
+
+    Attributes
+    ----------
+    job : RecordedJob
+    steps : tuple of int
+        Numbers of the steps that count.
+    edges_ns : ndarray of int64
+        When they begin and end, on the common clock: one more than there are steps.
+    parts : Pieces
+        As arrays.
+    slack : Slack
+        Slack and drag of everything.
+    """
+
+    job: RecordedJob
+    steps: tuple[int, ...]
+    edges_ns: Times
+    parts: Pieces
+    slack: Slack
+
+    @classmethod
+    def of(cls, solution: Solution, step: int | None = None) -> CriticalPath:
+        """Find the path through all steps of a job, or through one.
+
+        Parameters
+        ----------
+        solution : Solution
+        step : int, optional
+            Number of a step. The path ends with it, and is cut off where it begins.
+
+        Raises
+        ------
+        UnknownStepError
+            If the step does not count.
+        """
+        job = solution.network.job
+        if step is not None and step not in job.steps:
+            raise UnknownStepError.from_steps([step], job.steps)
+        chosen = job.steps if step is None else (step,)
+        last = job.steps.index(chosen[-1])
+        ends = solution.network.step_ends(solution.nodes)
+        edges = np.append(job.first_ns.min(), ends)[last + 1 - len(chosen) : last + 2]
+        candidates = job.last[job.last_step <= last]
+        slack = Slack(solution, candidates, float(edges[0]), float(edges[-1]))
+        edges_ns = np.rint(edges).astype(np.int64)
+        found = Pieces.nothing()
+        if candidates.size:  # else nothing is known to have been launched in these steps
+            end = int(candidates[np.argmax(solution.times.end[candidates])])
+            found = pieces(solution, end, float(edges[0])).cut(edges_ns)
+        return cls(job, chosen, edges_ns, found, slack)
+
+    @property
+    def length_ns(self) -> int:
+        """Time from the beginning of the first step to the end of the last."""
+        return int(self.edges_ns[-1] - self.edges_ns[0])
+
+    @cached_property
+    def pieces(self) -> pd.DataFrame:
+        """The pieces of the path in order of time, each from the end of the one before.
+
+        Returns
+        -------
+        DataFrame
+            ``start_ns``, ``end_ns`` (on the common clock), ``class`` (one of `CLASSES`), ``rank``,
+            ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the
+            operation in the events of the rank, -1 on the host), ``stream`` (number of its stream
+            among those of the rank, -1 on the host), ``call`` (row of the call that launches, that
+            waits, or that ends a distance of the host; -1 for none), ``call_before`` (row of the
+            call that begins a distance of the host, -1 for none), ``operation`` (position in the
+            `RecordedJob`, -1 on the host), ``ns`` and ``percent`` (of the path).
+        """
+        parts, job, rows = self.parts, self.job, self._rows
+        names, code = job.names
+        on_host = parts.operation == NONE
+        return pd.DataFrame(
+            {
+                "start_ns": parts.start_ns,
+                "end_ns": parts.end_ns,
+                "class": np.array(CLASSES, dtype=object)[parts.of],
+                "rank": np.array(job.ranks, dtype=np.int64)[parts.rank],
+                "step": self._step,
+                "kernel": np.array([*names, ""], dtype=object)[_at(code, parts.operation)],
+                "row": _at(rows.operation, parts.operation),
+                "stream": _at(rows.stream, parts.operation),
+                "call": _at(rows.point, parts.point),
+                "call_before": np.where(on_host, _at(rows.before, parts.point), NONE),
+                "operation": parts.operation,
+                **self._share(parts.length_ns),
+            }
+        )
+
+    @cached_property
+    def _rows(self) -> _Rows:
+        return _Rows.of(self.job)
+
+    @property
+    def _step(self) -> Int64Array:
+        place = np.searchsorted(self.edges_ns[1:], self.parts.end_ns)
+        return np.array(self.steps, dtype=np.int64)[place]
+
+    def _share(self, ns: NDArray[np.int64]) -> dict[str, NDArray[np.number]]:
+        return {"ns": ns, "percent": 100 * ns / max(self.length_ns, 1)}
+
+    def _by(self, *columns: str) -> pd.DataFrame:
+        """Time of each value of some columns; of what the first holds, the longest first."""
+        found = self.pieces.groupby([*columns], sort=True)["ns"].sum().reset_index()
+        return found.assign(percent=100 * found["ns"] / max(self.length_ns, 1))
+
+    @cached_property
+    def by_class(self) -> pd.DataFrame:
+        """Time of each class, the longest first: ``class``, ``ns``, ``percent``."""
+        return self._by("class").sort_values("ns", ascending=False, ignore_index=True)
+
+    @cached_property
+    def by_rank(self) -> pd.DataFrame:
+        """Time on each rank by class: ``rank``, ``class``, ``ns``, ``percent``.
+
+        A rank that others wait for has the time in which they do.
+        """
+        return self._by("rank", "class")
+
+    @cached_property
+    def by_step(self) -> pd.DataFrame:
+        """Time in each step by class: ``step``, ``class``, ``ns``, ``percent`` (of the path)."""
+        return self._by("step", "class")
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Percent of the path by what sets its time, see `BOUND_BY`; the largest first."""
+        by_class = self.by_class.set_index("class")["percent"]
+        found = {what: float(by_class.reindex(classes).sum()) for what, classes in BOUND_BY.items()}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    @property
+    def bound_by(self) -> str:
+        """What sets the time: ``bound by the host (89 % of the critical path)``."""
+        what, share = next(iter(self.shares.items()))
+        return f"bound by {what} ({percent(share)} of the critical path)"
+
+    @cached_property
+    def by_kernel(self) -> pd.DataFrame:
+        """What each kernel of the steps takes of the path, and what is gained without it.
+
+        Returns
+        -------
+        DataFrame
+            ``kernel``, ``calls``, ``critical_calls`` (with a slack of at most 0.5 ns), ``ns``
+            and ``percent`` (on the path), ``slack_ns`` (least of its calls; infinite if no end
+            waits for any), ``drag_ns`` (largest of its calls), ``together_ns`` (without all
+            calls together: 0 if none is critical, missing where the replay was not solved again,
+            which it is for the ten that take most of the path).
+        """
+        job, slack = self.job, self.slack
+        names, code = job.names
+        counts = self._counts
+        own = np.flatnonzero(counts)
+        calls = np.bincount(code[own], minlength=len(names))
+        slack_ns = np.full(len(names), np.inf)
+        np.minimum.at(slack_ns, code[own], np.maximum(slack.operations_ns[own], 0))
+        critical = own[slack.operations_ns[own] <= CRITICAL_NS]
+        drag_ns = np.zeros(len(names))
+        np.maximum.at(drag_ns, code[own], slack.drag_ns[own])
+        chosen = np.flatnonzero(np.isin(self.parts.of, _OF_OPERATIONS))
+        ns = np.zeros(len(names), dtype=np.int64)
+        np.add.at(ns, code[self.parts.operation[chosen]], self.parts.length_ns[chosen])
+        together = np.where(slack_ns > CRITICAL_NS, 0, np.nan)
+        for name in np.argsort(-ns, kind="stable")[:SOLVED_TOGETHER].tolist():
+            if ns[name]:
+                together[name] = self.gain_ns(counts & (code == name))
+        found = pd.DataFrame(
+            {
+                "kernel": np.array(names, dtype=object),
+                "calls": calls,
+                "critical_calls": np.bincount(code[critical], minlength=len(names)),
+                **self._share(ns),
+                "slack_ns": slack_ns,
+                "drag_ns": drag_ns,
+                "together_ns": together,
+            }
+        )
+        found = found[calls > 0]
+        return found.sort_values(["ns", "drag_ns"], ascending=False, ignore_index=True)
+
+    @property
+    def _counts(self) -> Mask:
+        """Operations of the steps; of a meeting, its finish.
+
+        Where the recording begins with a GPU that is busy, those launched before have a step, too.
+        """
+        places = [self.job.steps.index(step) for step in self.steps]
+        found = np.isin(self.job.step, places)
+        found &= self.slack.solution.times.end > self.slack.begin_ns
+        found[self.job.arrival] = False
+        return found
+
+    def gain_ns(self, operations: Mask) -> float:
+        """By how much (ns) the end would be sooner if some operations together took no time.
+
+        Parameters
+        ----------
+        operations : ndarray of bool
+            Of all operations of the job; of communication, the finish.
+        """
+        weights, network = self.slack.solution.weights, self.slack.solution.network
+        gone = operations[self.job.finish]
+        nodes, _ = network.forward(
+            weights.changed(
+                duration=np.where(operations, 0, weights.duration),
+                transfer=np.where(gone, np.minimum(weights.transfer, 0), weights.transfer),
+            )
+        )
+        end_ns = network.step_ends(nodes)[self.job.steps.index(self.steps[-1])]
+        return max(self.slack.end_ns - float(end_ns), 0.0)
+
+    def by_operator(self, job: Job) -> pd.DataFrame:
+        """Time of each operator: its own on the host, and that of the GPU work that it launched.
+
+        Parameters
+        ----------
+        job : Job
+            That was replayed: the calls of its ranks are asked for.
+
+        Returns
+        -------
+        DataFrame
+            ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first.
+        """
+        parts = {
+            rank: (self._of_rank(place),)
+            for place, rank in enumerate(self.job.ranks)
+            if (self.parts.rank == place).any()
+        }
+        before_ns = int(self.parts.length_ns[self.parts.of == _BEFORE].sum())
+        columns = [
+            *(each._asdict() for each in job.reduce_each(operators_of, parts).values()),
+            OperatorTimes.of_host("before the recording", before_ns)._asdict(),
+        ]
+        found = pd.concat([pd.DataFrame(each) for each in columns])
+        found = found.groupby("operator", as_index=False)[["host_ns", "gpu_ns"]].sum()
+        whole_ns = (found["host_ns"] + found["gpu_ns"]).to_numpy()
+        found = found.assign(**self._share(whole_ns))[whole_ns > 0]
+        return found.sort_values("ns", ascending=False, ignore_index=True)
+
+    def _of_rank(self, place: int) -> RankPieces:
+        """The pieces of one rank on its own clock."""
+        parts, job, rows = self.parts, self.job, self._rows
+        own = np.flatnonzero((parts.rank == place) & (parts.of != _BEFORE))
+        on_host = parts.operation[own] == NONE
+        hosts, others = own[on_host], own[~on_host]
+        point = parts.point[hosts]
+        clock_ns = np.concatenate([part.line.time_ns for part in job.parts])
+        shift_ns = np.rint(job.point_ns[point]).astype(np.int64) - clock_ns[point]
+        return RankPieces(
+            start_ns=parts.start_ns[hosts] - shift_ns,
+            end_ns=parts.end_ns[hosts] - shift_ns,
+            call=rows.point[point],
+            call_before=rows.before[point],
+            operation=_at(rows.operation, parts.operation[others]),
+            operation_ns=parts.length_ns[others],
+        )
+
+
+class _Rows(NamedTuple):
+    """Rows of operations and of the calls at points in the events of their ranks.
+
+    ``before`` is that of the call at the point before, -1 at the origin of a line; ``stream`` the
+    number of the stream among those of the rank.
+    """
+
+    operation: Int64Array
+    point: Int64Array
+    before: Int64Array
+    stream: Int64Array
+
+    @classmethod
+    def of(cls, job: RecordedJob) -> _Rows:
+        operation = np.full(job.stream.size, NONE)
+        stream = np.full(job.stream.size, NONE)
+        points = []
+        for place, part in enumerate(job.parts):
+            own = np.flatnonzero(job.operation_rank == place)
+            operation[own] = part.row[job.operation[own]]
+            stream[own] = part.stream[job.operation[own]]
+            points.append(
+                np.where(
+                    part.line.wait >= 0, _at(part.waits.row, part.line.wait), part.line.launch_row
+                )
+            )
+        point = np.concatenate(points)
+        before = np.where(np.diff(job.line, prepend=NONE), NONE, np.roll(point, 1))
+        return cls(operation, point, before, stream)
+
+
+def _at(values: Int64Array, places: Int64Array) -> Int64Array:
+    """Values at some places, -1 at place -1."""
+    return np.append(values, NONE)[places]

@@ -1,0 +1,352 @@
+"""Changes of a recorded job: what is to be different when it is replayed.
+
+Each takes weights and gives others, so that several are applied one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from hta_widgets.arrays import Float64Array, Mask
+from hta_widgets.diagnosis.replay.host_work import HOST_WORK
+from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights
+from hta_widgets.diagnosis.replay.waiting_calls import Wait
+
+START_NS: Final = 4_000
+"""Longest time between two operations of a stream that is the start of the second."""
+
+_PAIR: Final = 2
+
+
+class Edit(Protocol):
+    """A change."""
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        ...
+
+
+@dataclass(frozen=True)
+class WithoutHostWork:
+    """The host does without some of what it does beside launching.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Of `HOST_WORK`.
+    ranks : tuple of int
+        Whose host; empty for all.
+    """
+
+    classes: tuple[str, ...]
+    ranks: tuple[int, ...] = ()
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        places = [HOST_WORK.index(name) for name in self.classes]
+        chosen = _of_ranks(job, self.ranks)[job.point_rank]
+        left = weights.host_work.copy()
+        left[places] *= ~chosen
+        less = (weights.host_work - left).sum(axis=0)
+        return weights.changed(own=np.maximum(weights.own - less, 0), host_work=left)
+
+
+@dataclass(frozen=True)
+class HostSpeed:
+    """The host launches, and does everything else that is no class of `HOST_WORK`, faster.
+
+    Attributes
+    ----------
+    factor : float
+        How many times as fast; may be infinite.
+    ranks : tuple of int
+        Whose host; empty for all.
+    """
+
+    factor: float
+    ranks: tuple[int, ...] = ()
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        launching = np.maximum(weights.own - weights.host_work.sum(axis=0), 0)
+        less = launching * (1 - 1 / self.factor) * _of_ranks(job, self.ranks)[job.point_rank]
+        return weights.changed(own=np.maximum(weights.own - less, 0))
+
+
+@dataclass(frozen=True)
+class WithoutStarts:
+    """The few µs between two operations of a stream take no time, as inside a CUDA graph."""
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        is_start = (weights.gap >= 0) & (weights.gap <= START_NS) & ~job.is_finish
+        return weights.changed(gap=np.where(is_start, 0, weights.gap))
+
+
+@dataclass(frozen=True)
+class WithoutWaits:
+    """Calls do not wait for the GPU, but where what follows depends on it.
+
+    Attributes
+    ----------
+    kinds : tuple of Wait
+        Of which calls.
+    of_allocator : bool
+        Only those that free memory, or come just before a call of the allocator.
+    drains : bool
+        Only those that wait for other work than copies of the host.
+    """
+
+    kinds: tuple[Wait, ...]
+    of_allocator: bool = False
+    drains: bool = False
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        gone = np.isin(job.wait_kind, self.kinds) & ~job.is_needed
+        if self.of_allocator:
+            gone &= job.waits_to_allocate
+        if self.drains:
+            gone &= job.drains
+        return weights.changed(returning=np.where(gone, -np.inf, weights.returning))
+
+
+@dataclass(frozen=True)
+class WithoutCopies:
+    """Copies between host and device take no time, and nobody waits for them.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+        Whose copies; empty for all.
+    """
+
+    ranks: tuple[int, ...] = ()
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
+        waits = gone[job.awaited] & np.isin(job.wait_kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
+        return weights.changed(
+            duration=np.where(gone, 0, weights.duration),
+            returning=np.where(waits, -np.inf, weights.returning),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShorterOperations:
+    """Some operations take less time.
+
+    Attributes
+    ----------
+    less_ns : ndarray of float64
+        By how much, for each operation of the job.
+    """
+
+    less_ns: Float64Array
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
+        """The weights after it."""
+        return weights.changed(duration=np.maximum(weights.duration - self.less_ns, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Computing:
+    """Ranks compute faster or more slowly in some steps.
+
+    Attributes
+    ----------
+    factor : ndarray of float64, shape (ranks, steps)
+        How many times as long the kernels of each rank of the job take that each step launches.
+    """
+
+    factor: Float64Array
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        known = (job.step >= 0) & job.is_computing
+        step = np.maximum(job.step, 0)
+        factor = np.where(known, self.factor[job.operation_rank, step], 1)
+        return weights.changed(duration=weights.duration * factor)
+
+
+@dataclass(frozen=True, eq=False)
+class ComputingLess:
+    """Ranks compute less in some steps: first what their kernels take longer than usual.
+
+    What is usual is the median over ranks, see `EqualWork`; where kernels take no longer, all of a
+    step become shorter alike. Without steps, this keeps what is slow at times from being taken off
+    a whole recording.
+
+    Attributes
+    ----------
+    less_ns : ndarray of float64, shape (ranks, steps)
+    """
+
+    less_ns: Float64Array
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        chosen = np.flatnonzero(job.is_computing & (job.step >= 0))
+        duration = weights.duration[chosen]
+        more = np.maximum(duration - _equal_ns(job, weights.duration, "median")[chosen], 0)
+        cell = job.operation_rank[chosen] * len(job.steps) + job.step[chosen]
+
+        def whole(ns: Float64Array) -> Float64Array:
+            return np.asarray(np.bincount(cell, ns, minlength=self.less_ns.size), np.float64)
+
+        less, longer = self.less_ns.ravel(), whole(more)
+        of_longer = np.minimum(less / np.maximum(longer, 1), 1)
+        of_rest = np.maximum(less - longer, 0) / np.maximum(whole(duration) - longer, 1)
+        gone = of_longer[cell] * more + np.minimum(of_rest[cell], 1) * (duration - more)
+        shorter = weights.duration.copy()
+        shorter[chosen] = duration - gone
+        return weights.changed(duration=shorter)
+
+
+@dataclass(frozen=True)
+class EqualWork:
+    """All ranks take as long for a kernel as the mean or the median of them.
+
+    A kernel is the n-th of its name in its step.
+
+    Attributes
+    ----------
+    of_ranks : {"mean", "median"}
+        The mean moves the work; with the median, more work vanishes.
+    only_slower : bool
+        Whether only those become shorter that take longer.
+    """
+
+    of_ranks: str = "mean"
+    only_slower: bool = False
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        equal = _equal_ns(job, weights.duration, self.of_ranks)
+        longest = weights.duration if self.only_slower else np.inf
+        return weights.changed(duration=np.minimum(equal, longest))
+
+
+@dataclass(frozen=True)
+class CommunicationHidden:
+    """Communication takes less time; ranks still wait for those that come late.
+
+    Attributes
+    ----------
+    share : float
+        How much of it is gone, from 0 to 1.
+    """
+
+    share: float = 1.0
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
+        """The weights after it."""
+        remains = np.isfinite(weights.transfer)  # of `WithoutMeetings`, there is nothing to hide
+        less = np.where(remains, weights.transfer, 0) * self.share
+        return weights.changed(transfer=weights.transfer - less)
+
+
+@dataclass(frozen=True, eq=False)
+class FasterLinks:
+    """Some transfers take less time.
+
+    Attributes
+    ----------
+    factor : ndarray of float64
+        How many times as long each member of a meeting takes.
+    """
+
+    factor: Float64Array
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
+        """The weights after it."""
+        return weights.changed(transfer=weights.transfer * self.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutMeetings:
+    """Some communication neither waits for others nor takes any time.
+
+    Attributes
+    ----------
+    members : ndarray of bool
+        Which members of meetings.
+    """
+
+    members: Mask
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
+        """The weights after it."""
+        return weights.changed(transfer=np.where(self.members, -np.inf, weights.transfer))
+
+
+@dataclass(frozen=True)
+class PeersFixed:
+    """Communication whose partners are not recorded ends no earlier than it did.
+
+    Without it, they are taken to change as their rank does.
+    """
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        earliest = weights.earliest.copy()
+        alone = np.flatnonzero(job.is_alone)
+        earliest[job.meeting[alone]] = job.end_ns[job.arrival[alone]]
+        return weights.changed(earliest=earliest)
+
+
+@dataclass(frozen=True)
+class KernelsFaster:
+    """Kernels of some names take part of their time.
+
+    Attributes
+    ----------
+    names : frozenset of str
+    factor : float
+        How many times as long they take.
+    """
+
+    names: frozenset[str]
+    factor: float
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        """The weights after it."""
+        names, code = job.names
+        chosen = np.array([name in self.names for name in names] or [False])[code]
+        met = chosen[job.finish]  # what a collective takes once all are there
+        return weights.changed(
+            duration=np.where(chosen, weights.duration * self.factor, weights.duration),
+            transfer=np.where(met, weights.transfer * self.factor, weights.transfer),
+        )
+
+
+def applied(job: RecordedJob, edits: Sequence[Edit]) -> Weights:
+    """The recorded weights after several changes."""
+    weights = job.weights
+    for edit in edits:
+        weights = edit.apply(job, weights)
+    return weights
+
+
+def _of_ranks(job: RecordedJob, ranks: Collection[int]) -> Mask:
+    """Which ranks of the job are chosen; all if none are named."""
+    return np.array([not ranks or rank in ranks for rank in job.ranks], dtype=np.bool_)
+
+
+def _equal_ns(job: RecordedJob, duration: Float64Array, of_ranks: str) -> Float64Array:
+    """What each operation takes if all ranks take as long as the mean or median of them."""
+    found = duration.copy()
+    for members in job.alike:
+        ascending, ranks = np.sort(duration[members], axis=1), members.shape[1]
+        lower, upper = ascending[:, (ranks - 1) // 2], ascending[:, ranks // 2]
+        if of_ranks == "mean":
+            usual = ascending.mean(axis=1)
+        else:
+            usual = lower if ranks == _PAIR else (lower + upper) / 2
+        found[members] = usual[:, np.newaxis]
+    return found

@@ -1,0 +1,118 @@
+"""The host of one rank as lines of points, and how long its own work takes between two of them.
+
+A point is when a call launches GPU work, or the end of one that may wait for it; what
+the host does from one to the next takes as long as recorded, whenever it begins::
+
+    calls    [launch]    [launch] [ cudaDeviceSynchronize    ]      [launch]
+    points   p0          p1                                  p2     p3
+    own time    |---------->|------->|  what it waits         |----->|
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.diagnosis.replay.operations import NONE, Operations
+from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls
+from hta_widgets.intervals import Times
+
+OVERLAP_NS: Final = 1_000
+MOST_OVERLAPS: Final = 3
+MOST_OVERLAPS_SHARE: Final = 0.01
+"""Threads that hand over to each other, as the main thread and that of the backward pass do, make
+one line; they do not where more of their calls than this overlap."""
+
+
+class HostLine(NamedTuple):
+    """Points of a rank, line by line, each in order of time; an origin begins each line.
+
+    Attributes
+    ----------
+    time_ns : ndarray of int64
+    line : ndarray of int64
+    launch_row : ndarray of int64
+        Row of the call that launches work there, -1 for other points.
+    wait : ndarray of int64
+        Position among the `WaitingCalls` of the call that ends there, -1 for other points.
+    own_ns : ndarray of float64
+        Time from the point before without waiting, 0 for an origin.
+    """
+
+    time_ns: Times
+    line: Int64Array
+    launch_row: Int64Array
+    wait: Int64Array
+    own_ns: Float64Array
+
+    @property
+    def is_origin(self) -> Int64Array:
+        """Positions of the origins."""
+        return np.flatnonzero(np.diff(self.line, prepend=NONE))
+
+
+def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> HostLine:
+    """Put the points of a rank in order.
+
+    Parameters
+    ----------
+    operations : Operations
+    waits : WaitingCalls
+    origin_ns : int
+        When the recording that counts begins, if that is before the first point.
+    """
+    launched = np.flatnonzero(operations.is_launched)
+    launches, first = np.unique(operations.call[launched], return_index=True)
+    row = np.concatenate((launches, waits.row))
+    time_ns = np.concatenate((operations.launched_ns[launched[first]], waits.end_ns))
+    wait = np.concatenate((np.full(launches.size, NONE), np.arange(waits.row.size)))
+    distinct, which = np.unique(row, return_inverse=True)  # a copy that waits has two points
+    line = _lines(operations, distinct)[which] if row.size else row
+    lines = np.unique(line) if row.size else np.zeros(1, dtype=np.int64)
+    first_ns = np.full(lines.size, origin_ns)
+    np.minimum.at(first_ns, line, time_ns)
+    nothing = np.full(lines.size, NONE)
+    line = np.concatenate((lines, line))
+    time_ns = np.concatenate((first_ns, time_ns))
+    launch_row = np.concatenate((nothing, launches, np.full(waits.row.size, NONE)))
+    wait = np.concatenate((nothing, wait))
+    # the end of a call that waits comes before a launch at the same time, an origin before both
+    rank_of_kind = np.concatenate((nothing, np.where(wait[lines.size :] >= 0, 0, 1)))
+    order = np.lexsort((rank_of_kind, time_ns, line))
+    time_ns, line, wait = time_ns[order], line[order], wait[order]
+    before_ns = np.roll(time_ns, 1)
+    own_ns = (time_ns - before_ns).astype(np.float64)
+    ends = np.flatnonzero((wait >= 0) & waits.waited[wait] if waits.row.size else wait >= 0)
+    done_ns = waits.start_ns[wait[ends]] + waits.own_ns[wait[ends]]
+    own_ns[ends] = np.clip(done_ns - before_ns[ends], 0, own_ns[ends])
+    own_ns[np.flatnonzero(np.diff(line, prepend=NONE))] = 0
+    return HostLine(time_ns, line, launch_row[order], wait, own_ns)
+
+
+def _lines(operations: Operations, row: Int64Array) -> Int64Array:
+    """Line of each call: threads by their number of calls, each in the first that it fits into."""
+    calls, events = calls_of(operations.rank), operations.rank.trace.events
+    thread = calls.thread_of(calls.places_of(row))
+    numbers, counts = np.unique(thread, return_counts=True)
+    start = events.start_ns[row]
+    end = start + events.duration_ns[row]
+    line = np.full(row.size, NONE)
+    for number in numbers[np.argsort(-counts, kind="stable")].tolist():
+        own = np.flatnonzero(thread == number)
+        most = max(MOST_OVERLAPS, MOST_OVERLAPS_SHARE * own.size)
+        place = 0
+        while _overlapping(start, end, own, np.flatnonzero(line == place)) > most:
+            place += 1
+        line[own] = place
+    return line
+
+
+def _overlapping(start: Times, end: Times, own: Int64Array, others: Int64Array) -> int:
+    """How many calls overlap with one of some others for longer than `OVERLAP_NS`."""
+    own, others = (each[end[each] - start[each] > OVERLAP_NS] for each in (own, others))
+    begun = np.searchsorted(np.sort(start[others]), end[own] - OVERLAP_NS, side="left")
+    ended = np.searchsorted(np.sort(end[others]), start[own] + OVERLAP_NS, side="right")
+    return int(np.count_nonzero(begun > ended))

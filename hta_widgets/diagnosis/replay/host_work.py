@@ -1,0 +1,151 @@
+"""What the host does between two points of its line, as far as that has a cause of its own.
+
+The time of each distance that is not waiting is divided: each instant belongs to the first class of
+`HOST_WORK` that covers it, the rest to launching and everything else that the program does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps, host_gaps, loading_calls
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.diagnosis.replay.host_line import HostLine
+from hta_widgets.diagnosis.replay.operations import Operations
+from hta_widgets.intervals import Intervals
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.ranks.rank import Rank
+
+HOST_WORK: Final = ("profiler", "loading", "allocating", "initialising", "compiling", "pausing")
+"""What a host does beside launching."""
+
+NEITHER: Final = len(HOST_WORK)
+"""Row of what is no launching either: the time before the analysed steps, of which nothing is known
+to be needed, and the rest of a distance with a pause in it. While the host pauses, the GPU may be
+busy at first: 8 pauses of 2 ms with 200 µs of work in each looked launch-bound, too."""
+
+STRETCH_NS: Final = 1_000_000
+"""A distance that is longer and has a pause in it is compared with that of the other steps."""
+
+
+def host_work(
+    operations: Operations, line: HostLine, edges: Int64Array, gaps: HostGaps | None
+) -> Float64Array:
+    """Time (ns) of each of `HOST_WORK` before each point, and of what is launching `NEITHER`.
+
+    Parameters
+    ----------
+    operations : Operations
+    line : HostLine
+    edges : ndarray of int64
+        Bounds of the steps on the main device.
+    gaps : HostGaps, optional
+        Its idle time between them, if that is known already.
+
+    Returns
+    -------
+    ndarray of float64, shape (classes + 1, points)
+        Together no more than ``line.own_ns``.
+    """
+    rank = operations.rank
+    found = np.zeros((NEITHER + 1, line.time_ns.size))
+    device = main_device(rank)
+    if device is None or not operations.is_launched.any():
+        return found
+    window = window_of(rank)
+    first_ns = int(edges[0]) if NO_STEP in window.steps else min(window.start_ns, int(edges[0]))
+    gaps = gaps or host_gaps(rank, device, int(edges[0]), int(edges[-1]))
+    own_ns = np.floor(line.own_ns).astype(np.int64)
+    until_ns = np.roll(line.time_ns, 1) + own_ns
+    until_ns[line.is_origin] = line.time_ns[line.is_origin]
+    from_ns = until_ns - own_ns
+    found[NEITHER] = np.clip(first_ns - from_ns, 0, own_ns)
+    covered, pausing = Intervals.union([], []), _pausing(gaps)
+    for place, intervals in enumerate(_intervals(operations, gaps)):
+        grown = covered | intervals.clip(first_ns, int(edges[-1]))
+        both = grown.covered_until(until_ns) - grown.covered_until(from_ns)
+        before = covered.covered_until(until_ns) - covered.covered_until(from_ns)
+        found[place] = both - before
+        covered = grown
+    found[HOST_WORK.index("pausing")] += _unusual(rank, line, found)
+    paused = pausing.covered_until(until_ns) > pausing.covered_until(from_ns)
+    found[NEITHER] += paused * np.maximum(own_ns - found.sum(axis=0), 0)
+    return found
+
+
+def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
+    """Time of each of `HOST_WORK`, on the threads that launch work."""
+    rank = operations.rank
+    calls = calls_of(rank)
+    launching = np.unique(operations.call[operations.is_launched])
+    numbers = np.unique(calls.thread_of(calls.places_of(launching))).tolist()
+    on_line = np.zeros(calls.kind.size, dtype=np.bool_)
+    for number in numbers:
+        on_line[calls.threads[number].first : calls.threads[number].last] = True
+
+    def inside(chosen: Mask) -> Intervals:
+        places = np.flatnonzero(chosen & on_line)
+        start = calls.start_ns[places]
+        return Intervals.union(start, start + calls.events.duration_ns[calls.forest.rows[places]])
+
+    def idle(name: str) -> Intervals:
+        segments = gaps.of_kind(name)
+        return Intervals.union(segments.start_ns, segments.end_ns)
+
+    of_device = calls.is_launch_call
+    return [
+        _profiler(rank, calls, numbers) | idle("gap_profiler"),
+        inside(loading_calls(rank)) | idle("gap_loader"),
+        inside(calls.named(patterns.ALLOCATING.search) & of_device),
+        inside(calls.named(patterns.INITIALISING.search) & of_device) | idle("gap_init"),
+        inside(calls.named(patterns.COMPILING.search)),
+        _pausing(gaps),
+    ]
+
+
+def _pausing(gaps: HostGaps) -> Intervals:
+    """Idle time in which the host launches nothing for long, whether anything tells why or not."""
+    chosen = (gaps.kind == GAP["gap_pause"]) | gaps.unattributed
+    segments = gaps.segments.take(np.flatnonzero(chosen))
+    return Intervals.union(segments.start_ns, segments.end_ns)
+
+
+def _profiler(rank: Rank, calls: Calls, numbers: list[int]) -> Intervals:
+    """Overhead of the profiler; of threads that call nothing, which hold up all."""
+    events = rank.trace.events
+    rows = events.rows_of(Kind.OVERHEAD)
+    names = events.name.values
+    codes = set(events.name.codes[rows].tolist())
+    own = [code for code in codes if not patterns.LOADS_CODE.search(names[code])]
+    rows = rows[np.isin(events.name.codes[rows], own)]
+    others = {(each.pid, each.tid) for each in calls.threads}
+    others -= {(calls.threads[number].pid, calls.threads[number].tid) for number in numbers}
+    ids = zip(events.pid[rows].tolist(), events.tid[rows].tolist(), strict=True)
+    rows = rows[np.array([each not in others for each in ids], dtype=np.bool_)]
+    return Intervals.union(events.start_ns[rows], events.start_ns[rows] + events.duration_ns[rows])
+
+
+def _unusual(rank: Rank, line: HostLine, found: Float64Array) -> Float64Array:
+    """What a long distance with a pause in it takes more than the same one of the other steps."""
+    more = np.zeros(line.time_ns.size)
+    marks = window_of(rank)
+    if marks.steps.size < 2:  # noqa: PLR2004
+        return more
+    step = np.searchsorted(marks.step_start_ns, line.time_ns, side="right") - 1
+    bounds = np.flatnonzero(np.diff(step, prepend=-1) | np.diff(line.line, prepend=-1))
+    sizes = np.diff(np.append(bounds, step.size))
+    ordinal = np.arange(step.size) - np.repeat(bounds, sizes)
+    pauses = found[HOST_WORK.index("pausing")]
+    for point in np.flatnonzero((pauses > 0) & (line.own_ns > STRETCH_NS)).tolist():
+        alike = (ordinal == ordinal[point]) & (line.line == line.line[point])
+        others = line.own_ns[alike & (step >= 0) & (step != step[point])]
+        if others.size and step[point] >= 0:
+            excess = line.own_ns[point] - np.median(others) - found[:, point].sum()
+            more[point] = max(float(excess), 0.0)
+    return more

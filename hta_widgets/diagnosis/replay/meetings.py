@@ -1,0 +1,121 @@
+"""Which communication kernels of several ranks cannot end before all of them have begun."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.clocks.aligned import JobClocks, job_clocks
+from hta_widgets.analyses.clocks.states import CONTRADICTORY
+from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.job import Job
+
+TOGETHER_NS: Final = 20_000
+TOGETHER_SHARE: Final = 0.02
+MOST_APART: Final = 0.1
+"""Kernels of one name on all ranks meet if they end together, within this time or share of their
+length, but for this share of them. Without such broadcasts, one takes the time of a late rank."""
+
+
+class Meetings(NamedTuple):
+    """Kernels that meet.
+
+    Attributes
+    ----------
+    rank : ndarray of int64
+        Rank of each member.
+    row : ndarray of int64
+        Row of its kernel in the events of the rank.
+    number : ndarray of int64
+        Of the meeting, ascending from 0.
+    series : ndarray of int64
+        Of the members: position of the series in the matches of the job's clocks, -1 for kernels
+        that are matched by name alone.
+    elements : ndarray of int64
+        Of the members: what is transferred; -1 if not recorded.
+    """
+
+    rank: Int64Array
+    row: Int64Array
+    number: Int64Array
+    series: Int64Array
+    elements: Int64Array
+
+
+def meetings(job: Job) -> Meetings:
+    """The meetings of all ranks of a job."""
+    if len(job.ranks) < 2:  # noqa: PLR2004
+        nothing = np.zeros(0, dtype=np.int64)
+        return Meetings(nothing, nothing, nothing, nothing, nothing)
+    clocks = job_clocks(job)
+    kernels, matches = clocks.matches.kernels, clocks.matches
+    meets = matches.meets[matches.of_row]
+    members = [matches.rows[meets]]
+    numbers = [matches.of_row[meets]]
+    series = [matches.series[matches.of_row[meets]]]
+    others = np.setdiff1d(np.arange(len(kernels)), members[0])
+    rows, of_rows = _alike(clocks, others)
+    members.append(rows)
+    numbers.append(of_rows + len(matches))
+    series.append(np.full(rows.size, -1))
+    row, number = np.concatenate(members), np.concatenate(numbers)
+    number, which = _possible(clocks, row, number)
+    row = row[which]
+    ranks = np.array(kernels.ranks, dtype=np.int64)
+    return Meetings(
+        rank=ranks[kernels.place[row]],
+        row=kernels.row[row],
+        number=np.unique(number, return_inverse=True)[1].astype(np.int64),
+        series=np.concatenate(series)[which],
+        elements=kernels.elements[row],
+    )
+
+
+def _times(clocks: JobClocks, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
+    kernels, aligned = clocks.matches.kernels, clocks.alignment.aligned
+    places = kernels.place[rows]
+    start, end = aligned(kernels.start_ns[rows], places), aligned(kernels.end_ns[rows], places)
+    return start.astype(np.float64), end.astype(np.float64)
+
+
+def _possible(
+    clocks: JobClocks, rows: Int64Array, number: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Members that end after all have begun, of ranks with sound clocks; at least two of each."""
+    kernels = clocks.matches.kernels
+    sound = np.array([state != CONTRADICTORY for state in clocks.states], dtype=np.bool_)
+    kept = np.flatnonzero(sound[kernels.place[rows]])
+    while True:
+        found = grouped(number[kept])
+        start, end = _times(clocks, rows[kept])
+        last_ns = found.reduce(np.maximum, start)[found.of_rows]
+        stays = (end >= last_ns) & (found.sizes[found.of_rows] > 1)
+        if stays.all():
+            order = np.argsort(number[kept], kind="stable")
+            return number[kept[order]], kept[order]
+        kept = kept[stays]
+
+
+def _alike(clocks: JobClocks, others: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Kernels that no series has, or that need not meet, and nevertheless do: broadcasts."""
+    kernels = clocks.matches.kernels
+    found, numbers, count = [others[:0]], [others[:0]], 0
+    for rows in grouped(kernels.name.codes[others]).parts:
+        of_name = others[rows]
+        by_rank = grouped(kernels.place[of_name])
+        sizes = by_rank.sizes
+        if sizes.size != len(kernels.ranks) or np.ptp(sizes):
+            continue
+        members = of_name[by_rank.order].reshape(sizes.size, -1)
+        start, end = (each.reshape(members.shape) for each in _times(clocks, members.ravel()))
+        length = (end - start).max(axis=0)
+        together = np.ptp(end, axis=0) <= np.maximum(TOGETHER_NS, TOGETHER_SHARE * length)
+        together &= start.max(axis=0) <= end.min(axis=0)
+        if np.mean(together) < 1 - MOST_APART:
+            continue
+        found.append(members.ravel())
+        numbers.append(np.tile(np.arange(count, count + members.shape[1]), sizes.size))
+        count += members.shape[1]
+    return np.concatenate(found), np.concatenate(numbers)

@@ -1,0 +1,141 @@
+"""Which operators the pieces of a critical path on one rank belong to."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.idle_owners.innermost import (
+    NOBODY,
+    IdleSegments,
+    Timeline,
+    joined,
+)
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.patterns import BACKWARD_WAIT
+from hta_widgets.arrays import Int64Array
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.steps import STEP_NAME
+from hta_widgets.trace.ranks.rank import Rank
+
+BETWEEN_CALLS: Final = "between calls"
+NOT_RECORDED: Final = "launch not recorded"
+
+
+class RankPieces(NamedTuple):
+    """Pieces of a path on one rank, on its own clock.
+
+    Attributes
+    ----------
+    start_ns, end_ns : ndarray of int64
+        Of those on the host.
+    call, call_before : ndarray of int64
+        Rows of the calls that end and begin their distances, -1 for none.
+    operation : ndarray of int64
+        Of the other pieces: row of the operation.
+    operation_ns : ndarray of int64
+        Their length.
+    """
+
+    start_ns: Times
+    end_ns: Times
+    call: Int64Array
+    call_before: Int64Array
+    operation: Int64Array
+    operation_ns: Times
+
+
+class OperatorTimes(NamedTuple):
+    """Time of each operator on the path of one rank."""
+
+    operator: list[str]
+    host_ns: Int64Array
+    gpu_ns: Int64Array
+
+    @classmethod
+    def of_host(cls, operator: str, ns: int) -> OperatorTimes:
+        """Of one that takes time on the host only."""
+        return cls([operator], np.array([ns]), np.zeros(1, dtype=np.int64))
+
+
+def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
+    """Time on the host and on the GPU by operator, or frame where there is none.
+
+    Parameters
+    ----------
+    rank : Rank
+    pieces : RankPieces
+
+    Returns
+    -------
+    OperatorTimes
+        Calls of the runtime belong to what makes them; times together are those of the pieces.
+    """
+    calls, events = calls_of(rank), rank.trace.events
+    segments = on_threads(calls, pieces)
+    owner = _operator_of(calls)
+    host = np.append(owner, NOBODY)[segments.owner]
+    launch = np.full(events.start_ns.size, NOBODY)
+    launch[rank.gpu_work.rows] = rank.gpu_work.launch
+    gpu = np.append(owner, NOBODY)[calls.places_of(launch[pieces.operation])]
+    names = events.name.values
+    host_names = np.append(calls.name, NOBODY)[host]
+    gpu_names = np.append(calls.name, NOBODY)[gpu]
+    known, host_ns = _summed(host_names, segments.length_ns())
+    of_gpu, gpu_ns = _summed(gpu_names, pieces.operation_ns)
+    texts = [BETWEEN_CALLS if code == NOBODY else names[code] for code in known.tolist()]
+    texts += [NOT_RECORDED if code == NOBODY else names[code] for code in of_gpu.tolist()]
+    return OperatorTimes(
+        texts,
+        np.concatenate((host_ns, np.zeros_like(gpu_ns))),
+        np.concatenate((np.zeros_like(host_ns), gpu_ns)),
+    )
+
+
+def _summed(codes: Int64Array, ns: Times) -> tuple[Int64Array, Int64Array]:
+    known, which = np.unique(codes, return_inverse=True)
+    found = np.zeros(known.size, dtype=np.int64)
+    np.add.at(found, which, ns)
+    return known, found
+
+
+def _operator_of(calls: Calls) -> Int64Array:
+    """Place of the operator or frame at or around each call, `NOBODY` for none."""
+    steps = calls.named(STEP_NAME.match)
+    return nearest_at_or_above(calls.forest, ~calls.is_launch_call & ~steps)
+
+
+def on_threads(calls: Calls, pieces: RankPieces) -> IdleSegments:
+    """Pieces of the host, cut by the innermost calls.
+
+    The thread is asked that makes the call at the end; where it does nothing, or waits for the
+    backward pass, the one that made the call at the beginning.
+    """
+    after, before = (_threads(calls, rows) for rows in (pieces.call, pieces.call_before))
+    after, before = (
+        np.where(after == NOBODY, before, after),
+        np.where(before == NOBODY, after, before),
+    )
+    waits = np.append(calls.named(BACKWARD_WAIT.search), True)
+    cut = _cut(calls, IdleSegments.of(pieces.start_ns, pieces.end_ns), after)
+    asked = waits[cut.owner] & (before != after)[cut.gap]
+    return joined([cut.take(~asked), _cut(calls, cut.take(asked), before)])
+
+
+def _threads(calls: Calls, rows: Int64Array) -> Int64Array:
+    """Thread of each call, `NOBODY` for none."""
+    places = calls.places_of(rows)
+    return np.where(places == NOBODY, NOBODY, calls.thread_of(places))
+
+
+def _cut(calls: Calls, segments: IdleSegments, thread: Int64Array) -> IdleSegments:
+    """Cut segments by the calls of a thread each; where it makes none, the owner stays."""
+    found = [segments.take(thread[segments.gap] == NOBODY)]
+    for number in np.unique(thread[thread != NOBODY]).tolist():
+        own = segments.take(thread[segments.gap] == number)
+        cut, source = Timeline.innermost(calls, calls.threads[number]).cut(own)
+        found.append(
+            cut._replace(owner=np.where(cut.owner == NOBODY, own.owner[source], cut.owner))
+        )
+    return joined(found)

@@ -1,0 +1,276 @@
+"""The critical path in pieces: back from an end along what came last, each with a class.
+
+Where what came last is of another host, stream or rank, the path changes to it::
+
+    host        [ work ]-- launch --.                            .-- return --[ work ]
+    stream                          |=== kernel ===|--|= kernel =|
+                                                   start
+
+    rank 0      |=== collective                 =========|
+    rank 1      [ work ]-- launch --|==== collective ====|       its arrival, then the transfer
+
+Pieces follow each other without a gap or an overlap, so that they add up to the time of the path.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.diagnosis.replay.binding import Edge, Solution
+from hta_widgets.diagnosis.replay.host_work import HOST_WORK, NEITHER
+from hta_widgets.diagnosis.replay.operations import NONE
+from hta_widgets.diagnosis.replay.starts import GAP_NS, LATENCY_NS
+from hta_widgets.grouping import counted_up
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.kernels import KernelType
+
+OPERATION_CLASSES: Final = {
+    KernelType.COMPUTATION: "compute",
+    KernelType.COMMUNICATION: "communication",
+    KernelType.MEMORY: "copies",
+    KernelType.CUDA_GRAPH: "graph",
+    KernelType.OTHER: "other GPU work",
+}
+
+CLASSES: Final = (
+    *OPERATION_CLASSES.values(),
+    "transfer",
+    "kernel start",
+    "dependency",
+    "launch latency",
+    "return of a wait",
+    "room on the GPU",
+    "unexplained",
+    "before the recording",
+    "host",
+    *HOST_WORK,
+)
+"""What a piece of the path is. "transfer" is a collective from the arrival of its last rank to its
+end; "kernel start" the few µs between two operations of a stream, "launch latency" those from a
+launch to its operation, and "unexplained" what is more, or "room on the GPU" if kernels of other
+streams run meanwhile."""
+
+_CODE: Final = {name: code for code, name in enumerate(CLASSES)}
+_LIMIT_NS: Final = {
+    Edge.STREAM: (GAP_NS, "kernel start"),
+    Edge.LAUNCH: (LATENCY_NS, "launch latency"),
+}
+
+
+class Pieces(NamedTuple):
+    """Pieces of a path in order of time; each begins where the one before ends.
+
+    Attributes
+    ----------
+    start_ns, end_ns : ndarray of int64
+        On the common clock.
+    of : ndarray of int8
+        Position in `CLASSES`.
+    rank : ndarray of int64
+        Position of the rank among those of the job.
+    operation : ndarray of int64
+        Operation of the job that each is of, or that waits or is waited for; -1 for the host.
+    point : ndarray of int64
+        Point of the job before which the host works, or that launches or waits; -1 on a stream.
+    """
+
+    start_ns: Times
+    end_ns: Times
+    of: Int8Array
+    rank: Int64Array
+    operation: Int64Array
+    point: Int64Array
+
+    @classmethod
+    def nothing(cls) -> Pieces:
+        """No path."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none, none.astype(np.int8), none, none, none)
+
+    @property
+    def length_ns(self) -> Times:
+        """Length of each."""
+        return self.end_ns - self.start_ns
+
+    def cut(self, times: Times) -> Pieces:
+        """Cut where one of some times (ascending) is inside of a piece."""
+        if not self.end_ns.size:
+            return self
+        inside = times[(times > self.start_ns[0]) & (times < self.end_ns[-1])]
+        ends = np.union1d(self.end_ns, inside)
+        source = np.searchsorted(self.end_ns, ends)
+        starts = np.concatenate((self.start_ns[:1], ends[:-1]))
+        return Pieces(
+            starts,
+            ends,
+            self.of[source],
+            self.rank[source],
+            self.operation[source],
+            self.point[source],
+        )
+
+
+def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
+    """The path to the end of an operation.
+
+    Parameters
+    ----------
+    solution : Solution
+    end : int
+        Operation that ends last.
+    begin_ns : float
+        Where the path is cut off.
+    """
+    path = _path(solution, solution.first_operation + end, begin_ns)
+    rows = _Rows.of(solution, path)
+    end_ns = float(solution.times.end[end])
+    # what begins before the end of what it waits for, as a copy in parts does, cuts it short
+    until = np.minimum.accumulate(np.append(rows.until_ns, end_ns)[::-1])[:0:-1]
+    until = np.rint(np.maximum(until, begin_ns)).astype(np.int64)
+    start = np.concatenate(([round(begin_ns)], until[:-1])).astype(np.int64)
+    lasting = np.flatnonzero(until > start)
+    found = Pieces(
+        start[lasting],
+        until[lasting],
+        rows.of_class[lasting],
+        np.zeros(lasting.size, dtype=np.int64),
+        rows.operation[lasting],
+        rows.point[lasting],
+    )
+    job = solution.network.job
+    by_operation = np.append(job.operation_rank, 0)[found.operation]
+    by_point = np.append(job.point_rank, 0)[found.point]
+    return found._replace(rank=np.where(found.operation != NONE, by_operation, by_point))
+
+
+def _path(solution: Solution, node: int, begin_ns: float) -> Int64Array:
+    """Numbers of points, operations and meetings from the beginning to one of them."""
+    binding, time_ns = solution.binding, solution.time_ns
+    first, last = [], []
+    while True:
+        head = int(binding.head[binding.run[node]])
+        first.append(head)
+        last.append(node + 1)
+        if binding.kind[head] == NONE or time_ns[head] <= begin_ns:
+            break
+        node = int(binding.source[head])
+    return counted_up(np.array(first[::-1]), np.array(last[::-1]))
+
+
+class _Rows(NamedTuple):
+    """Pieces before they are cut off; some have no length."""
+
+    until_ns: Float64Array
+    of_class: Int8Array
+    operation: Int64Array
+    point: Int64Array
+
+    @classmethod
+    def of(cls, solution: Solution, path: Int64Array) -> _Rows:
+        """The edges of a path, one after another, each in one or several pieces."""
+        kind = solution.binding.kind[path]
+        kind[0] = NONE
+        edges = np.arange(path.size)
+        is_host, is_arrival = kind == Edge.HOST, kind == Edge.ARRIVAL
+        parts = [
+            cls._beginning(solution, path),
+            cls._on_host(solution, path, edges[is_host]),
+            cls._on_gpu(solution, path, kind, edges[(kind != NONE) & ~is_host & ~is_arrival]),
+        ]
+        order = np.argsort(np.concatenate([places for places, _ in parts]), kind="stable")
+        columns = zip(*(rows for _, rows in parts), strict=True)
+        return cls(*(np.concatenate(column)[order] for column in columns))
+
+    @classmethod
+    def _beginning(cls, solution: Solution, path: Int64Array) -> tuple[Int64Array, _Rows]:
+        """What is before the first of a path: nothing that was recorded."""
+        at = path[:1]
+        is_point, is_operation = at < solution.first_operation, at < solution.first_meeting
+        operation = np.where(~is_point & is_operation, at - solution.first_operation, NONE)
+        before = np.full(1, _CODE["before the recording"], dtype=np.int8)
+        return np.zeros(1, dtype=np.int64), cls(
+            solution.time_ns[at], before, operation, np.where(is_point, at, NONE)
+        )
+
+    @classmethod
+    def _on_host(
+        cls, solution: Solution, path: Int64Array, edges: Int64Array
+    ) -> tuple[Int64Array, _Rows]:
+        """Distances of the host.
+
+        It is not known where in a distance the host does what. The rest of it comes first, as only
+        what is inside of the steps has a class, and the first distance may begin before.
+        """
+        host_work = solution.weights.host_work[:NEITHER]
+        points = path[edges]
+        end_ns = solution.times.point[points]
+        has_class = host_work[:, points].any(axis=0)
+        plain, mixed = np.flatnonzero(~has_class), np.flatnonzero(has_class)
+        count = len(HOST_WORK) + 1
+        shares = host_work[:, points[mixed]][::-1]
+        until = np.vstack((np.zeros((1, mixed.size)), np.cumsum(shares, axis=0)))[::-1]
+        until = np.minimum(until, solution.weights.own[points[mixed]])
+        codes = _CODE["host"] + np.arange(count)
+        return (
+            np.concatenate((edges[plain], np.repeat(edges[mixed], count))),
+            cls(
+                np.concatenate((end_ns[plain], (end_ns[mixed] - until).T.ravel())),
+                np.concatenate(
+                    (np.full(plain.size, _CODE["host"]), np.tile(codes, mixed.size))
+                ).astype(np.int8),
+                np.full(plain.size + count * mixed.size, NONE),
+                np.concatenate((points[plain], np.repeat(points[mixed], count))),
+            ),
+        )
+
+    @classmethod
+    def _on_gpu(
+        cls, solution: Solution, path: Int64Array, kind: Int8Array, edges: Int64Array
+    ) -> tuple[Int64Array, _Rows]:
+        """What comes before an operation, as much of it as is usual, the rest, and the operation.
+
+        The return of a wait, and a transfer, are one piece.
+        """
+        job, base = solution.network.job, solution.first_operation
+        kind, before, node = kind[edges], path[edges - 1], path[edges]
+        waits = kind == Edge.WAIT
+        operation = np.where(waits, before, node) - base
+        end_ns = solution.time_ns[node]
+        duration = np.where(waits, 0, solution.weights.duration[operation])
+        start_ns, before_ns = end_ns - duration, solution.time_ns[before]
+        first = np.full(edges.size, _CODE["return of a wait"], dtype=np.int8)
+        usual_ns = start_ns.copy()
+        first[kind == Edge.DEPENDENCY] = _CODE["dependency"]
+        first[kind == Edge.TRANSFER] = _CODE["transfer"]
+        alone = np.zeros(job.stream.size, dtype=np.bool_)
+        alone[job.finish[job.is_alone]] = True
+        first[(kind == Edge.TRANSFER) & alone[operation]] = _CODE["communication"]
+        for of_kind, (limit_ns, name) in _LIMIT_NS.items():
+            first[kind == of_kind] = _CODE[name]
+            usual_ns[kind == of_kind] = (before_ns + limit_ns)[kind == of_kind]
+        from_origin = (kind == Edge.LAUNCH) & _is_origin(solution)[np.where(waits, 0, before)]
+        first[from_origin] = _CODE["before the recording"]
+        usual_ns[from_origin] = start_ns[from_origin]
+        own = np.array([_CODE[OPERATION_CLASSES[each]] for each in KernelType], dtype=np.int8)
+        waits_for_room = job.waits_for_room[operation]
+        rest = np.where(waits_for_room, _CODE["room on the GPU"], _CODE["unexplained"])
+        rest = rest.astype(np.int8)
+        own_code = np.where(job.is_finish[operation] | waits, first, own[job.type[operation]])
+        point = np.where(waits, node, np.where(kind == Edge.LAUNCH, before, NONE))
+        columns = (
+            np.stack((np.minimum(usual_ns, start_ns), start_ns, end_ns), axis=1),
+            np.stack((first, rest, own_code), axis=1),
+        )
+        until, codes = (each.ravel() for each in columns)
+        return np.repeat(edges, 3), cls(until, codes, np.repeat(operation, 3), np.repeat(point, 3))
+
+
+def _is_origin(solution: Solution) -> Mask:
+    """Which numbers are of origins of lines."""
+    found = np.zeros(solution.time_ns.size, dtype=np.bool_)
+    line = solution.network.job.line
+    found[np.flatnonzero(np.diff(line, prepend=NONE))] = True
+    return found

@@ -1,0 +1,145 @@
+"""What a replay needs of one rank: small beside the rank, and asked for once."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.budget.host_gaps import HostGaps
+from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array
+from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
+from hta_widgets.diagnosis.replay.host_work import host_work
+from hta_widgets.diagnosis.replay.operations import Operations
+from hta_widgets.diagnosis.replay.starts import Starts, starts
+from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls, waiting_calls
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
+
+_MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
+
+
+class RankPart(NamedTuple):
+    """Points, operations and what they wait for, on the rank's own clock.
+
+    Attributes
+    ----------
+    line : HostLine
+    waits : WaitingCalls
+    starts : Starts
+    host_work : ndarray of float64, shape (classes, points)
+        See `host_work`.
+    row, start_ns, end_ns, stream : ndarray of int64
+        Of the operations; see `Operations`.
+    type : ndarray of int8
+        Values of `KernelType`.
+    name : ndarray of int64
+        Into `names`.
+    names : tuple of str
+    first_ns : int
+        When the first analysed step begins on the main device.
+    steps : ndarray of int64
+        Numbers of the analysed steps.
+    last : ndarray of int64
+        Operations that a step may end with: the last of each stream, of those that compute.
+    last_of : ndarray of int64
+        Position in ``steps`` of the step of each, ascending.
+    step : ndarray of int64
+        Position in ``steps`` of the step that launched each operation, -1 before the first.
+    """
+
+    line: HostLine
+    waits: WaitingCalls
+    starts: Starts
+    host_work: Float64Array
+    row: Int64Array
+    start_ns: Times
+    end_ns: Times
+    stream: Int64Array
+    type: Int8Array
+    name: Int64Array
+    names: tuple[str, ...]
+    first_ns: int
+    steps: Int64Array
+    last: Int64Array
+    last_of: Int64Array
+    step: Int64Array
+
+
+def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
+    """What a replay needs of one rank.
+
+    Parameters
+    ----------
+    rank : Rank
+    gaps : HostGaps, optional
+        Idle time of its main device in the steps, if that is known already.
+    """
+    operations, window = Operations(rank), window_of(rank)
+    waits = waiting_calls(operations)
+    first_ns = operations.start_ns.min(initial=window.end_ns)
+    origin_ns = int(first_ns if NO_STEP in window.steps else window.start_ns)
+    line = host_line(operations, waits, origin_ns)
+    device = main_device(rank)
+    edges = window.step_edges(rank, device) if device is not None else np.zeros(1, dtype=np.int64)
+    last, last_of = _last_operations(operations, window, device)
+    codes, name = np.unique(operations.name, return_inverse=True)
+    return RankPart(
+        line=line,
+        waits=waits,
+        starts=_inside(starts(operations, line), operations, int(edges[0])),
+        host_work=host_work(operations, line, edges, gaps),
+        row=operations.row,
+        start_ns=operations.start_ns,
+        end_ns=operations.end_ns,
+        stream=operations.stream,
+        type=operations.type,
+        name=name.astype(np.int64),
+        names=tuple(rank.trace.events.name.values[code] for code in codes.tolist()),
+        first_ns=int(edges[0]),
+        steps=window.steps,
+        last=last,
+        last_of=last_of,
+        step=_step_of(operations, window),
+    )
+
+
+def _inside(found: Starts, operations: Operations, first_ns: int) -> Starts:
+    """With the unexplained time of the analysed steps only."""
+    most_ns = np.maximum(operations.start_ns - first_ns, 0)
+    return found._replace(unexplained_ns=np.minimum(found.unexplained_ns, most_ns))
+
+
+def _step_of(operations: Operations, window: Window) -> Int64Array:
+    """Position of the step that launched each operation, or in which it starts."""
+    if NO_STEP in window.steps:
+        return np.zeros(len(operations), dtype=np.int64)
+    asked_ns = np.where(operations.is_launched, operations.launched_ns, operations.start_ns)
+    return np.asarray(np.searchsorted(window.step_start_ns, asked_ns, side="right") - 1)
+
+
+def _last_operations(
+    operations: Operations, window: Window, device: int | None
+) -> tuple[Int64Array, Int64Array]:
+    """The last operation of each stream of a step: of those that decide when it ends.
+
+    These are those of `Window.step_edges`. Another stream may be the last when something is
+    changed, so that one of each is needed.
+    """
+    on_device = np.flatnonzero(operations.device == device)
+    step = _step_of(operations, window)[on_device]
+    if NO_STEP not in window.steps:
+        kept = operations.is_launched[on_device] & (step >= 0)
+        on_device, step = on_device[kept], step[kept]
+        computes = np.isin(operations.type[on_device], _MAY_COMPUTE)
+        has_computing = np.bincount(step[computes], minlength=window.steps.size) > 0
+        kept = computes | ~has_computing[step]
+        on_device, step = on_device[kept], step[kept]
+    order = np.lexsort((operations.end_ns[on_device], operations.stream[on_device], step))
+    on_device, step = on_device[order], step[order]
+    ends_run = np.diff(operations.stream[on_device], append=-1) != 0
+    ends_run |= np.diff(step, append=-1) != 0
+    return on_device[ends_run], step[ends_run]

@@ -1,0 +1,468 @@
+"""All ranks of a job as one set of points and operations on one clock, with their weights.
+
+Three recurrences say when everything happens, given what each takes::
+
+    point        H[p] = H[p - 1] + own[p]
+                 H[p] = max(H[p - 1] + own[p], E[awaited] + return)      the end of a waiting call
+    operation    E[i] = duration[i] + max(E[i - 1] + gap[i],             its stream
+                                          H[launch] + latency[i],        its launch
+                                          E[source] + delay)             what it depends on
+    meeting      M[c] = max of E over the arrivals of its members
+
+A communication kernel that meets others is two operations: an arrival, which takes no time, and a
+finish, ``E = max(E[arrival], M[c] + transfer)``. Unchanged, this gives the recorded times: of what
+each waits for, the last takes the recorded time and the others no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.analyses.clocks.alignment import Alignment
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.diagnosis.replay.meetings import Meetings
+from hta_widgets.diagnosis.replay.operations import NONE
+from hta_widgets.diagnosis.replay.rank_part import RankPart
+from hta_widgets.grouping import counted_up, grouped
+from hta_widgets.trace.model.kernels import KernelType
+
+SHORT_COPY_NS: Final = 20_000
+
+ALONE: Final = -2
+"""Series of communication whose partners are not recorded."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What everything takes (ns, float64): this is what a question changes.
+
+    Attributes
+    ----------
+    own : ndarray
+        Time of the host before each point.
+    host_work : ndarray, shape (classes + 1, points)
+        Part of ``own`` in each of `HOST_WORK`, and in what is launching `NEITHER`; the rest of it
+        is launching.
+    duration : ndarray
+        Of each operation; 0 for an arrival and a finish.
+    latency, gap : ndarray
+        Of each operation; see `Starts`.
+    delay : ndarray
+        Of each dependency.
+    returning : ndarray
+        Of each awaited operation; -inf if nobody waits.
+    transfer : ndarray
+        Of each member of a meeting, from the last arrival to its end.
+    earliest : ndarray
+        Time before which each meeting cannot be; -inf where only its members decide.
+    """
+
+    own: Float64Array
+    host_work: Float64Array
+    duration: Float64Array
+    latency: Float64Array
+    gap: Float64Array
+    delay: Float64Array
+    returning: Float64Array
+    transfer: Float64Array
+    earliest: Float64Array
+
+    def changed(self, **columns: Float64Array) -> Weights:
+        """The same with other columns."""
+        return replace(self, **columns)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedJob:
+    """Points, operations and meetings of all ranks, as recorded.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+    parts : tuple of RankPart
+    weights : Weights
+    line : ndarray of int64
+        Of each point: number of its line; lines of one rank follow each other.
+    point_rank : ndarray of int64
+        Of each point: position of its rank.
+    point_ns : ndarray of float64
+        Recorded time.
+    ends_wait : ndarray of bool
+        Whether each point is the end of a call that may wait.
+    stream : ndarray of int64
+        Of each operation; operations of a stream follow each other.
+    operation_rank : ndarray of int64
+    operation : ndarray of int64
+        Position in the part of its rank.
+    end_ns : ndarray of float64
+        Recorded end; of an arrival, the start of its kernel.
+    type : ndarray of int8
+        Values of `KernelType`.
+    step : ndarray of int64
+        Position in `steps` of the step that launched each, -1 for none of them.
+    waits_for_room : ndarray of bool
+        See `Starts`.
+    launch : ndarray of int64
+        Point that each starts after, -1 for none.
+    is_finish : ndarray of bool
+    after, source : ndarray of int64
+        Operations of each dependency.
+    waiter, awaited : ndarray of int64
+        Point and operation of each wait.
+    wait_kind : ndarray of int8
+        Values of `Wait`, of each.
+    waits_to_allocate : ndarray of bool
+        Whether the allocator is the reason of each.
+    drains : ndarray of bool
+        Whether other work than copies of the host runs when the call of each begins.
+    is_needed : ndarray of bool
+        Whether what follows each wait depends on it, or it ends before the analysed steps.
+    arrival, finish, meeting : ndarray of int64
+        Operations, and number of the meeting, of each member.
+    series, elements : ndarray of int64
+        Of each member; see `Meetings`; the series is `ALONE` without a recorded partner.
+    last, last_step : ndarray of int64
+        Operations that a step may end with, and position of the step in `steps`.
+    steps : tuple of int
+        Numbers of the steps that all ranks have.
+    first_ns : ndarray of float64
+        Start of the first step of each rank; infinite for ranks whose steps do not count.
+    """
+
+    ranks: tuple[int, ...]
+    parts: tuple[RankPart, ...]
+    weights: Weights
+    line: Int64Array
+    point_rank: Int64Array
+    point_ns: Float64Array
+    ends_wait: Mask
+    stream: Int64Array
+    operation_rank: Int64Array
+    operation: Int64Array
+    end_ns: Float64Array
+    type: Int8Array
+    step: Int64Array
+    waits_for_room: Mask
+    launch: Int64Array
+    is_finish: Mask
+    after: Int64Array
+    source: Int64Array
+    waiter: Int64Array
+    awaited: Int64Array
+    wait_kind: Int8Array
+    waits_to_allocate: Mask
+    drains: Mask
+    is_needed: Mask
+    arrival: Int64Array
+    finish: Int64Array
+    meeting: Int64Array
+    series: Int64Array
+    elements: Int64Array
+    last: Int64Array
+    last_step: Int64Array
+    steps: tuple[int, ...]
+    first_ns: Float64Array
+
+    @property
+    def meetings(self) -> int:
+        """Number of meetings."""
+        return int(self.weights.earliest.size)
+
+    @cached_property
+    def is_alone(self) -> Mask:
+        """Members whose partners are not recorded."""
+        return np.asarray(self.series == ALONE)
+
+    @property
+    def member_kernels(self) -> list[tuple[int, int]]:
+        """Rank and row of the kernel of each member."""
+        place = self.operation_rank[self.arrival]
+        rows = [part.row for part in self.parts]
+        found = zip(place.tolist(), self.operation[self.arrival].tolist(), strict=True)
+        return [(self.ranks[at], int(rows[at][each])) for at, each in found]
+
+    @cached_property
+    def recorded_duration(self) -> Float64Array:
+        """Recorded duration of each operation; of a finish, that of its kernel."""
+        found = self.weights.duration.copy()
+        found[self.finish] = self.end_ns[self.finish] - self.end_ns[self.arrival]
+        return found
+
+    @cached_property
+    def is_computing(self) -> Mask:
+        """Kernels that compute, and graphs, which may."""
+        return np.isin(self.type, (KernelType.COMPUTATION, KernelType.CUDA_GRAPH))
+
+    @cached_property
+    def alike(self) -> list[Int64Array]:
+        """Kernels of the steps that compute: a matrix for each number of ranks that have them.
+
+        A row holds the n-th of one name in one step, of each of these ranks.
+        """
+        _, code = self.names
+        chosen = np.flatnonzero(self.is_computing & (self.step >= 0))
+        step, name = self.step[chosen], code[chosen]
+        of_rank = grouped(self.operation_rank[chosen], step, name)
+        ordinal = np.empty(chosen.size, dtype=np.int64)
+        ordinal[of_rank.order] = counted_up(np.zeros_like(of_rank.sizes), of_rank.sizes)
+        found = grouped(step, name, ordinal)
+        first, sizes, of_rows = found.edges[:-1], found.sizes, chosen[found.order]
+        return [
+            of_rows[first[sizes == size][:, np.newaxis] + np.arange(size)]
+            for size in np.unique(sizes).tolist()
+        ]
+
+    @cached_property
+    def is_host_copy(self) -> Mask:
+        """Copies of the steps between host and device, longer than those of single numbers."""
+        names, code = self.names
+        of_host = (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
+        fits = [any(pattern.search(name) for pattern in of_host) for name in names]
+        chosen = np.array([*fits, False], dtype=np.bool_)[code] & (self.type == KernelType.MEMORY)
+        return np.asarray(chosen & (self.weights.duration > SHORT_COPY_NS) & (self.step >= 0))
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], Int64Array]:
+        """Names of all operations, and which of them each has."""
+        known: dict[str, int] = {}
+        codes = [
+            np.array([known.setdefault(name, len(known)) for name in part.names], dtype=np.int64)
+            for part in self.parts
+        ]
+        found = np.empty(self.stream.size, dtype=np.int64)
+        for place, (part, code) in enumerate(zip(self.parts, codes, strict=True)):
+            own = np.flatnonzero(self.operation_rank == place)
+            found[own] = code[part.name[self.operation[own]]]
+        return tuple(known), found
+
+
+def recorded_job(
+    parts: Mapping[int, RankPart],
+    clocks: Mapping[int, Alignment],
+    met: Meetings,
+    steps: Sequence[int],
+    ranks: Collection[int],
+) -> RecordedJob:
+    """Put the parts of all ranks on one clock.
+
+    Parameters
+    ----------
+    parts : mapping of int to RankPart
+        By rank.
+    clocks : mapping of int to Alignment
+        From the own clock of each rank (the only one of its alignment) to the common one.
+    met : Meetings
+    steps : sequence of int
+        Numbers of the steps that count; `NO_STEP` alone for all that is analysed.
+    ranks : collection of int
+        Ranks whose steps count; the others are waited for.
+    """
+    return _Joining(parts, clocks, met, steps, ranks).joined()
+
+
+class _Joining:
+    def __init__(
+        self,
+        parts: Mapping[int, RankPart],
+        clocks: Mapping[int, Alignment],
+        met: Meetings,
+        steps: Sequence[int],
+        ranks: Collection[int],
+    ) -> None:
+        self.ranks, self.parts = tuple(parts), tuple(parts.values())
+        self.clocks = [clocks[rank] for rank in self.ranks]
+        self.met, self.steps = met, tuple(steps)
+        self.counts = [rank in ranks for rank in self.ranks]
+        self.point_base = _bases([part.line.time_ns.size for part in self.parts])
+        self.part_base = _bases([part.row.size for part in self.parts])
+        self.doubled, self.number = self._members()
+        total = int(self.part_base[-1])
+        extra = np.zeros(total, dtype=np.int64)
+        extra[self.doubled] = 1
+        self.copies = 1 + extra
+        self.at = np.cumsum(self.copies) - self.copies
+        """Position of each operation of the parts; of one that meets, of its arrival."""
+        self.end_at = self.at + extra
+        """Position of its end: the operation itself, or its finish."""
+
+    def _members(self) -> tuple[Int64Array, Int64Array]:
+        """Operations (of all parts) that meet, and the number of their meeting.
+
+        Communication without a recorded partner meets nobody, and is a member as well.
+        """
+        found, numbers, series, elements = [], [], [], []
+        count = int(self.met.number.max(initial=-1)) + 1
+        for rank, part, base in zip(self.ranks, self.parts, self.part_base.tolist(), strict=False):
+            own = np.flatnonzero(self.met.rank == rank)
+            order = np.argsort(part.row, kind="stable")
+            at = np.minimum(np.searchsorted(part.row[order], self.met.row[own]), part.row.size - 1)
+            known = part.row[order[at]] == self.met.row[own] if part.row.size else own < 0
+            members = order[at[known]]
+            alone = np.setdiff1d(np.flatnonzero(part.type == KernelType.COMMUNICATION), members)
+            found += [members + base, alone + base]
+            numbers += [self.met.number[own[known]], count + np.arange(alone.size)]
+            series += [self.met.series[own[known]], np.full(alone.size, ALONE)]
+            elements += [self.met.elements[own[known]], np.full(alone.size, NONE)]
+            count += alone.size
+        doubled, number = np.concatenate(found), np.concatenate(numbers)
+        order = np.argsort(doubled, kind="stable")
+        number = np.unique(number, return_inverse=True)[1]
+        self.series = np.concatenate(series)[order]
+        self.elements = np.concatenate(elements)[order]
+        return doubled[order], number[order].astype(np.int64)
+
+    def joined(self) -> RecordedJob:
+        """Everything on the common clock."""
+        parts, scale = self.parts, [1 + float(clock.drift[0]) for clock in self.clocks]
+
+        def points(column: str) -> Int64Array:
+            return np.concatenate([getattr(part.line, column) for part in parts])
+
+        def scaled(pieces: Sequence[Float64Array]) -> Float64Array:
+            return np.concatenate([each * by for each, by in zip(pieces, scale, strict=True)])
+
+        def operations(pieces: Sequence[Int64Array]) -> Int64Array:
+            return np.repeat(np.concatenate(pieces), self.copies)
+
+        start = self._common([part.start_ns for part in parts])
+        end = self._common([part.end_ns for part in parts])
+        arrival, finish = self.at[self.doubled], self.end_at[self.doubled]
+        size = int(self.copies.sum())
+        end_ns = np.repeat(end, self.copies)
+        end_ns[arrival] = start[self.doubled]
+        is_finish = np.zeros(size, dtype=np.bool_)
+        is_finish[finish] = True
+        duration = np.repeat(end - start, self.copies)
+        duration[arrival] = duration[finish] = 0
+        gap = np.repeat(scaled([part.starts.gap_ns for part in parts]), self.copies)
+        gap[finish] = 0
+        latency = np.repeat(scaled([part.starts.latency_ns for part in parts]), self.copies)
+        launch = operations(_shifted([part.starts.point for part in parts], self.point_base))
+        launch[finish] = NONE
+        last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(last_arrival, self.number, start[self.doubled])
+        streams = _bases([int(part.stream.max(initial=-1)) + 1 for part in parts])
+        lines = _bases([int(part.line.line.max()) + 1 for part in parts])
+        wait_of = np.concatenate(_shifted([part.waits.of for part in parts], self._wait_bases))
+        last, last_step = self._lasts()
+        sizes = [part.row.size for part in parts]
+        of_part = np.concatenate([np.arange(each) for each in sizes])
+        weights = Weights(
+            own=scaled([part.line.own_ns for part in parts]),
+            host_work=np.concatenate(
+                [part.host_work * by for part, by in zip(parts, scale, strict=True)], axis=1
+            ),
+            duration=duration,
+            latency=latency,
+            gap=gap,
+            delay=scaled([part.starts.delay_ns for part in parts]),
+            returning=scaled([part.waits.return_ns for part in parts]),
+            transfer=end[self.doubled] - last_arrival[self.number],
+            earliest=np.full(last_arrival.size, -np.inf),
+        )
+        return RecordedJob(
+            ranks=self.ranks,
+            parts=parts,
+            weights=weights,
+            line=np.concatenate(_shifted([part.line.line for part in parts], lines)),
+            point_rank=np.repeat(np.arange(len(parts)), np.diff(self.point_base)),
+            point_ns=self._common([part.line.time_ns for part in parts]),
+            ends_wait=points("wait") >= 0,
+            stream=operations(_shifted([part.stream for part in parts], streams)),
+            operation_rank=operations([np.full(each, at) for at, each in enumerate(sizes)]),
+            operation=np.repeat(of_part, self.copies),
+            end_ns=end_ns,
+            type=np.repeat(np.concatenate([part.type for part in parts]), self.copies),
+            step=operations([self._positions(part)[part.step] for part in parts]),
+            waits_for_room=np.repeat(
+                np.concatenate([part.starts.waits_for_room for part in parts]), self.copies
+            ),
+            launch=launch,
+            is_finish=is_finish,
+            after=self.at[
+                np.concatenate(_shifted([p.starts.after for p in parts], self.part_base))
+            ],
+            source=self.end_at[
+                np.concatenate(_shifted([p.starts.source for p in parts], self.part_base))
+            ],
+            waiter=self._waiters()[wait_of],
+            awaited=self.end_at[
+                np.concatenate(_shifted([p.waits.operation for p in parts], self.part_base))
+            ],
+            wait_kind=np.concatenate([part.waits.kind for part in parts])[wait_of],
+            waits_to_allocate=np.concatenate([part.waits.to_allocate for part in parts])[wait_of],
+            drains=np.concatenate([part.waits.drains for part in parts])[wait_of],
+            is_needed=np.concatenate([part.waits.is_needed for part in parts])[wait_of],
+            arrival=arrival,
+            finish=finish,
+            meeting=self.number,
+            series=self.series,
+            elements=self.elements,
+            last=last,
+            last_step=last_step,
+            steps=self.steps,
+            first_ns=np.where(
+                self.counts, self._common([np.array([part.first_ns]) for part in parts]), np.inf
+            ),
+        )
+
+    def _common(self, times: Sequence[Int64Array]) -> Float64Array:
+        """Times of each part on the common clock; not rounded: lengths stay in proportion."""
+        found = []
+        for own, clock in zip(times, self.clocks, strict=True):
+            moved = own + clock.offset_ns[0]
+            found.append(moved + (moved - clock.pivot_ns[0]) * clock.drift[0])
+        return np.concatenate(found).astype(np.float64)
+
+    @property
+    def _wait_bases(self) -> Int64Array:
+        return _bases([part.waits.row.size for part in self.parts])
+
+    def _waiters(self) -> Int64Array:
+        """Point of each waiting call."""
+        found = np.zeros(int(self._wait_bases[-1]), dtype=np.int64)
+        for part, first, base in zip(self.parts, self.point_base, self._wait_bases, strict=False):
+            ends = np.flatnonzero(part.line.wait >= 0)
+            found[base + part.line.wait[ends]] = first + ends
+        return found
+
+    def _positions(self, part: RankPart) -> Int64Array:
+        """Position in `steps` of each step of a part; -1 for the others, and for none."""
+        if NO_STEP in self.steps:
+            return np.append(np.zeros(part.steps.size, dtype=np.int64), NONE)
+        of = {number: place for place, number in enumerate(self.steps)}
+        return np.array([*(of.get(number, NONE) for number in part.steps.tolist()), NONE])
+
+    def _lasts(self) -> tuple[Int64Array, Int64Array]:
+        """Operations that each of `steps` may end with."""
+        found, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        for part, base, counts in zip(
+            self.parts, self.part_base.tolist(), self.counts, strict=False
+        ):
+            if not counts:
+                continue
+            of_last = self._positions(part)[part.last_of]
+            found.append(self.end_at[part.last[of_last != NONE] + base])
+            steps.append(of_last[of_last != NONE])
+        last, step = np.concatenate(found), np.concatenate(steps)
+        order = np.argsort(step, kind="stable")
+        return last[order], step[order]
+
+
+def _bases(sizes: Sequence[int]) -> Int64Array:
+    return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
+
+
+def _shifted(pieces: Sequence[Int64Array], bases: Int64Array) -> list[Int64Array]:
+    """Positions in a part as positions in all; -1 stays."""
+    return [
+        np.where(each == NONE, NONE, each + base)
+        for each, base in zip(pieces, bases.tolist(), strict=False)
+    ]

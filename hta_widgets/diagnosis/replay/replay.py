@@ -1,0 +1,255 @@
+"""A job that was recorded, replayed with changes: what a step would take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.analyses.clocks.aligned import job_clocks
+from hta_widgets.analyses.clocks.alignment import Alignment
+from hta_widgets.arrays import Float64Array
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, CriticalPath
+from hta_widgets.diagnosis.replay.edits import Edit, PeersFixed, applied
+from hta_widgets.diagnosis.replay.meetings import meetings
+from hta_widgets.diagnosis.replay.network import Network
+from hta_widgets.diagnosis.replay.rank_part import RankPart
+from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, recorded_job
+from hta_widgets.quantities import counted
+from hta_widgets.trace.job import Job
+
+NS_PER_MS: Final = 1e6
+
+MOST_UNMATCHED: Final = 2.0
+"""Percent of a step in communication without a recorded partner from which a price has two ends."""
+
+MOST_UNEXPLAINED: Final = 10.0
+"""Percent of the critical path on which nothing recorded says what was waited for. With more, less
+of it than was priced might remain, or more."""
+
+MOST_OFF_NS: Final = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WhatIf:
+    """A step as it would be with some changes.
+
+    Attributes
+    ----------
+    step_ms : float
+        Length of the mean step (ms).
+    gain_ms : float
+        By how much it is shorter than the recorded one (ms); less than 0 if it is longer.
+    lower_ms, upper_ms : float
+        Between which the gain lies (ms): they differ where ranks are not recorded that this job
+        communicates with. The lower one is that with these as slow as before.
+    by_rank : dict of int to float
+        End of the last step of each rank since the start of the first (ms).
+    steps : dict of int to float
+        Length of each step (ms) by its number.
+    """
+
+    step_ms: float
+    gain_ms: float
+    lower_ms: float
+    upper_ms: float
+    by_rank: Mapping[int, float]
+    steps: Mapping[int, float]
+
+
+class Replay:
+    """A recorded job that can be asked what a step would take if something were different.
+
+    Attributes
+    ----------
+    job : RecordedJob
+    network : Network
+    """
+
+    def __init__(self, job: RecordedJob) -> None:
+        self.job = job
+        self.network = Network(job)
+
+    @cached_property
+    def solution(self) -> Solution:
+        """When everything happened, and what each waited for."""
+        return Solution(self.network, self.job.weights)
+
+    @cached_property
+    def path(self) -> CriticalPath:
+        """The critical path of all steps."""
+        return self.critical_path()
+
+    @cached_property
+    def _recorded(self) -> Float64Array:
+        return self.lengths_ns(self.job.weights)
+
+    @cached_property
+    def step_ms(self) -> float:
+        """Length of the mean step as recorded (ms)."""
+        return float(self._recorded.mean()) / NS_PER_MS
+
+    @cached_property
+    def unexplained_percent(self) -> float:
+        """Part (%) of the steps of all ranks that operations wait for nothing that is recorded."""
+        waited = sum(float(part.starts.unexplained_ns.sum()) for part in self.job.parts)
+        return self._percent(waited)
+
+    @property
+    def explained_percent(self) -> float:
+        """Part (%) of the steps of all ranks in which it is known what operations wait for."""
+        return max(100 - self.unexplained_percent, 0.0)
+
+    @cached_property
+    def unmatched_percent(self) -> float:
+        """Part (%) of the steps of all ranks in communication whose partners are not recorded."""
+        alone = np.flatnonzero(self.job.is_alone)
+        inside = alone[self.job.step[self.job.arrival[alone]] >= 0]
+        return self._percent(float(self.job.weights.transfer[inside].sum()))
+
+    @property
+    def has_unknown_peers(self) -> bool:
+        """Whether so much of a step is communication without recorded partners that it matters."""
+        return self.unmatched_percent > MOST_UNMATCHED
+
+    def _percent(self, ns: float) -> float:
+        whole = float(self._recorded.sum()) * len(self.job.ranks)
+        return 100 * ns / whole if whole else 0.0
+
+    @cached_property
+    def off_ns(self) -> float:
+        """By how much the replay without a change is off: 0 unless clocks contradict each other."""
+        times = self.solution.times
+        off = np.abs(times.end - self.job.end_ns).max(initial=0.0)
+        return float(max(off, np.abs(times.point - self.job.point_ns).max(initial=0.0)))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it gives the recorded times back, so that it can be asked for others."""
+        return self.network.dropped == 0 and self.off_ns <= MOST_OFF_NS
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether what sets the time of a step is known, so that prices may be said of it."""
+        return self.path.shares[UNEXPLAINED] <= MOST_UNEXPLAINED
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is not as it should be."""
+        found = []
+        if self.network.dropped:
+            what = counted(self.network.dropped, "dependency", "dependencies")
+            found.append(f"{what} that contradict the recorded times are left out of the replay")
+        if self.off_ns > MOST_OFF_NS:
+            found.append("the replay does not give the recorded times back, as clocks contradict")
+        return tuple(found)
+
+    def lengths_ns(self, weights: Weights) -> Float64Array:
+        """Length of each step (ns) with these weights."""
+        nodes, _ = self.network.forward(weights)
+        return np.diff(self.network.step_ends(nodes), prepend=self.job.first_ns.min(initial=np.inf))
+
+    def gain_ns(
+        self,
+        edits: Sequence[Edit],
+        steps: Iterable[int] | None = None,
+        *,
+        peers_fixed: bool = False,
+    ) -> float:
+        """By how much the mean of some steps is shorter (ns); 0 where it would be longer.
+
+        Parameters
+        ----------
+        edits : sequence of Edit
+        steps : iterable of int, optional
+            Numbers of the steps that count, all when not given.
+        peers_fixed : bool
+            Whether communication without a recorded partner ends no earlier than it did.
+        """
+        every = [*edits, PeersFixed()] if peers_fixed else edits
+        less = self._recorded - self.lengths_ns(applied(self.job, every))
+        if steps is not None:
+            wanted = {*steps}
+            less = less[[number in wanted for number in self.job.steps]]
+        return max(float(less.mean()), 0.0) if less.size else 0.0
+
+    def critical_path(self, step: int | None = None) -> CriticalPath:
+        """What sets the time of all steps, or of one.
+
+        Parameters
+        ----------
+        step : int, optional
+            Number of the step.
+
+        Raises
+        ------
+        UnknownStepError
+            If it is none of those that count.
+        """
+        return CriticalPath.of(self.solution, step)
+
+    def what_if(self, *edits: Edit) -> WhatIf:
+        """The mean step with some changes together."""
+        weights = applied(self.job, edits)
+        nodes, _ = self.network.forward(weights)
+        start = float(self.job.first_ns.min(initial=np.inf))
+        lengths = np.diff(self.network.step_ends(nodes), prepend=start)
+        gain = (float(self._recorded.mean()) - float(lengths.mean())) / NS_PER_MS
+        lower = gain
+        if self.has_unknown_peers:
+            fixed = self.lengths_ns(PeersFixed().apply(self.job, weights))
+            lower = (float(self._recorded.mean()) - float(fixed.mean())) / NS_PER_MS
+        ends = self.network.rank_ends(nodes)
+        return WhatIf(
+            step_ms=float(lengths.mean()) / NS_PER_MS,
+            gain_ms=gain,
+            lower_ms=min(lower, gain),
+            upper_ms=max(lower, gain),
+            by_rank={
+                rank: (float(end) - start) / NS_PER_MS
+                for rank, end in zip(self.job.ranks, ends, strict=True)
+                if np.isfinite(end)
+            },
+            steps={
+                number: float(length) / NS_PER_MS
+                for number, length in zip(self.job.steps, lengths, strict=True)
+            },
+        )
+
+
+def replay_of(
+    job: Job, parts: Mapping[int, RankPart], steps: Sequence[int], ranks: Collection[int]
+) -> Replay:
+    """Put the parts of ranks together.
+
+    Parameters
+    ----------
+    job : Job
+    parts : mapping of int to RankPart
+        By rank; of those with GPU work.
+    steps : sequence of int
+        Numbers of the steps that count.
+    ranks : collection of int
+        Ranks whose steps count.
+    """
+    return Replay(recorded_job(parts, _clocks(job), meetings(job), steps, ranks))
+
+
+def _clocks(job: Job) -> dict[int, Alignment]:
+    """The clock of each rank, alone in an alignment."""
+    if len(job.ranks) == 1:
+        return {job.ranks[0]: Alignment.of_offsets(np.zeros(1, dtype=np.int64))}
+    clocks = job_clocks(job)
+    every = clocks.alignment
+    return {
+        rank: Alignment(
+            every.offset_ns[place : place + 1],
+            every.drift[place : place + 1],
+            every.pivot_ns[place : place + 1],
+        )
+        for place, rank in enumerate(clocks.ranks)
+    }

@@ -1,0 +1,147 @@
+"""How much later everything may happen, and how much sooner all ends without one operation.
+
+Slack is how much longer something may take before the end moves. It says nothing of the reverse:
+another path may be hardly shorter, so that it gains hardly anything to shorten an operation without
+slack. What is gained if it takes no time is its drag.
+
+In an order in which all that waits comes later, each path passes an operation at its place, or
+jumps over it by one edge::
+
+    place   0     1     2     3     4
+            a --> b ----------> d --> end
+            `---------> c ----->|            over b: a -> c;  over c: b -> d
+
+The longest path through an edge is shorter than the longest of all by the slack of the edge, so
+that the drag is the least slack of the edges over an operation, at most its duration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.network import Times
+from hta_widgets.diagnosis.replay.operations import NONE
+
+CRITICAL_NS: Final = 0.5
+"""Slack of what nothing recorded in whole ns can be told from none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slack:
+    """Slack and drag of a replay.
+
+    Attributes
+    ----------
+    solution : Solution
+    ends : ndarray of int64
+        Operations of which the last is the end.
+    begin_ns, end_ns : float
+        Time that counts.
+    """
+
+    solution: Solution
+    ends: Int64Array
+    begin_ns: float
+    end_ns: float
+
+    @cached_property
+    def latest(self) -> Times:
+        """When everything happens at the latest, if all is to end as early."""
+        return self.solution.network.latest(self.solution.weights, self.ends, self.end_ns)
+
+    @cached_property
+    def points_ns(self) -> Float64Array:
+        """Slack of each point (ns); infinite where the end does not wait for it."""
+        return self.latest.point - self.solution.times.point
+
+    @cached_property
+    def operations_ns(self) -> Float64Array:
+        """Slack of each operation (ns); infinite where the end does not wait for it."""
+        return self.latest.end - self.solution.times.end
+
+    @cached_property
+    def drag_ns(self) -> Float64Array:
+        """By how much (ns) the end would be sooner if each operation alone took no time.
+
+        Of a finish: if what it transfers took none.
+        """
+        job, weights = self.solution.network.job, self.solution.weights
+        longest = weights.duration.copy()
+        longest[job.finish] = np.maximum(weights.transfer, 0)
+        drag = np.minimum(longest, self._least_over[self.solution.network.positions[1]])
+        return np.where(drag > CRITICAL_NS, drag, 0)
+
+    @cached_property
+    def _least_over(self) -> Float64Array:
+        """Least slack (ns) of the edges over each place of the order."""
+        solution = self.solution
+        places = np.concatenate(solution.network.positions)
+        late_ns = np.concatenate(self.latest)
+        count = places.size
+        first, last, slack = [], [], []
+        for edges in solution.edges:
+            after, until = places[edges.source] + 1, places[edges.target]
+            jumps = np.flatnonzero(until > after)
+            first.append(after[jumps])
+            last.append(until[jumps])
+            slack.append(late_ns[edges.target[jumps]] - edges.at_ns[jumps])
+        # from the beginning to what waits for nothing, and from what ends to the end
+        job, times = solution.network.job, solution.times
+        origins = np.flatnonzero(np.diff(job.line, prepend=NONE))
+        meetings = np.flatnonzero(solution.weights.earliest > -np.inf)
+        starts = np.concatenate((origins, solution.first_meeting + meetings))
+        begun_ns = np.concatenate((times.point[origins], solution.weights.earliest[meetings]))
+        ends = solution.first_operation + self.ends
+        first += [np.zeros(starts.size, dtype=np.int64), places[ends] + 1, np.zeros(1, np.int64)]
+        last += [places[starts], np.full(ends.size, count), np.full(1, count)]
+        slack += [
+            late_ns[starts] - begun_ns,
+            self.end_ns - times.end[self.ends],
+            np.full(1, self.end_ns - self.begin_ns),
+        ]
+        return least_over(np.concatenate(first), np.concatenate(last), np.concatenate(slack), count)
+
+
+def least_over(
+    first: Int64Array, last: Int64Array, values: Float64Array, count: int
+) -> Float64Array:
+    """The least value of the intervals over each place, infinite where there is none.
+
+    Each interval is the union of two whose length is a power of two; those of one length are
+    halved together, from the longest down.
+
+    Parameters
+    ----------
+    first, last : ndarray of int64
+        Places of each interval, the last is not in it; intervals without places are left out.
+    values : ndarray of float64
+    count : int
+        Number of places.
+
+    Examples
+    --------
+    >>> least_over(np.array([0, 1]), np.array([3, 4]), np.array([5.0, 2.0]), 5).tolist()
+    [5.0, 2.0, 2.0, 2.0, inf]
+    """
+    lasting = np.flatnonzero(last > first)
+    first, last, values = first[lasting], last[lasting], values[lasting]
+    level = np.frexp(last - first)[1] - 1
+    order = np.argsort(level, kind="stable")
+    bounds = np.searchsorted(level[order], np.arange(int(level.max(initial=0)) + 2)).tolist()
+    found = np.full(count, np.inf)
+    for power in range(len(bounds) - 2, -1, -1):
+        chosen = order[bounds[power] : bounds[power + 1]]
+        np.minimum.at(found, first[chosen], values[chosen])
+        np.minimum.at(found, last[chosen] - 2**power, values[chosen])
+        if power:
+            half = 2 ** (power - 1)
+            halves = found.copy()
+            np.minimum(halves[half:], found[:-half], out=halves[half:])
+            found = halves
+    return found

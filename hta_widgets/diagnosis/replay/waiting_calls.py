@@ -1,0 +1,382 @@
+"""Calls in which the host waits for the GPU, and for which of its operations.
+
+A call that waits ends when the last of these has ended, and a little later::
+
+    host      [ launch ] [ launch ]  [ cudaStreamSynchronize          ]
+    stream               |== kernel ==||===== kernel =====|       return
+                                                          |-----------|
+
+What no call of CUDA shows (locks, sockets, the queue of a data loader) is the host's own time.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.idle_owners.gaps import runs_at
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.diagnosis.replay.operations import NONE, Operations
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
+
+SHORT_COPY_NS: Final = 15_000
+"""An asynchronous copy whose call takes no longer did not wait for it."""
+
+LONG_CALL_NS: Final = 50_000
+"""A launch call that takes longer was held up, if enough is in flight; a copy whose call takes
+longer is staged through pinned memory."""
+
+EARLY_NS: Final = 10_000
+EARLY_SHARE: Final = 0.2
+EARLY_SHARE_STAGED: Final = 0.5
+"""How much earlier than its copy a call may return: a pageable copy is staged, and the call returns
+when the last part of it is, 3 to 40 µs before the end."""
+
+FULL_QUEUE: Final = 500
+"""Operations in flight from which a launch may wait for a free place."""
+
+SOON_NS: Final = 100_000
+"""A call that synchronises so soon before the allocator is asked is part of what it costs: the
+caching allocator waits for all streams before it gives blocks back."""
+
+FEWEST: Final = 3
+OWN_NS: Final = 4_000
+RETURN_NS: Final = 3_000
+"""What a call that waits takes without waiting, and how long after the operation it returns, where
+too few others tell."""
+
+_USUAL_PERCENT: Final = 10
+
+_WITHIN_DEVICE = re.compile(r"DtoD|DeviceToDevice|PtoP")
+_OWN_COPY = re.compile(r"Memcpy")
+_FREE = re.compile(r"Free(?!Async)|HostUnregister")
+_STREAM = re.compile(r"StreamSynchronize")
+
+
+class Wait(IntEnum):
+    """What a call waits for."""
+
+    COPY_TO_DEVICE = 0
+    COPY = 1
+    STREAM = 2
+    EVENT = 3
+    DEVICE = 4
+    FREE = 5
+    QUEUE = 6
+
+
+SYNCHRONISING: Final = (Wait.STREAM, Wait.EVENT, Wait.DEVICE)
+
+
+class WaitingCalls(NamedTuple):
+    """Calls that may wait, by their end, and what each waits for.
+
+    Attributes
+    ----------
+    row : ndarray of int64
+        In the events of the rank.
+    start_ns, end_ns : ndarray of int64
+    kind : ndarray of int8
+        Values of `Wait`.
+    own_ns : ndarray of float64
+        What each takes without waiting.
+    to_allocate : ndarray of bool
+        Whether each frees memory, or synchronises just before a call of the allocator.
+    drains : ndarray of bool
+        Whether work other than copies of the host runs when each begins: without it, the host loses
+        no lead.
+    is_needed : ndarray of bool
+        Whether a graph is launched next, whose input depends on what the call returned, or the call
+        ends before the analysed steps.
+    waited : ndarray of bool
+        Which of them ended with an operation.
+    of : ndarray of int64
+        Position of the call of each awaited operation, ascending.
+    operation : ndarray of int64
+        Which is awaited.
+    return_ns : ndarray of float64
+        Least time from its end to the end of the call.
+    """
+
+    row: Int64Array
+    start_ns: Times
+    end_ns: Times
+    kind: Int8Array
+    own_ns: Float64Array
+    to_allocate: Mask
+    drains: Mask
+    is_needed: Mask
+    waited: Mask
+    of: Int64Array
+    operation: Int64Array
+    return_ns: Float64Array
+
+
+def waiting_calls(rank_operations: Operations) -> WaitingCalls:
+    """The calls of a rank that may wait for its GPU, on the threads that launch work."""
+    return _Candidates(rank_operations).judged()
+
+
+class _Candidates:
+    """Calls of the runtime or driver that may wait, in order of time."""
+
+    def __init__(self, operations: Operations) -> None:
+        self.operations = operations
+        rank = operations.rank
+        calls, events = calls_of(rank), rank.trace.events
+        self.names = events.name.values
+        launching = np.unique(operations.call[operations.is_launched])
+        self.launches = launching
+        places = calls.places_of(launching)
+        threads = np.unique(calls.thread_of(places))
+        own_threads = np.zeros(calls.kind.size, dtype=np.bool_)
+        for number in threads.tolist():
+            own_threads[calls.threads[number].first : calls.threads[number].last] = True
+        parent = np.append(calls.kind, np.int8(-1))[calls.forest.parent]
+        repeats = (calls.kind == Kind.DRIVER) & (parent == Kind.RUNTIME)
+        is_launch = np.zeros(calls.kind.size, dtype=np.bool_)
+        is_launch[places] = True
+        length_ns = events.duration_ns[calls.forest.rows]
+        blocks = calls.named(patterns.BLOCKING.search) | calls.named(_FREE.search)
+        copies = is_launch & calls.named(_OWN_COPY.search)
+        long_ones = is_launch & (length_ns > LONG_CALL_NS)
+        chosen = calls.is_launch_call & own_threads & ~repeats & (blocks | copies | long_ones)
+        rows = calls.forest.rows[np.flatnonzero(chosen)]
+        ends = events.start_ns[rows] + events.duration_ns[rows]
+        self.row = rows[np.argsort(ends, kind="stable")]
+        self.start_ns = events.start_ns[self.row]
+        self.length_ns = events.duration_ns[self.row]
+        self.end_ns = self.start_ns + self.length_ns
+        self.name = events.name.codes[self.row].astype(np.int64)
+        self.limit_ns = self.end_ns + operations.slack_ns
+        self.usual_launch_ns = _median(events.duration_ns[launching])
+        self.kind = np.full(self.row.size, NONE, dtype=np.int8)
+        self.pairs: list[tuple[Int64Array, Int64Array]] = []
+
+    def judged(self) -> WaitingCalls:
+        """Decide for each candidate what it waits for."""
+        self._copies()
+        self._full_queues()
+        self._events()
+        self._streams()
+        self._devices()
+        return self._timed()
+
+    def _named(self, pattern: re.Pattern[str]) -> Mask:
+        fits = {code: bool(pattern.search(self.names[code])) for code in set(self.name.tolist())}
+        return np.array([fits[code] for code in self.name.tolist()], dtype=np.bool_)
+
+    def _is(self, kind: Wait, calls: Int64Array) -> None:
+        self.kind[calls] = kind
+
+    def _await(self, calls: Int64Array, operations: Int64Array) -> None:
+        """Add pairs that do not contradict the recording."""
+        ends = np.append(self.operations.end_ns, 0)[operations]
+        fits = (operations != NONE) & (ends <= self.limit_ns[calls])
+        self.pairs.append((calls[fits], operations[fits]))
+
+    def _copies(self) -> None:
+        """Calls that wait for the copy that they launch."""
+        work = self.operations
+        own = np.full(work.rank.trace.events.start_ns.size, NONE)
+        of_copies = np.flatnonzero(work.is_launched & (work.type == KernelType.MEMORY))
+        own[work.call[of_copies]] = of_copies
+        copy = own[self.row]
+        calls = np.flatnonzero(self._named(_OWN_COPY) & (copy != NONE))
+        is_async = self._named(re.compile("Async"))[calls]
+        calls = calls[(self.length_ns[calls] > SHORT_COPY_NS) | ~is_async]
+        copy_ns = work.end_ns[copy[calls]] - work.start_ns[copy[calls]]
+        early_ns = np.where(
+            self.length_ns[calls] > LONG_CALL_NS,
+            EARLY_SHARE_STAGED * copy_ns,
+            np.minimum(EARLY_NS, EARLY_SHARE * copy_ns),
+        )
+        ends = work.end_ns[copy[calls]]
+        calls = calls[self.end_ns[calls] >= ends - early_ns]
+        texts = [self.names[work.name[copy[call]]] for call in calls.tolist()]
+        of_host = np.array([not _WITHIN_DEVICE.search(text) for text in texts], dtype=np.bool_)
+        to_device = np.array(
+            [bool(patterns.HOST_TO_DEVICE.search(text)) for text in texts], np.bool_
+        )
+        calls, to_device = calls[of_host], to_device[of_host]
+        self.kind[calls] = np.where(to_device, Wait.COPY_TO_DEVICE, Wait.COPY)
+        self.pairs.append((calls, copy[calls]))
+
+    def _left(self, pattern: re.Pattern[str]) -> Int64Array:
+        is_async_copy = self._named(_OWN_COPY) & ~self._named(patterns.BLOCKING)
+        return np.flatnonzero(self._named(pattern) & (self.kind == NONE) & ~is_async_copy)
+
+    def _full_queues(self) -> None:
+        """Launch calls that take long while many operations are in flight."""
+        work = self.operations
+        is_launch = np.isin(self.row, self.launches) & ~self._named(_OWN_COPY)
+        calls = np.flatnonzero(is_launch & (self.kind == NONE))
+        # with those from before the recording: 1,138 held up launches in 0.3 s of two H100
+        begun, done = np.sort(work.asked_ns), np.sort(work.end_ns)
+        at = self.start_ns[calls]
+        in_flight = np.searchsorted(begun, at) - np.searchsorted(done, at, side="right")
+        calls = calls[(in_flight >= FULL_QUEUE) & (self.length_ns[calls] > LONG_CALL_NS)]
+        found = self._ended_inside(calls)
+        calls, found = calls[found != NONE], found[found != NONE]
+        self._is(Wait.QUEUE, calls)
+        self.pairs.append((calls, found))
+
+    def _ended_inside(self, calls: Int64Array) -> Int64Array:
+        """Operation launched before each call that ended latest inside it."""
+        work = self.operations
+
+        def launched_later(asked: Int64Array, candidates: Int64Array) -> Mask:
+            return np.asarray(work.asked_ns[candidates] >= self.start_ns[calls[asked]])
+
+        return work.latest_ended(self.start_ns[calls] + 1, self.limit_ns[calls], launched_later)
+
+    def _events(self) -> None:
+        """An event is recorded after some operation: the one that ends last inside the call.
+
+        Not after the last that was launched: a loss that is read one step late waits for the step
+        before.
+        """
+        calls = self._left(patterns.WAITS_FOR_EVENT)
+        self._is(Wait.EVENT, calls)
+        found = self._ended_inside(calls)
+        self._await(calls, found)
+
+    def _streams(self) -> None:
+        """The stream that the trace names, else the one that was launched to last."""
+        work = self.operations
+        named = self._left(_STREAM)
+        copies = self._left(_OWN_COPY)
+        calls = np.sort(np.concatenate((named, copies)))
+        self._is(Wait.STREAM, calls)
+        if not calls.size or not len(work):
+            return
+        at = self.start_ns[calls]
+        recorded = self._recorded_streams(calls)
+        last = np.stack([work.last_launched(stream, at) for stream in range(work.streams)])
+        ends = np.append(work.end_ns, np.iinfo(np.int64).max)[last]
+        columns = np.arange(calls.size)
+        chosen = np.where(
+            recorded != NONE, last[np.maximum(recorded, 0), columns], work.last_of_all(at)
+        )
+        contradicts = np.append(work.end_ns, 0)[chosen] > self.limit_ns[calls]
+        fitting = np.where((last != NONE) & (ends <= self.limit_ns[calls]), ends, -1)
+        best = fitting.argmax(axis=0)
+        other = np.where(fitting[best, columns] >= 0, last[best, columns], NONE)
+        self._await(calls, np.where(contradicts, other, chosen))
+
+    def _recorded_streams(self, calls: Int64Array) -> Int64Array:
+        """Number of the stream that the trace says each call waits for, -1 where it does not."""
+        work, events = self.operations, self.operations.rank.trace.events
+        rows = events.rows_of(Kind.SYNC)
+        if not rows.size:
+            return np.full(calls.size, NONE)
+        by_call = {
+            int(events.correlation[row]): (int(events.device[row]), int(events.stream[row]))
+            for row in rows.tolist()
+            if events.stream[row] >= 0
+        }
+        ids = zip(work.device.tolist(), events.stream[work.row].tolist(), strict=True)
+        streams = dict(zip(ids, work.stream.tolist(), strict=True))
+        # an export of Nsight Systems names another device than that of the work
+        by_id = {stream: number for (_, stream), number in streams.items()}
+        wanted = events.correlation[self.row[calls]].tolist()
+        named = [by_call.get(each, (NONE, NONE)) for each in wanted]
+        return np.array([streams.get(each, by_id.get(each[1], NONE)) for each in named])
+
+    def _devices(self) -> None:
+        """All streams; a call that frees memory only where none of them is still busy after it."""
+        work = self.operations
+        frees, others = self._left(_FREE), self._left(patterns.BLOCKING)
+        self._is(Wait.FREE, frees)
+        self._is(Wait.DEVICE, others)
+        for calls, all_must_fit in ((frees, True), (others, False)):
+            if not calls.size or not len(work):
+                continue
+            at = self.start_ns[calls]
+            last = np.stack([work.last_launched(stream, at) for stream in range(work.streams)])
+            ends = np.append(work.end_ns, 0)[last]
+            busy = (ends > self.limit_ns[calls]).any(axis=0) if all_must_fit else np.False_
+            for of_stream in last:
+                self._await(calls, np.where(busy, NONE, of_stream))
+
+    def _allocates(self, kept: Int64Array) -> Mask:
+        calls = calls_of(self.operations.rank)
+        chosen = calls.named(patterns.ALLOCATING.search) & calls.is_launch_call
+        begun = np.sort(calls.start_ns[np.flatnonzero(chosen)])
+        synchronises = np.isin(self.kind[kept], SYNCHRONISING)
+        soon = synchronises & _soon_after(begun, self.end_ns[kept])
+        return np.asarray(soon | (self.kind[kept] == Wait.FREE))
+
+    def _is_needed(self, kept: Int64Array) -> Mask:
+        events = self.operations.rank.trace.events
+        starts = events.start_ns[self.launches]
+        order = np.argsort(starts, kind="stable")
+        following = np.searchsorted(starts[order], self.end_ns[kept])
+        names = events.name.codes[self.launches][order]
+        graphs = [c for c, name in enumerate(self.names) if patterns.GRAPH_LAUNCH.search(name)]
+        is_graph = np.append(np.isin(names, graphs), False)[following]
+        window = window_of(self.operations.rank)
+        is_before = (self.end_ns[kept] < window.start_ns) & (NO_STEP not in window.steps)
+        return np.asarray(is_graph | is_before)
+
+    def _timed(self) -> WaitingCalls:
+        """How long each takes of its own, and how soon it returns."""
+        calls = np.concatenate([np.zeros(0, dtype=np.int64), *(each for each, _ in self.pairs)])
+        found = np.concatenate([np.zeros(0, dtype=np.int64), *(each for _, each in self.pairs)])
+        count, work = self.row.size, self.operations
+        latest = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(latest, calls, work.end_ns[found])
+        is_known = latest > np.iinfo(np.int64).min
+        is_own_copy = np.isin(self.kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
+        waited = (latest > self.start_ns) | (is_own_copy & is_known)
+        after_ns = (self.end_ns - np.where(is_known, latest, 0)).astype(np.float64)
+        own_ns, usual_ns = np.full(count, float(OWN_NS)), np.full(count, float(RETURN_NS))
+        # the work that calls of a left-out step wait for is none of the operations
+        prompts = ~waited & work.rank.analysed[self.row]
+        for rows in grouped(self.name).parts:
+            prompt, late = rows[prompts[rows]], rows[waited[rows]]
+            if prompt.size >= FEWEST:
+                own_ns[rows] = np.percentile(self.length_ns[prompt], _USUAL_PERCENT)
+            if late.size:
+                usual_ns[rows] = np.percentile(after_ns[late], _USUAL_PERCENT)
+        own_ns[self.kind == Wait.QUEUE] = self.usual_launch_ns
+        least_ns = np.where(waited, after_ns, np.minimum(usual_ns, after_ns))
+        kept = np.unique(calls)  # of the others, nothing is known to have been waited for
+        place = np.full(count, NONE)
+        place[kept] = np.arange(kept.size)
+        order = np.lexsort((found, place[calls]))
+        calls, found = calls[order], found[order]
+        return WaitingCalls(
+            row=self.row[kept],
+            start_ns=self.start_ns[kept],
+            end_ns=self.end_ns[kept],
+            kind=self.kind[kept],
+            own_ns=np.minimum(own_ns, self.length_ns)[kept],
+            to_allocate=self._allocates(kept),
+            drains=runs_at(work.rank, work.row, self.start_ns[kept]),
+            is_needed=self._is_needed(kept),
+            waited=waited[kept],
+            of=place[calls],
+            operation=found,
+            return_ns=least_ns[calls],
+        )
+
+
+def _soon_after(times: Int64Array, ends: Int64Array) -> Mask:
+    """Which of some ends are followed by one of the (ascending) times before long."""
+    at = np.searchsorted(times, ends)
+    found = np.append(times, np.iinfo(np.int64).max)[at]
+    return np.asarray(found - ends <= SOON_NS)
+
+
+def _median(values: Int64Array) -> float:
+    return float(np.median(values)) if values.size else 0.0

@@ -1,0 +1,87 @@
+"""Images whose layout is changed before and after convolutions."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.cause import cause
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.wording import if_host_kept_up, named, on_ranks, per_step
+from hta_widgets.quantities import percent
+
+
+@cause(
+    seen_in="compute",
+    limit="least_percent_with_evidence",
+    when="Kernels of cuDNN or MIOpen convert images between NCHW and NHWC around convolutions.",
+    advice=(
+        Advice(
+            "Keep images as NHWC, which MIOpen takes only where it is told to (for volumes: "
+            "channels_last_3d).",
+            "# PYTORCH_MIOPEN_SUGGEST_NHWC=1 python train.py\n"
+            "model = model.to(memory_format=torch.channels_last)\n"
+            "images = images.to(memory_format=torch.channels_last)",
+            needs=(Condition.NHWC, Condition.AMD),
+        ),
+        Advice(
+            "Keep images as NHWC, as the convolutions take them (for volumes: channels_last_3d).",
+            "model = model.to(memory_format=torch.channels_last)\n"
+            "images = images.to(memory_format=torch.channels_last)",
+            needs=(Condition.NHWC,),
+            unless=(Condition.AMD,),
+        ),
+        Advice(
+            "Keep one layout from the input on: compare the time with both.",
+            "images = images.to(memory_format=torch.channels_last)\n"
+            "images = images.contiguous(memory_format=torch.contiguous_format)",
+            unless=(Condition.NHWC,),
+        ),
+        Advice("Look for .contiguous() and permute() between convolutions."),
+    ),
+)
+def layout_transposes(context: Context) -> Finding | None:
+    """Report the kernels that do nothing but change the layout of images."""
+    converting = context.computing("layout_ns")
+    shorter = context.shorter_kernels("layout")
+    price = context.price(converting, shorter, bound="at most")
+    hidden_ns = context.behind_host_ns(shorter) if converting.any() else 0.0
+    if not context.is_worth_it(layout_transposes, price.ns):
+        context.note_hidden(layout_transposes, "one layout of images", hidden_ns, price)
+        return None
+    ranks = context.blamed(converting.mean(axis=1))
+    places = [context.ranks.index(rank) for rank in ranks]
+    share = 100 * converting[places].sum() / context.steps["compute"][places].sum()
+    blamed = [context.facts[rank].compute for rank in ranks]
+    most = max(blamed, key=lambda each: int(each.layout_ns.sum()))
+    rows = most.layout.rows
+    count = sum(row.times for row in rows) / most.step.size
+    last_ns = sum(each.layout.channels_last_ns for each in blamed)
+    return context.finding(
+        layout_transposes,
+        words=(
+            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in "
+            f"{per_step(context, count, 'kernel')} that convert images between NCHW and NHWC, most "
+            f"in {named(rows[0].name)}"
+        ),
+        detail=if_host_kept_up(price, hidden_ns),
+        price=price,
+        ranks=ranks,
+        steps=context.steps_with(converting),
+        conditions=(Condition.NHWC,) if last_ns > 0 else (),
+        evidence={
+            "share_percent": float(share),
+            "kernels_per_step": count,
+            "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
+            "convolutions_in_nhwc_ms": last_ns / NS_PER_MS,
+            "kernels": pd.DataFrame(
+                [(*row[:-1], row.total_ns / NS_PER_MS) for row in rows],
+                columns=["kernel", "count", "ms"],
+            ),
+        },
+        links=(Link(panel="kernel_breakdown", ranks=ranks, kernel=rows[0].name),),
+        seen_in=Saving(("layout",)),
+    )

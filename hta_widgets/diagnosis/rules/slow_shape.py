@@ -1,0 +1,87 @@
+"""Products of matrices that are slow for dimensions that do not fit the tensor cores."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from hta_widgets.analyses.roofline.peaks import TERA
+from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.cause import cause
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks
+from hta_widgets.quantities import number, percent
+
+
+@cause(
+    seen_in="compute",
+    when="Matrix products on tensor cores have a dimension that is no multiple of 8 (of 4 for "
+    "TF32), and take 1.5 times as long, or longer, as at the rate that the same rank reaches with "
+    "products that fit and are smaller in every dimension.",
+    advice=(
+        Advice(
+            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
+            "vocabulary = (vocabulary + 63) // 64 * 64",
+        ),
+        Advice(
+            "Compile the model, which pads such products where that is faster.",
+            "model = torch.compile(model)",
+            unless=(Condition.COMPILED,),
+        ),
+    ),
+)
+def slow_shape(context: Context) -> Finding | None:
+    """Report products that smaller ones outrun."""
+    taken, saved = context.computing("shape_ns"), context.computing("shape_saved_ns")
+    shorter = context.shorter_kernels("shape")
+    price = context.price(saved, shorter, bound="at most")
+    hidden_ns = context.behind_host_ns(shorter) if saved.any() else 0.0
+    if not context.is_worth_it(slow_shape, price.ns):
+        context.note_hidden(slow_shape, "products with sizes that fit", hidden_ns, price)
+        return None
+    ranks = context.blamed(taken.mean(axis=1))
+    places = [context.ranks.index(rank) for rank in ranks]
+    share = 100 * taken[places].sum() / context.steps["compute"][places].sum()
+    blamed = [context.facts[rank].compute for rank in ranks]
+    rows = max(blamed, key=lambda each: int(each.shape_ns.sum())).shapes.rows
+    most = rows[0]
+    return context.finding(
+        slow_shape,
+        words=(
+            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in matrix "
+            f"products whose dimensions do not fit: with {most.product.uneven}, no multiple of "
+            f"{most.product.multiple}, they reach {number(most.rate / TERA)} TFLOP/s, smaller ones "
+            f"up to {number(most.others_rate / TERA)}"
+        ),
+        detail=if_host_kept_up(price, hidden_ns),
+        price=price,
+        ranks=ranks,
+        steps=context.steps_with(taken),
+        evidence={
+            "share_percent": float(share),
+            "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
+            "products": pd.DataFrame(
+                [
+                    (
+                        row.operator,
+                        row.product.type,
+                        *row.product.sizes,
+                        row.product.uneven,
+                        row.times,
+                        row.total_ns / NS_PER_MS,
+                        row.rate / TERA,
+                        row.others_rate / TERA,
+                    )
+                    for row in rows
+                ],
+                columns=[
+                    *("operator", "type", "batch", "rows", "columns", "summed", "uneven", "count"),
+                    *("ms", "tflop_per_s", "smaller_tflop_per_s"),
+                ],
+            ),
+        },
+        links=(Link(panel="roofline", ranks=ranks),),
+        seen_in=Saving(("shape",)),
+    )

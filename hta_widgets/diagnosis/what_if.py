@@ -1,0 +1,248 @@
+"""What a step would take if something were different: host, communication, ranks, kernels, data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
+from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.replay.edits import (
+    CommunicationHidden,
+    Edit,
+    EqualWork,
+    HostSpeed,
+    KernelsFaster,
+    WithoutHostWork,
+    applied,
+)
+from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
+from hta_widgets.errors import ParameterError
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.facts import has_gpu_work
+
+NS_PER_MS = 1e6
+
+NOTHING_RAN = "No GPU work was recorded on these ranks: nothing can be replayed."
+
+EqualRanks = Literal["recorded", "slower", "all"]
+"""Whose kernels take as long as on the median rank: nobody's, those of slower ones, of all."""
+
+KernelClass = Literal["products", "elementwise", "attention", "copies", "selected"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WhatIfSteps(Result):
+    """A step as recorded, and as it would be.
+
+    Attributes
+    ----------
+    answer : WhatIf
+        Its length (ms), what is gained, and between which values.
+    recorded_ms : float
+        Length of the mean step as recorded (ms).
+    classes : DataFrame
+        What sets the time: ``what``, ``recorded_ms`` and ``ms`` (of the critical path, of the mean
+        step).
+    ranks : DataFrame
+        ``rank``, ``recorded_ms`` and ``ms``: when the last step of each rank ends, since the first
+        of all ranks began.
+    is_bound : bool
+        Whether the gain is only known to lie between two values, or may be larger.
+    """
+
+    answer: WhatIf
+    recorded_ms: float
+    classes: pd.DataFrame
+    ranks: pd.DataFrame
+    is_bound: bool
+
+
+def what_if(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    host_speed: float = 1.0,
+    hidden_percent: float = 0.0,
+    equal_ranks: EqualRanks = "recorded",
+    kernels: KernelClass = "products",
+    kernel_percent: float = 100.0,
+    selected_kernel: str = "",
+    without_loading: bool = False,
+) -> WhatIfSteps:
+    """Say what a step would take if something were different.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        Ranks whose steps count, all when not given; all are replayed.
+    steps : iterable of int, optional
+        ProfilerSteps that count, all analysed ones when not given.
+    host_speed : float
+        How many times as fast the host launches; more than 0, and infinite for a host that needs no
+        time. What it does beside (loading, the profiler, allocating, pauses) takes as long as
+        recorded.
+    hidden_percent : float
+        Part of all transfers that takes no time, 0 to 100; ranks still wait for late ones.
+    equal_ranks : {"recorded", "slower", "all"}
+        Whose kernels take as long as the same ones on the median rank.
+    kernels : {"products", "elementwise", "attention", "copies", "selected"}
+        Which kernels are faster: products of matrices and convolutions; elementwise ones; those of
+        attention by their names; copies between host and device; or the selected one.
+    kernel_percent : float
+        How long these take, in percent of what is recorded, 0 to 100.
+    selected_kernel : str
+        Name of the selected kernel.
+    without_loading : bool
+        Whether data is there when it is needed.
+
+    Returns
+    -------
+    WhatIfSteps
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    UnknownStepError
+        If a step was not recorded.
+    ParameterError
+        If a number is out of its range.
+    """
+    _check("host_speed", host_speed, 0, np.inf, is_open=True)
+    _check("hidden_percent", hidden_percent, 0, 100)
+    _check("kernel_percent", kernel_percent, 0, 100)
+    chosen = job.select_ranks(ranks)
+    if not any(job.reduce(has_gpu_work, chosen).values()):
+        return _nothing(job, chosen)
+    found = replay(job, chosen, steps)
+    edits: list[Edit] = []
+    if host_speed != 1:
+        edits.append(HostSpeed(host_speed))
+    if without_loading:
+        edits.append(WithoutHostWork(("loading",)))
+    if equal_ranks != "recorded":
+        edits.append(EqualWork("median", only_slower=equal_ranks == "slower"))
+    names = frozenset(_names(found, kernels, selected_kernel)) if kernel_percent != 100 else None  # noqa: PLR2004
+    if names:
+        edits.append(KernelsFaster(names, kernel_percent / 100))
+    if hidden_percent:
+        edits.append(CommunicationHidden(hidden_percent / 100))
+    return _result(job, chosen, found, edits)
+
+
+def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) -> WhatIfSteps:
+    answer = found.what_if(*edits)
+    recorded = found.path
+    weights = applied(found.job, edits)
+    changed = CriticalPath.of(Solution(found.network, weights)) if edits else recorded
+    classes = pd.DataFrame(
+        {
+            "what": list(recorded.shares),
+            "recorded_ms": [_ms(recorded, what) for what in recorded.shares],
+            "ms": [_ms(changed, what) for what in recorded.shares],
+        }
+    )
+    before = found.what_if().by_rank
+    ends = pd.DataFrame(
+        {
+            "rank": list(answer.by_rank),
+            "recorded_ms": [before[rank] for rank in answer.by_rank],
+            "ms": list(answer.by_rank.values()),
+        }
+    )
+    is_bound = answer.lower_ms < answer.upper_ms or not found.is_explained or not found.is_sound
+    return WhatIfSteps(
+        finding=_finding(found, answer, changed) if edits else _recorded(found),
+        notices=(*job.notices_for(ranks), *found.notices, *_limits(found)),
+        answer=answer,
+        recorded_ms=found.step_ms,
+        classes=classes,
+        ranks=ends,
+        is_bound=is_bound,
+    )
+
+
+def _nothing(job: Job, ranks: tuple[int, ...]) -> WhatIfSteps:
+    """The answer where nothing ran on a GPU."""
+    answer = WhatIf(step_ms=0, gain_ms=0, lower_ms=0, upper_ms=0, by_rank={}, steps={})
+    return WhatIfSteps(
+        finding=NOTHING_RAN,
+        notices=job.notices_for(ranks),
+        answer=answer,
+        recorded_ms=0.0,
+        classes=pd.DataFrame({"what": [], "recorded_ms": [], "ms": []}),
+        ranks=pd.DataFrame({"rank": [], "recorded_ms": [], "ms": []}),
+        is_bound=False,
+    )
+
+
+def _ms(path: CriticalPath, what: str) -> float:
+    return path.shares[what] / 100 * path.length_ns / NS_PER_MS / len(path.steps)
+
+
+def _recorded(found: Replay) -> str:
+    return f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {found.path.bound_by}."
+
+
+def _finding(found: Replay, answer: WhatIf, changed: CriticalPath) -> str:
+    before, after = (duration(ms * NS_PER_MS) for ms in (found.step_ms, answer.step_ms))
+    change = 100 * (answer.step_ms / found.step_ms - 1) if found.step_ms else 0.0
+    said = f"{'+' if change > 0 else '-'}{percent(abs(change))}"
+    said = "no change" if percent(abs(change)) == percent(0) else said
+    between = ""
+    if answer.lower_ms < answer.upper_ms:
+        between = (
+            f"; {duration(max(answer.lower_ms, 0) * NS_PER_MS)} to "
+            f"{duration(answer.upper_ms * NS_PER_MS)} less, as ranks are missing"
+        )
+    return f"{before} → {after} ({said}), then {changed.bound_by}{between}."
+
+
+def _limits(found: Replay) -> Iterator[str]:
+    """What limits the answer."""
+    if not found.is_explained:
+        yield (
+            "much of the critical path is waiting that nothing recorded explains, and stays as it "
+            "is: the gain may be larger"
+        )
+
+
+def _names(found: Replay, kernels: KernelClass, selected: str) -> Iterator[str]:
+    """Names of the operations of a class."""
+    names, code = found.job.names
+    if kernels == "selected":
+        yield from [selected] if selected else []
+        return
+    copies = found.job.type == KernelType.MEMORY
+    of_type = {int(each) for each in np.unique(code[copies])}
+    for at, name in enumerate(names):
+        if (at in of_type) != (kernels == "copies"):
+            continue
+        fits = {
+            "products": is_product(name),
+            "elementwise": bool(ELEMENTWISE.search(name)),
+            "attention": bool(ATTENTION.search(name)),
+            "copies": True,
+        }
+        if fits[kernels]:
+            yield name
+
+
+def _check(name: str, value: float, least: float, most: float, *, is_open: bool = False) -> None:
+    fits = least < value <= most if is_open else least <= value <= most
+    if not fits:
+        msg = f"{name} is {value:g}: it must be {'more than' if is_open else 'from'} {least:g}"
+        msg += "" if np.isinf(most) else f" to {most:g}"
+        raise ParameterError(msg)

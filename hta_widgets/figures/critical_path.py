@@ -1,0 +1,191 @@
+"""Figures of the critical path: its classes, where it runs, and what single kernels are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.diagnosis.critical_path import CriticalPathTables
+from hta_widgets.diagnosis.replay.critical_path import BOUND_BY
+from hta_widgets.figures.base.drawing import Drawing, objects, trace
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    axis,
+    class_marker,
+    drawing,
+    emphasis,
+    height_for_rows,
+    names_axis,
+    ring,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.figures.what_if import CLASS_OF
+from hta_widgets.quantities import duration, percent, time_unit
+
+LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for each in classes} | {
+    "copies": "copies",
+    "return of a wait": "late_synchronising",
+    "profiler": "other_idle",
+}
+"""Class of the budget whose look each class of the path has."""
+
+_LEGEND: Final = {look: what for what, look in CLASS_OF.items()}
+
+_MOST_PIECES: Final = 500
+"""More pieces over time are joined where they touch and are of one look."""
+
+_SELECT_KERNEL: Final = {"select": "kernel"}
+
+
+def path_classes(result: CriticalPathTables) -> Drawing:
+    """Draw how much of the path each class has, the longest first."""
+    table = result.classes[result.classes["ns"] > 0]
+    unit = time_unit(float(table["ns"].max()) if len(table) else 0)
+    shares = [f"{duration(ns)} ({percent(share)})" for ns, share in _pairs(table)]
+    names = table["class"].tolist()
+    bars = trace(
+        "bar",
+        orientation="h",
+        x=(table["ns"] / unit.ns).tolist(),
+        y=list(range(len(names))),
+        marker={"color": [CLASS_COLORS[LOOK[name]] for name in names], "line": {"width": 0}},
+        text=shares,
+        textposition="auto",
+        hovertext=names,
+        hovertemplate="%{hovertext}: %{text}<extra></extra>",
+    )
+    return drawing(
+        [bars],
+        height=height_for_rows(len(names)),
+        showlegend=False,
+        xaxis=axis(f"On the critical path ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(names),
+    )
+
+
+def kernel_drags(
+    result: CriticalPathTables, *, num_kernels: int = 10, selected: str = ""
+) -> Drawing:
+    """Draw what the steps gain without one call of each kernel; a click selects the kernel.
+
+    Parameters
+    ----------
+    result : CriticalPathTables
+    num_kernels : int
+        How many to draw.
+    selected : str
+        Kernel to emphasise.
+    """
+    table = result.kernels[result.kernels["drag_ns"] > 0].head(num_kernels)
+    unit = time_unit(float(table["drag_ns"].max()) if len(table) else 0)
+    kernels = table["kernel"].tolist()
+    names = plot_names(kernels)
+    bars = trace(
+        "bar",
+        orientation="h",
+        x=(table["drag_ns"] / unit.ns).tolist(),
+        y=list(range(len(names))),
+        marker={"color": CLASS_COLORS["compute"], "line": {"width": 0}},
+        customdata=objects([[kernel] for kernel in kernels]),
+        meta=_SELECT_KERNEL,
+        hovertext=[
+            f"{hover_name(row['kernel'])}<br>without its best call: {duration(row['drag_ns'])}<br>"
+            f"on the path: {duration(row['ns'])} in {row['critical_calls']:,} of "
+            f"{row['calls']:,} calls"
+            for row in table.to_dict("records")
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+        **emphasis([at for at, kernel in enumerate(kernels) if kernel == selected]),
+    )
+    return drawing(
+        [bars],
+        height=height_for_rows(len(names)),
+        showlegend=False,
+        xaxis=axis(f"Steps are shorter without one call by ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis(names),
+    )
+
+
+def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()) -> Drawing:
+    """Draw on which rank the path runs, and what it is there, over time.
+
+    Parameters
+    ----------
+    result : CriticalPathTables
+    selected : collection of int
+        Ranks to put a ring around; none means all.
+    """
+    pieces = _joined(result.pieces)
+    first_ns = float(pieces["start_ns"].min()) if len(pieces) else 0.0
+    unit = time_unit(float(pieces["end_ns"].max()) - first_ns if len(pieces) else 0)
+    ranks = sorted(pieces["rank"].unique().tolist())
+    row_of = {rank: row for row, rank in enumerate(ranks)}
+    traces = []
+    for look in dict.fromkeys(pieces["look"].tolist()):
+        mine = pieces[pieces["look"] == look]
+        traces.append(
+            trace(
+                "bar",
+                orientation="h",
+                y=[row_of[rank] for rank in mine["rank"].tolist()],
+                base=((mine["start_ns"] - first_ns) / unit.ns).tolist(),
+                x=((mine["end_ns"] - mine["start_ns"]) / unit.ns).tolist(),
+                width=0.8,
+                name=_LEGEND.get(look, mine["class"].iloc[0]),
+                marker=class_marker(look),
+                customdata=objects([[rank] for rank in mine["rank"].tolist()]),
+                meta=SELECT_RANKS,
+                hovertext=[
+                    f"{row['class']}: {duration(row['end_ns'] - row['start_ns'])}"
+                    for row in mine.to_dict("records")
+                ],
+                hovertemplate="rank %{customdata[0]}<br>%{hovertext}<extra></extra>",
+            )
+        )
+    rings = [
+        ring(x0=0, x1=1, xref="paper", y0=row_of[rank] - 0.5, y1=row_of[rank] + 0.5)
+        for rank in selected
+        if rank in row_of
+    ]
+    return drawing(
+        traces,
+        barmode="overlay",
+        height=height_for_rows(max(len(ranks), 2)),
+        showlegend=True,
+        **({"shapes": rings} if rings else {}),
+        xaxis=axis(f"Time of the steps ({unit.symbol})", rangemode="tozero"),
+        yaxis=axis(
+            "Rank",
+            tickvals=list(range(len(ranks))),
+            ticktext=[str(rank) for rank in ranks],
+            range=[len(ranks) - 0.5, -0.5],
+            showgrid=False,
+        ),
+    )
+
+
+def _pairs(table: pd.DataFrame) -> list[tuple[float, float]]:
+    return list(zip(table["ns"].tolist(), table["percent"].tolist(), strict=True))
+
+
+def _joined(pieces: pd.DataFrame) -> pd.DataFrame:
+    """Pieces with their look; of many, those that touch and look alike are one."""
+    looks = pieces["class"].map(LOOK)
+    table = pieces[["start_ns", "end_ns", "rank", "class"]].assign(look=looks)
+    if len(table) <= _MOST_PIECES:
+        return table
+    changes = (table["rank"].diff() != 0) | (table["look"] != table["look"].shift())
+    joined = table.groupby(np.cumsum(changes.to_numpy()), sort=False)
+    found = joined.agg(
+        start_ns=("start_ns", "first"),
+        end_ns=("end_ns", "last"),
+        rank=("rank", "first"),
+        **{"class": ("class", "first")},
+        look=("look", "first"),
+    )
+    length = found["end_ns"] - found["start_ns"]
+    return found[length.rank(method="first", ascending=False) <= _MOST_PIECES]

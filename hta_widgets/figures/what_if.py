@@ -1,0 +1,127 @@
+"""Figures of a what-if: what sets the time of a step, and when each rank is done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.what_if import WhatIfSteps
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.style import (
+    CLASS_COLORS,
+    NEUTRAL,
+    axis,
+    class_marker,
+    drawing,
+    height_for_rows,
+    names_axis,
+    ring,
+)
+from hta_widgets.quantities import duration, time_unit
+
+CLASS_OF: Final = {
+    "the host": "late_launching",
+    "the GPU": "compute",
+    "communication": "transfer",
+    "data loading": "data_loading",
+    "work from before the recording": "waiting",
+    UNEXPLAINED: "other_idle",
+}
+"""Class of the budget whose look each has."""
+
+_NS_PER_MS: Final = 1e6
+_BARS_HEIGHT: Final = 170
+_ROWS: Final = ("Recorded", "Changed")
+_MOST_RANKS: Final = 64
+"""More ranks are not drawn one by one: the first and last of them would be unreadable."""
+
+
+def changed_step(result: WhatIfSteps) -> Drawing:
+    """Draw the critical path of the mean step by what sets its time: as recorded, and changed."""
+    table = result.classes
+    longest_ns = max(table["recorded_ms"].sum(), table["ms"].sum()) * _NS_PER_MS
+    unit = time_unit(longest_ns)
+    bars: list[PlotlyTrace] = []
+    columns = (table[name].tolist() for name in ("what", "recorded_ms", "ms"))
+    for what, recorded_ms, ms in zip(*columns, strict=True):
+        lengths = [recorded_ms * _NS_PER_MS, ms * _NS_PER_MS]
+        if not any(lengths):
+            continue
+        bars.append(
+            trace(
+                "bar",
+                orientation="h",
+                y=[0, 1],
+                x=[ns / unit.ns for ns in lengths],
+                name=what,
+                marker=class_marker(CLASS_OF[what]),
+                hovertext=[
+                    f"{row}<br>{what}: {duration(ns)}"
+                    for row, ns in zip(_ROWS, lengths, strict=True)
+                ],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    return drawing(
+        bars,
+        barmode="stack",
+        bargap=0.35,
+        height=_BARS_HEIGHT,
+        showlegend=True,
+        xaxis=axis(f"Critical path of the mean step ({unit.symbol})", rangemode="tozero"),
+        yaxis=names_axis([*_ROWS]),
+    )
+
+
+def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing:
+    """Draw when each rank is done, as recorded and changed; a click selects the rank.
+
+    Parameters
+    ----------
+    result : WhatIfSteps
+    selected : collection of int
+        Ranks to put a ring around; none means all.
+    """
+    table = result.ranks.head(_MOST_RANKS)
+    unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * _NS_PER_MS)
+    ranks = table["rank"].tolist()
+    rows = list(range(len(ranks)))
+    traces = [
+        trace(
+            "bar",
+            orientation="h",
+            y=rows,
+            x=(table[column] * _NS_PER_MS / unit.ns).tolist(),
+            name=name,
+            marker={"color": color, "line": {"width": 0}},
+            customdata=objects([[rank] for rank in ranks]),
+            meta=SELECT_RANKS,
+            hovertext=[duration(ms * _NS_PER_MS) for ms in table[column].tolist()],
+            hovertemplate=f"rank %{{customdata[0]}}<br>{name}: %{{hovertext}}<extra></extra>",
+        )
+        for name, column, color in (
+            (_ROWS[0], "recorded_ms", NEUTRAL),
+            (_ROWS[1], "ms", CLASS_COLORS["compute"]),
+        )
+    ]
+    rings = [
+        ring(x0=0, x1=1, xref="paper", y0=row - 0.5, y1=row + 0.5)
+        for row, rank in zip(rows, ranks, strict=True)
+        if rank in selected
+    ]
+    return drawing(
+        traces,
+        barmode="group",
+        height=height_for_rows(2 * len(ranks)),
+        **({"shapes": rings} if rings else {}),
+        xaxis=axis(f"Done after ({unit.symbol})", rangemode="tozero"),
+        yaxis=axis(
+            "Rank",
+            tickvals=rows,
+            ticktext=[str(rank) for rank in ranks],
+            range=[len(ranks) - 0.5, -0.5],
+            showgrid=False,
+        ),
+    )

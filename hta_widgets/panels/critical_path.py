@@ -1,0 +1,93 @@
+"""Panel of the critical path: what sets the time of the steps."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Int
+
+from hta_widgets.diagnosis.critical_path import CriticalPathTables, critical_path
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.critical_path import kernel_drags, path_classes, path_over_time
+from hta_widgets.panels.base.controls import Choice, Slider
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.facts import has_gpu_work
+
+Listed: TypeAlias = Literal["kernels", "classes", "operators", "ranks", "pieces"]
+
+
+class CriticalPathPanel(Panel[CriticalPathTables]):
+    """The longest path through everything that waits for something else, over all ranks.
+
+    Being on it is not being worth something, as another path may be hardly shorter: kernels are
+    sorted by what the steps gain without one of their calls.
+    """
+
+    name = "critical_path"
+    tab = "critical_path"
+    place = 2
+    title = "Critical path"
+    wide = True
+    follows = ("kernel", "steps")
+    needs = (Recorded.KERNELS,)
+    any_number_of_ranks = True
+    table_selects: ClassVar = {"kernel": "kernel", "rank": "ranks", "operator": "operators"}
+
+    num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=60))
+    """Kernels with a bar of their own."""
+
+    listed: Listed = parameter(
+        LabelledEnum(
+            {
+                "kernels": "Kernels",
+                "classes": "Classes",
+                "operators": "Operators",
+                "ranks": "Ranks",
+                "pieces": "Pieces",
+            }
+        ),
+        Choice("Table"),
+    )
+    """Contents of the table: kernels with slack and drag; time of the path by class, by operator
+    and by rank; or its pieces in order of time."""
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether anything ran on a GPU."""
+        return super().concerns(job) and any(job.reduce(has_gpu_work, job.ranks).values())
+
+    def analyse(self, ranks: list[int]) -> CriticalPathTables:
+        """Find the path; that of all ranks, whatever is selected."""
+        asked = () if self.linked else tuple(ranks)
+        steps = tuple(self.selection.steps)
+        find = partial(critical_path, self.job, asked or None, steps=steps or None)
+        return self._memo.get("result", find, asked, steps)
+
+    def draw(self, result: CriticalPathTables) -> dict[str, Drawing]:
+        """Draw the classes, the kernels that are worth most, and the path over time."""
+        figures = {"Classes of the critical path": path_classes(result)}
+        if (result.kernels["drag_ns"] > 0).any():
+            figures["What single kernels are worth"] = kernel_drags(
+                result, num_kernels=self.num_kernels, selected=self.selection.kernel
+            )
+        ranks = self.ranks if self.linked else []
+        over_time = partial(path_over_time, result, selected=ranks)
+        figures["Where the path runs"] = self._memo.get(
+            "over time", over_time, result, tuple(ranks)
+        )
+        return figures
+
+    def tabulate(self, result: CriticalPathTables) -> pd.DataFrame:
+        """List kernels, classes, operators, ranks or pieces."""
+        table: pd.DataFrame = getattr(result, self.listed)
+        return table
+
+    def nothing_to_show(self, result: CriticalPathTables) -> str | None:
+        """Explain an empty panel: no GPU work."""
+        return result.finding if result.classes.empty else None

@@ -1,0 +1,130 @@
+"""Panel of the what-if: a step if something were different."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import pandas as pd
+from traitlets import Bool, Float
+
+from hta_widgets.diagnosis.what_if import EqualRanks, KernelClass, WhatIfSteps, what_if
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.what_if import changed_step, rank_ends
+from hta_widgets.panels.base.controls import Choice, Slider, Toggle
+from hta_widgets.panels.base.declarations import parameter
+from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.facts import has_gpu_work
+
+Listed: TypeAlias = Literal["classes", "ranks"]
+
+AS_RECORDED = 100.0
+
+FASTEST_HOST = 16.0
+"""A host that is faster is taken to need no time at all."""
+
+
+class WhatIfPanel(Panel[WhatIfSteps]):
+    """What a step would take with a faster host, hidden communication, equal ranks or kernels.
+
+    All of it together is replayed through everything that waits for something else, over all
+    ranks. At its end, the slider of the host is one that needs no time.
+    """
+
+    name = "what_if"
+    tab = "critical_path"
+    place = 1
+    title = "What if"
+    wide = True
+    follows = ("kernel", "steps")
+    needs = (Recorded.KERNELS,)
+    any_number_of_ranks = True
+
+    host_speed: float = parameter(
+        Float(1, min=0.25, max=FASTEST_HOST),
+        Slider("Host speed", step=0.25, unit="×", log=True),
+    )
+    """How many times as fast the host launches; from 16 on, it needs no time."""
+
+    hidden_percent: float = parameter(
+        Float(0, min=0, max=100), Slider("Communication hidden", step=5, unit="%")
+    )
+    """Part of all transfers (percent) that takes no time; ranks still wait for late ones."""
+
+    equal_ranks: EqualRanks = parameter(
+        LabelledEnum({"recorded": "As recorded", "slower": "Slower ones", "all": "All"}),
+        Choice("Ranks as the median"),
+    )
+    """Whose kernels take as long as the same ones on the median rank."""
+
+    kernels: KernelClass = parameter(
+        LabelledEnum(
+            {
+                "products": "Matrix products",
+                "elementwise": "Elementwise",
+                "attention": "Attention",
+                "copies": "Copies",
+                "selected": "Selected kernel",
+            }
+        ),
+        Choice("Kernels"),
+    )
+    """Which kernels `kernel_percent` is about."""
+
+    kernel_percent: float = parameter(Float(100, min=0, max=100), Slider("take", step=5, unit="%"))
+    """How long these kernels take, in percent of what is recorded."""
+
+    without_loading: bool = parameter(Bool(False), Toggle("Data is there"))
+    """Take out the time in which the host loads data."""
+
+    listed: Listed = parameter(
+        LabelledEnum({"classes": "Critical path", "ranks": "Ranks"}), Choice("Table")
+    )
+    """Contents of the table: what sets the time, or when each rank is done."""
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether anything ran on a GPU."""
+        return super().concerns(job) and any(job.reduce(has_gpu_work, job.ranks).values())
+
+    def analyse(self, ranks: list[int]) -> WhatIfSteps:
+        """Replay the job with the changes."""
+        speed = self.host_speed
+        asked = () if self.linked else tuple(ranks)
+        steps = tuple(self.selection.steps)
+        changes: dict[str, Any] = {
+            "host_speed": math.inf if speed >= FASTEST_HOST else speed,
+            "hidden_percent": self.hidden_percent,
+            "equal_ranks": self.equal_ranks,
+            "without_loading": self.without_loading,
+        }
+        if self.kernel_percent < AS_RECORDED:
+            changes |= {
+                "kernels": self.kernels,
+                "kernel_percent": self.kernel_percent,
+                "selected_kernel": self.selection.kernel,
+            }
+        replayed = partial(what_if, self.job, asked or None, steps=steps or None, **changes)
+        return self._memo.get("result", replayed, asked, steps, *changes.items())
+
+    def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
+        """Draw the step as recorded and changed, and when each rank is done."""
+        name = "The mean step, as recorded and changed"
+        figures = {f"{name} (a bound)" if result.is_bound else name: changed_step(result)}
+        if len(result.ranks) > 1:
+            figures["When each rank is done"] = rank_ends(
+                result, selected=self.ranks if self.linked else ()
+            )
+        return figures
+
+    def tabulate(self, result: WhatIfSteps) -> pd.DataFrame:
+        """List what sets the time, or when each rank is done."""
+        return result.classes if self.listed == "classes" else result.ranks
+
+    def nothing_to_show(self, result: WhatIfSteps) -> str | None:
+        """Explain an empty panel: no GPU work."""
+        return result.finding if result.classes.empty else None

@@ -1,0 +1,251 @@
+"""Kernels that were launched and are not in the trace: the recorder lost them.
+
+PyTorch drops kernels at the start of a recording, and wherever a buffer of CUPTI is full, without a
+word. What the GPU did then looks like idle time, for which a diagnosis would find a cause::
+
+    host   launch 1   launch 2   launch 3        launch 4
+    GPU        kernel 1 ==|                          |== kernel 4
+                          |------- hole -------------|
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events
+from hta_widgets.trace.model.steps import ProfilerSteps
+
+LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
+"""Calls that always give work: a graph may be empty, and filling 0 bytes is no work."""
+
+_BEGINS_CAPTURE: Final = re.compile(r"StreamBeginCapture")
+_ENDS_CAPTURE: Final = re.compile(r"StreamEndCapture")
+
+MOST_LOST: Final = 0.01
+"""Part of the launches of a step, or of its time in holes, from which it is not counted: less costs
+less than the cheapest finding (3 %)."""
+
+APART: Final = 0.05
+"""Lost launches further apart than this part of the time with launches are two stretches."""
+
+BROKEN_LINKS: Final = 0.5
+"""With work without an id for as many of the launches without work, ids were lost, and no work."""
+
+
+class Stretch(NamedTuple):
+    """Time (ns since the trace's origin) from the first to the last of some lost launches."""
+
+    start_ns: int
+    end_ns: int
+    launches: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostWork:
+    """Launches without work, apart from those that are captured into a graph.
+
+    Attributes
+    ----------
+    launches : int
+        Calls that launch one kernel each.
+    lost : int
+        Those whose kernel is not in the trace, though work launched after them is.
+    at_end : int
+        Those after the last one with work: the recording ended before it ran, or the file was cut.
+    stretches : tuple of Stretch
+        Where the lost ones are.
+    hole_ns : int
+        Idle time of the GPU in which lost work may have run.
+    steps : tuple of int
+        Numbers of the ProfilerSteps that lack more than `MOST_LOST` of their work.
+    percent : float
+        Part (%) of the launches that is lost, or of the time with GPU work in holes, whichever is
+        more.
+    """
+
+    launches: int = 0
+    lost: int = 0
+    at_end: int = 0
+    stretches: tuple[Stretch, ...] = ()
+    hole_ns: int = 0
+    steps: tuple[int, ...] = ()
+    percent: float = 0.0
+
+    @property
+    def matters(self) -> bool:
+        """Whether so much is lost that findings on the whole recording may rest on it."""
+        return self.percent > 100 * MOST_LOST
+
+
+def lost_work(
+    events: Events, launches: Int32Array, parents: Int32Array, steps: ProfilerSteps
+) -> LostWork:
+    """Find the launches of kernels whose work is not in the trace.
+
+    Parameters
+    ----------
+    events : Events
+    launches, parents : ndarray of int32
+        Row of the launch of each event, and of the call around it; -1 for none.
+    steps : ProfilerSteps
+    """
+    calls, known = _kernel_launches(events, parents)
+    work = events.rows_of(*GPU_WORK)
+    linked = work[launches[work] >= 0]
+    if known.all() or not linked.size:
+        return LostWork(launches=calls.size)
+    lost_ns = events.start_ns[calls[~known]]
+    linked = linked[np.argsort(events.start_ns[launches[linked]], kind="stable")]
+    done = _Done.of(events, linked, launches)
+    is_last = lost_ns >= done.launched_ns[-1]
+    inside_ns = lost_ns[~is_last]
+    without_id = np.count_nonzero(events.correlation[work] <= 0)
+    if without_id >= BROKEN_LINKS * lost_ns.size:
+        return LostWork(launches=calls.size)
+    holes = _Holes.of(inside_ns, done)
+    span_ns = int(done.end_ns[-1] - done.next_ns[0])
+    shares = (inside_ns.size / calls.size, holes.length_ns.sum() / max(span_ns, 1))
+    return LostWork(
+        launches=calls.size,
+        lost=inside_ns.size,
+        at_end=int(np.count_nonzero(is_last)),
+        stretches=_stretches(inside_ns, events.start_ns[calls]),
+        hole_ns=int(holes.length_ns.sum()),
+        steps=_touched(steps, events.start_ns[calls], lost_ns, holes),
+        percent=100 * float(max(shares)),
+    )
+
+
+class _Done(NamedTuple):
+    """Work in the order of its launches: when it was launched, what ended before it, what follows.
+
+    Attributes
+    ----------
+    launched_ns : ndarray of int64
+    end_ns : ndarray of int64
+        Latest end of what was launched until then.
+    next_ns : ndarray of int64
+        Earliest start of what was launched from then on.
+    """
+
+    launched_ns: Times
+    end_ns: Times
+    next_ns: Times
+
+    @classmethod
+    def of(cls, events: Events, work: Int64Array, launches: Int32Array) -> _Done:
+        start_ns = events.start_ns[work]
+        return cls(
+            launched_ns=events.start_ns[launches[work]],
+            end_ns=np.maximum.accumulate(start_ns + events.duration_ns[work]),
+            next_ns=np.minimum.accumulate(start_ns[::-1])[::-1],
+        )
+
+
+class _Holes(NamedTuple):
+    """Idle time between work that was launched before and after some lost launches.
+
+    Attributes
+    ----------
+    lost_ns, next_ns : ndarray of int64
+        Time of the first lost launch, and of the first one after it with work.
+    length_ns : ndarray of int64
+    """
+
+    lost_ns: Times
+    next_ns: Times
+    length_ns: Times
+
+    @classmethod
+    def of(cls, lost_ns: Times, done: _Done) -> _Holes:
+        place = np.searchsorted(done.launched_ns, lost_ns, side="right")
+        place, first = np.unique(place, return_index=True)
+        lost_ns = lost_ns[first]
+        free_ns = np.where(place > 0, done.end_ns[place - 1], lost_ns)
+        length_ns = done.next_ns[place] - np.maximum(free_ns, lost_ns)
+        return cls(lost_ns, done.launched_ns[place], np.maximum(length_ns, 0))
+
+
+def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, Mask]:
+    """Rows of the calls that launch a kernel, by start, and whether it is in the trace.
+
+    A call without an id may have any. A driver call inside a runtime call is the same launch,
+    whichever of their ids the kernel has.
+    """
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[events.named(calls, LAUNCHES_A_KERNEL)]
+    ids = events.correlation[calls]
+    work = events.rows_of(*GPU_WORK)
+    known = np.isin(ids, events.correlation[work]) | (ids <= 0)
+    if known.all():
+        return calls, known
+    place = np.full(len(events) + 1, -1, dtype=np.int64)
+    place[calls] = np.arange(calls.size)
+    around = place[parents[calls]]
+    is_inside = around >= 0
+    np.logical_or.at(known, around[is_inside], known[is_inside])
+    known |= _captured(events, calls)
+    return calls[~is_inside], known[~is_inside]
+
+
+def _captured(events: Events, calls: Int64Array) -> Mask:
+    """Which calls are recorded into a graph: between the begin and the end of a capture."""
+    every = events.rows_of(*LAUNCH_CALLS)
+    begins = every[events.named(every, _BEGINS_CAPTURE)]
+    ends = every[events.named(every, _ENDS_CAPTURE)]
+    found = np.zeros(calls.size, dtype=np.bool_)
+    for thread in {*zip(events.pid[begins].tolist(), events.tid[begins].tolist(), strict=True)}:
+        begin_ns, end_ns, own_ns = (
+            np.where(_of_thread(events, rows, thread), events.start_ns[rows], -1)
+            for rows in (begins, ends, calls)
+        )
+        begun = np.searchsorted(begin_ns[begin_ns >= 0], own_ns)
+        ended = np.searchsorted(end_ns[end_ns >= 0], own_ns)
+        found |= (own_ns >= 0) & (begun > ended)
+    return found
+
+
+def _of_thread(events: Events, rows: Int64Array, thread: tuple[int, int]) -> Mask:
+    return np.asarray((events.pid[rows] == thread[0]) & (events.tid[rows] == thread[1]))
+
+
+def _stretches(lost_ns: Times, launch_ns: Times) -> tuple[Stretch, ...]:
+    """Lost launches in runs."""
+    if not lost_ns.size:
+        return ()
+    apart = np.diff(lost_ns) > APART * (launch_ns[-1] - launch_ns[0])
+    edges = [0, *(np.flatnonzero(apart) + 1).tolist(), lost_ns.size]
+    return tuple(
+        Stretch(int(lost_ns[first]), int(lost_ns[last - 1]), last - first)
+        for first, last in pairwise(edges)
+    )
+
+
+def _touched(
+    steps: ProfilerSteps, launch_ns: Times, lost_ns: Times, holes: _Holes
+) -> tuple[int, ...]:
+    """Numbers of the steps that lack too many kernels, or that are too much of a hole.
+
+    A step ends with its last kernel, so that a hole between two steps may be of either.
+    """
+    if not len(steps):
+        return ()
+    count = len(steps)
+    of_launch, of_lost, first, last = (
+        np.searchsorted(steps.start_ns, each, side="right") - 1
+        for each in (launch_ns, lost_ns, holes.lost_ns, holes.next_ns)
+    )
+    launched = np.bincount(of_launch[of_launch >= 0], minlength=count)
+    lost = np.bincount(of_lost[of_lost >= 0], minlength=count)
+    hole_ns = np.zeros(count + 1)
+    np.add.at(hole_ns, np.maximum(first, 0), holes.length_ns)
+    np.add.at(hole_ns, last + 1, -holes.length_ns)
+    in_holes = np.cumsum(hole_ns)[:-1] > MOST_LOST * (steps.end_ns - steps.start_ns)
+    return tuple(sorted({*steps.number[(lost > MOST_LOST * launched) | in_holes].tolist()}))

@@ -1,0 +1,101 @@
+"""Whether the recording of one rank can be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from hta_widgets.quantities import duration
+from hta_widgets.trace.model.events import Faults
+from hta_widgets.trace.model.health.lost_operators import LostOperators
+from hta_widgets.trace.model.health.lost_work import LostWork
+from hta_widgets.trace.model.health.wrong_times import MOST_AGAINST_ORDER, WrongTimes
+from hta_widgets.trace.model.notices import Notice
+
+_LOST: Final = (
+    "{} of {} kernel launches have no kernel in the trace, though later ones have: the recorder "
+    "lost it, and what looks like idle time there may be none"
+)
+_OPERATORS: Final = (
+    "{} of {} kernel launches come before the first operator or after the last, and nearly all "
+    "others are made by operators: the recorder lost those there"
+)
+_REPEATED: Final = "{} events are in the file twice, as in merged files, and count once"
+_IMPOSSIBLE: Final = (
+    "{} GPU operations are left out: their times are far outside of the recording, or longer"
+)
+_EARLY: Final = (
+    "{} of {} GPU operations start before the call that launches them, as the clocks of host and "
+    "GPU are apart"
+)
+_LATE: Final = (
+    "{} of {} calls that wait for the GPU return before it is done, as the clocks of host and GPU "
+    "are apart"
+)
+_OVERLAP: Final = (
+    "{} GPU operations begin while others of their stream run, which a GPU does not do: the "
+    "durations of kernels are too long"
+)
+_STANDSTILL: Final = (
+    "nothing begins or ends for {}, and an operator that is usually short runs meanwhile: a "
+    "clock may have been set forward"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankHealth:
+    """What the recorder of one rank got wrong.
+
+    Attributes
+    ----------
+    lost : LostWork
+        Kernels that were launched and are not in the trace.
+    operators : LostOperators
+        Launches in the part of the recording that has no operators.
+    faults : Faults
+        What was seen while the file was loaded.
+    times : WrongTimes
+        Times that contradict others.
+    unsure : int
+        Analysed GPU operations whose correlation id several launches have, so that theirs is not
+        known.
+    """
+
+    lost: LostWork = field(default_factory=LostWork)
+    operators: LostOperators = field(default_factory=LostOperators)
+    faults: Faults = field(default_factory=Faults)
+    times: WrongTimes = field(default_factory=WrongTimes)
+    unsure: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.notices or self.faults.is_cut or self.unsure)
+
+    @property
+    def lacks_launches(self) -> bool:
+        """Whether so many launches are not known that idle time has no cause."""
+        return self.unsure > MOST_AGAINST_ORDER * (self.times.linked + self.unsure)
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What is wrong, with its count and what that means; nothing where all is well."""
+        return tuple(self._notices())
+
+    def _notices(self) -> Iterator[Notice]:
+        if self.lost.lost:
+            yield Notice(_LOST, (self.lost.lost, self.lost.launches))
+        if self.operators.outside:
+            yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))
+        counts = {_REPEATED: self.faults.repeated, _IMPOSSIBLE: self.faults.impossible}
+        yield from (Notice(words, (count,)) for words, count in counts.items() if count)
+        times = self.times
+        if times.early:
+            yield Notice(_EARLY, (times.early, times.linked))
+        if times.late:
+            yield Notice(_LATE, (times.late, times.waits))
+        if times.kernels_overlap:
+            yield Notice(_OVERLAP, (times.overlapping,))
+        if times.standstill_ns:
+            yield Notice(_STANDSTILL.format(duration(times.standstill_ns)))

@@ -1,0 +1,223 @@
+"""Times that contradict each other: no GPU works before it is told to, or twice at once.
+
+::
+
+    host     launch             cudaDeviceSynchronize |------|
+    GPU      |== early ==|      |===== overlaps ======|
+                                     |===== late: the call returned =====|
+
+Clocks of host and GPU are set, drift and are read wrong, and some profilers cannot tell when a
+kernel ended. What is too small to be counted here changes no step of the recording by more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.arrays import Int32Array, Int64Array
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
+
+ROUNDING_NS: Final = 1_000
+"""How far times of one clock may contradict each other, beside twice its resolution."""
+
+MOST_AGAINST_ORDER: Final = 0.01
+"""Part of the GPU work that may start before its launch, and of the calls that may return before
+what they wait for: none does in any of the shared traces."""
+
+MOST_OVERLAP: Final = 0.05
+"""Part of the time of the GPU work in which work of one stream may overlap: 0.2 % do where each
+kernel starts while the one before ends, which GPUs of NVIDIA can since Hopper."""
+
+STANDSTILL: Final = 0.2
+"""Part of a recording in which nothing at all may begin or end inside an operator that is usually
+short. A pause that long is a rare one; a clock that is set forward looks the same."""
+
+_TIMES_AS_LONG: Final = 10
+_FEWEST_OTHERS: Final = 3
+"""An operator is usually short if three others of its name, and all of them, take a tenth at most
+of the one that stands still."""
+
+_WAITS_FOR_GPU: Final = re.compile(r"(Device|Ctx)Synchronize")
+_WAITS_FOR_STREAM: Final = re.compile(r"StreamSynchronize")
+_ORDERS_STREAMS: Final = re.compile(r"^(cuda|hip|cu[A-Z])")
+_COPIES_AND_WAITS: Final = re.compile(r"Memcpy(?!.*Async)")
+_TO_HOST: Final = re.compile(r"DtoH|DeviceToHost")
+_NO_COPY: Final = np.iinfo(np.int64).min
+_COMPUTES: Final = "aten::"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongTimes:
+    """How many times contradict others.
+
+    Attributes
+    ----------
+    linked, early : int
+        GPU operations whose launch is in the trace, and those of them that start before it.
+    waits, late : int
+        Calls that wait for the whole GPU after a launch, or for a copy to the host, and those of
+        them that return before it is done.
+    overlapping : int
+        GPU operations that start before the one before them on the same stream ends; not those of
+        one graph.
+    overlap_percent : float
+        Part (%) of the time of all GPU work in which they overlap.
+    standstill_ns : int
+        The longest time in which nothing begins or ends although an operator runs that is usually
+        short; 0 if that is less than `STANDSTILL` of the recording.
+    """
+
+    linked: int = 0
+    early: int = 0
+    waits: int = 0
+    late: int = 0
+    overlapping: int = 0
+    overlap_percent: float = 0.0
+    standstill_ns: int = 0
+
+    @property
+    def clocks_contradict(self) -> bool:
+        """Whether so much is out of order that idle time and launches cannot be believed."""
+        return (
+            self.early > MOST_AGAINST_ORDER * self.linked
+            or self.late > MOST_AGAINST_ORDER * self.waits
+        )
+
+    @property
+    def kernels_overlap(self) -> bool:
+        """Whether so much overlaps that the durations of kernels cannot be believed."""
+        return self.overlap_percent > 100 * MOST_OVERLAP
+
+
+def wrong_times(events: Events, launches: Int32Array, resolution_ns: int = 0) -> WrongTimes:
+    """Count the times that contradict others.
+
+    Parameters
+    ----------
+    events : Events
+    launches : ndarray of int32
+        Row of the launch of each event, -1 for none.
+    resolution_ns : int
+        Step of the clock: `Trace.resolution_ns`.
+    """
+    least_ns = ROUNDING_NS + 2 * resolution_ns
+    work = events.rows_of(*GPU_WORK)
+    linked = work[launches[work] >= 0]
+    launched_ns = events.start_ns[launches[linked]]
+    early = np.count_nonzero(launched_ns - events.start_ns[linked] > least_ns)
+    waits, late = _late(events, linked, launches, least_ns)
+    overlap_ns = _overlaps(events, work, least_ns)
+    return WrongTimes(
+        linked=linked.size,
+        early=int(early),
+        waits=waits,
+        late=late,
+        overlapping=overlap_ns.size,
+        overlap_percent=100 * float(overlap_ns.sum() / max(int(events.duration_ns[work].sum()), 1)),
+        standstill_ns=_standstill_ns(events),
+    )
+
+
+def _late(
+    events: Events, linked: Int64Array, launches: Int32Array, least_ns: int
+) -> tuple[int, int]:
+    """Number of calls that wait for the GPU, and of those that return too early.
+
+    They wait for all whose launch had returned, on any thread; of a process with several GPUs, for
+    that of one of them, which is not recorded. A call that waits for a stream waits for the copy to
+    the host that its thread launched last, as in ``.item()``: which other stream is not recorded.
+    Copies to the host that are not asynchronous wait for themselves.
+    """
+    if not linked.size:
+        return 0, 0
+    linked = linked[np.argsort(events.end_ns[launches[linked]], kind="stable")]
+    calls = launches[linked].astype(np.int64)
+    waits = _calls(events, _WAITS_FOR_GPU)
+    if np.ptp(events.device[linked]):
+        waits = waits[:0]
+    found = [_last_before(events, calls, waits, np.maximum.accumulate(events.end_ns[linked]))]
+    is_copy = events.named(linked, _TO_HOST)
+    copied_ns = np.where(is_copy, events.end_ns[linked], _NO_COPY)
+    waits_itself = is_copy & events.named(calls, _COPIES_AND_WAITS)
+    found.append(copied_ns[waits_itself] - events.end_ns[calls[waits_itself]])
+    waits = _calls(events, _WAITS_FOR_STREAM)
+    for thread in np.unique(events.tid[waits]):
+        own = events.tid[calls] == thread
+        of_thread = waits[events.tid[waits] == thread]
+        found.append(_last_before(events, calls[own], of_thread, copied_ns[own]))
+    early_ns = np.concatenate(found)
+    return early_ns.size, int(np.count_nonzero(early_ns > least_ns))
+
+
+def _last_before(events: Events, calls: Int64Array, waits: Int64Array, done_ns: Times) -> Times:
+    """How long before what it waits for each call returns (ns): that of the last launch before."""
+    place = np.searchsorted(events.end_ns[calls], events.start_ns[waits], side="right") - 1
+    waits, done_ns = waits[place >= 0], done_ns[place[place >= 0]]
+    known = done_ns != _NO_COPY
+    return np.asarray(done_ns[known] - events.end_ns[waits[known]])
+
+
+def _calls(events: Events, pattern: re.Pattern[str]) -> Int64Array:
+    calls = events.rows_of(*LAUNCH_CALLS)
+    return calls[events.named(calls, pattern)]
+
+
+def _overlaps(events: Events, work: Int64Array, least_ns: int) -> Times:
+    """How long others of its stream still run after each piece of work has begun (ns).
+
+    Only CUDA and HIP forbid that; what another API calls a stream may be several engines.
+    """
+    work = work[events.stream[work] >= 0]
+    calls = events.rows_of(*LAUNCH_CALLS)
+    is_other_api = calls.size and not events.named(calls, _ORDERS_STREAMS).any()
+    if is_other_api or not work.size:
+        return np.zeros(0, dtype=np.int64)
+    of_stream = grouped(events.device[work], events.stream[work])
+    work, stream = work[of_stream.order], np.sort(of_stream.of_rows)
+    start_ns, end_ns = events.start_ns[work], events.end_ns[work]
+    apart_ns = stream * (int(end_ns.max()) + 1)  # so that one maximum runs over all streams
+    running_ns = np.maximum.accumulate(end_ns + apart_ns)[:-1] - apart_ns[1:]
+    overlap_ns = np.minimum(running_ns, end_ns[1:]) - start_ns[1:]
+    ids = events.correlation[work]
+    of_one_graph = (ids[1:] == ids[:-1]) & (ids[1:] > 0)
+    return np.asarray(overlap_ns[(overlap_ns > least_ns) & ~of_one_graph])
+
+
+def _standstill_ns(events: Events) -> int:
+    """The longest time without a begin or an end in an operator that is usually short."""
+    rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
+    start_ns, end_ns = events.start_ns[rows], events.end_ns[rows]
+    if not rows.size:
+        return 0
+    least_ns = STANDSTILL * int(end_ns.max() - start_ns[0])
+    found_ns = 0
+    for place in np.flatnonzero(np.diff(start_ns) > least_ns).tolist():
+        begin_ns, next_ns = int(start_ns[place]), int(start_ns[place + 1])
+        ends = end_ns[: place + 1]
+        edges = np.sort(np.append(ends[(ends > begin_ns) & (ends < next_ns)], (begin_ns, next_ns)))
+        longest = int(np.diff(edges).argmax())
+        first_ns, last_ns = int(edges[longest]), int(edges[longest + 1])
+        across = rows[: place + 1][ends >= last_ns]
+        if last_ns - first_ns > max(least_ns, found_ns) and _holds_short(events, rows, across):
+            found_ns = last_ns - first_ns
+    return found_ns
+
+
+def _holds_short(events: Events, rows: Int64Array, across: Int64Array) -> bool:
+    """Whether the innermost of some calls, on any thread, is an operator that is usually short."""
+    calls = across[np.isin(events.kind[across], (Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS))]
+    innermost = {(events.pid[row], events.tid[row]): row for row in calls.tolist()}
+    for row in innermost.values():
+        same = rows[events.name.codes[rows] == events.name.codes[row]]
+        others_ns = events.duration_ns[same[same != row]]
+        is_short = _TIMES_AS_LONG * others_ns.max(initial=0) <= events.duration_ns[row]
+        is_operator = events.names_at(np.array([row]))[0].startswith(_COMPUTES)
+        if is_operator and is_short and others_ns.size >= _FEWEST_OTHERS:
+            return True
+    return False

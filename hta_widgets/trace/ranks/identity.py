@@ -1,0 +1,47 @@
+"""What tells recordings apart that do not belong together, and those that are one and the same."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.trace.ranks.described_gpus import described_gpus
+from hta_widgets.trace.ranks.rank import Rank
+
+MOST_WORK: Final = 10_000
+"""GPU work whose times are compared: the first of a rank."""
+
+FEWEST_LENGTHS: Final = 32
+"""No two GPUs take the same time to the ns for so many kernels of different length; a trace that a
+program has made up may have a few lengths, on all of its ranks."""
+
+
+class RankIdentity(NamedTuple):
+    """What belongs to one recording.
+
+    Attributes
+    ----------
+    times : str
+        Digest of when its GPU work runs, by its own clock, and how long; empty where equal times
+        would prove nothing.
+    gpus : tuple of str
+        Names of the GPUs that work, each once; empty if not recorded.
+    """
+
+    times: str
+    gpus: tuple[str, ...]
+
+
+def identity_of(rank: Rank) -> RankIdentity:
+    """Look up what belongs to the recording of a rank only."""
+    events = rank.trace.events
+    rows = rank.gpu_work.rows
+    start_ns, length_ns = events.start_ns[rows[:MOST_WORK]], events.duration_ns[rows[:MOST_WORK]]
+    digest = blake2b(start_ns.tobytes() + length_ns.tobytes(), digest_size=16).hexdigest()
+    told = np.bincount(np.unique(length_ns, return_inverse=True)[1]).size >= FEWEST_LENGTHS
+    known = described_gpus(rank.trace.metadata)
+    devices = np.flatnonzero(np.bincount(np.maximum(events.device[rows], 0))).tolist()
+    names = {str(known[each].get("name", "")) for each in devices if each in known}
+    return RankIdentity(digest if told else "", tuple(sorted(names - {""})))

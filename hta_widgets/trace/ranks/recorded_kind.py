@@ -1,0 +1,218 @@
+"""What a recording is of: training, a server, a request, captures of graphs, compilation.
+
+It is read from the distinct names of the events alone. It decides words, and whether anything is
+priced: never a number of an analysis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from hta_widgets.arrays import Int64Array
+from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Intervals
+from hta_widgets.trace.model.captures import Captures, captures_of
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.server_spans import ENGINES, step_span
+from hta_widgets.trace.ranks.rank import Rank
+
+KindName = Literal[
+    "training",
+    "server",
+    "rollout + training",
+    "request",
+    "inference steps",
+    "inference without marks",
+    "graph capture",
+    "compilation",
+    "CPU only",
+    "unknown",
+]
+"""All that a recording may be of."""
+
+KIND_NAMES: Final[tuple[KindName, ...]] = get_args(KindName)
+
+SERVES: Final[frozenset[str]] = frozenset({"server", "rollout + training"})
+NOT_PRICED: Final[frozenset[str]] = frozenset({"graph capture", "compilation"})
+"""Kinds in which no time is lost that comes again."""
+
+LEAST_CAPTURED: Final = 0.2
+"""A recording is of captures if this part of its launches is inside: real ones have 0.39 to 1.00,
+those that merely replay have 0, and a long one that happens to capture a graph stays below."""
+
+LEAST_COMPILING: Final = 0.2
+"""A recording is of compilation if this part of its time is."""
+
+FEWEST_BACKWARD: Final = 5
+"""With this many operators of a backward pass, a recording is of training: a single one may be the
+name of somebody's own function."""
+
+_OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#")
+_BACKWARD_RANGE: Final = re.compile(r"## backward")
+_BACKWARD: Final = re.compile(r"autograd::engine::evaluate_function|.*Backward\d+$", re.DOTALL)
+_CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
+_REQUEST: Final = re.compile(r"execute_diffusion_\d+_\d+x\d+|model_inference")
+_COMPILING: Final = re.compile(
+    r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
+    r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record"
+)
+
+
+class RecordedKind(NamedTuple):
+    """What one rank's recording is of.
+
+    Attributes
+    ----------
+    name : str
+        One of `KIND_NAMES`.
+    engine : str
+        Inference engine whose spans are recorded; empty for none.
+    captures : Captures
+        Graphs that are captured.
+    capture_name : str
+        First annotation ``capture_<n>_<MODE>`` of a server; empty for none.
+    compiling_percent : float
+        Part of the recording in which code is compiled.
+    """
+
+    name: KindName
+    engine: str = ""
+    captures: Captures = Captures((), 0)
+    capture_name: str = ""
+    compiling_percent: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What a header calls it, as ``vLLM server``; empty if it is not known."""
+        if self.name == "server":
+            return f"{self.engine} server"
+        return "" if self.name == "unknown" else self.name
+
+    @property
+    def why_not_priced(self) -> str:
+        """Why there is nothing to price, in sentences; empty where there is."""
+        if self.name == "graph capture":
+            return (
+                f"This recording captures {self._graphs}: nothing runs while it does, so nothing "
+                "is priced. Open it together with its replay trace."
+            )
+        if self.name == "compilation":
+            return (
+                f"This recording compiles code in {self.compiling_percent:.0f} % of its time: that "
+                "does not come again in later steps, so nothing is priced. Record after it is done."
+            )
+        return ""
+
+    @property
+    def _graphs(self) -> str:
+        sizes = sorted(self.captures.operations)
+        least, most = sizes[0], sizes[-1]
+        size = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        named = f" ({self.capture_name})" if self.capture_name else ""
+        graphs = f"{len(sizes):,} CUDA {'graph' if len(sizes) == 1 else 'graphs'}"
+        return f"{graphs} of {size} {'operation' if most == 1 else 'operations'}{named}"
+
+
+class _Named(NamedTuple):
+    """What the names of operators and annotations show."""
+
+    trains: bool = False
+    engine: str = ""
+    is_request: bool = False
+    capture_name: str = ""
+
+
+def recorded_kind(rank: Rank) -> RecordedKind:
+    """Find out what a recording is of; the first that holds counts."""
+    events = rank.trace.events
+    has_work = bool(events.rows_of(*GPU_WORK).size)
+    captures = captures_of(events)
+    if not has_work and not captures.launches:
+        return RecordedKind("CPU only")
+    named = _named(events)
+    if captures.operations and (captures.share >= LEAST_CAPTURED or named.capture_name):
+        kind = RecordedKind("graph capture", captures=captures)
+        return kind._replace(capture_name=named.capture_name)
+    if named.engine:
+        return RecordedKind("rollout + training" if named.trains else "server", named.engine)
+    if named.trains:
+        return RecordedKind("training")
+    compiling = _compiling_share(events)
+    if compiling >= LEAST_COMPILING:
+        return RecordedKind("compilation", compiling_percent=100 * compiling)
+    return RecordedKind(_of_inference(rank, named))
+
+
+def _of_inference(rank: Rank, named: _Named) -> KindName:
+    """Which inference it is, by the marks in it."""
+    steps = len(rank.steps.distinct)
+    if named.is_request or steps == 1:
+        return "request"
+    if steps:
+        return "inference steps"
+    has_operators = bool(rank.trace.events.rows_of(Kind.CPU_OP).size)
+    return "inference without marks" if has_operators else "unknown"
+
+
+def by_rank(words: Mapping[int, str]) -> str:
+    """The word of all ranks if it is one, else a list of the ranks of each word.
+
+    Examples
+    --------
+    >>> by_rank({0: "server", 1: "server"}), by_rank({0: "server", 1: "training", 2: "training"})
+    ('server', 'rank 0: server; ranks 1-2: training')
+    """
+    ranks: dict[str, list[int]] = {}
+    for rank, word in words.items():
+        ranks.setdefault(word, []).append(rank)
+    if len(ranks) < 2:  # noqa: PLR2004
+        return "".join(ranks)
+    return "; ".join(
+        f"{'rank' if len(each) == 1 else 'ranks'} {number_ranges(each)}: {word}"
+        for word, each in ranks.items()
+    )
+
+
+def _named(events: Events) -> _Named:
+    rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
+    codes, names = events.name.codes[rows], events.name.values
+    counts = np.bincount(codes) if codes.size else np.zeros(0, dtype=np.int64)
+    backward, trains, is_request, engines, captures = 0, False, False, set(), []
+    for code in np.flatnonzero(counts).tolist():
+        name = names[code]
+        trains |= bool(_OPTIMIZER.match(name) or _BACKWARD_RANGE.match(name))
+        backward += int(counts[code]) if _BACKWARD.match(name) else 0
+        is_request |= bool(_REQUEST.fullmatch(name))
+        span = step_span(name)
+        if span is not None and span.phase != "idle":
+            engines.add(span.engine)
+        if _CAPTURE.fullmatch(name):
+            captures.append(code)
+    first = codes[np.isin(codes, captures)][:1].tolist()
+    return _Named(
+        trains=trains or backward >= FEWEST_BACKWARD,
+        engine=next((each for each in ENGINES if each in engines), ""),
+        is_request=is_request,
+        capture_name="".join(names[code] for code in first),
+    )
+
+
+def _compiling_share(events: Events) -> float:
+    """Part of the recording, from 0 to 1, inside calls that compile."""
+    rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
+    compiling = rows[np.isin(events.name.codes[rows], _compiling_names(events))]
+    if not compiling.size:
+        return 0.0
+    span_ns = int(events.end_ns[rows].max() - events.start_ns[rows].min())
+    covered = Intervals.union(events.start_ns[compiling], events.end_ns[compiling])
+    return covered.length / span_ns if span_ns else 0.0
+
+
+def _compiling_names(events: Events) -> Int64Array:
+    names = events.name.values
+    codes = [code for code, name in enumerate(names) if _COMPILING.search(name)]
+    return np.array(codes, dtype=np.int64)

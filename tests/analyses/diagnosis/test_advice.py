@@ -1,0 +1,376 @@
+"""Advice that can be followed: none contradicts what was recorded, and there always is some."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import combinations
+
+import pytest
+
+from hta_widgets import diagnose, open_trace
+from hta_widgets.diagnosis.advice import MOST_GIVEN, Advice, asked, chosen
+from hta_widgets.diagnosis.causes import ALL_CAUSES
+from hta_widgets.diagnosis.facts.conditions import (
+    OF_OWNERS,
+    OF_RECORDINGS,
+    Condition,
+    conditions_in,
+    conditions_of,
+)
+from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.cause_pages import SHELL
+from tests.conftest import REAL_TRACES
+from tests.golden.test_verdicts import recordings
+from tests.simulator import CAUSES
+
+C = Condition
+
+NEVER = {
+    r"num_workers|worker processes": ({C.LOADER_WORKERS}, set()),
+    r"DataLoader": (set(), {C.LOADER}),
+    r"prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
+    r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED}, set()),
+    r"(?:replay|capture) (?:CUDA|HIP) graphs|reduce-overhead": ({C.GRAPHS, C.CAPTURING}, set()),
+    r", with_stack=True\)": ({C.STACKS}, set()),
+    r"[Rr]ecord (?:again )?without (?:with_stack|stacks)": (set(), {C.STACKS}),
+    r"profile_memory=False": (set(), {C.MEMORY}),
+    r"\bgc\.": (set(), {C.COLLECTS_GARBAGE}),
+    r"larger batch": ({C.SERVER}, set()),
+    r"requests": ({C.TRAINING}, {C.SERVER}),
+    r"no_sync|GradScaler|checkpoint\(": (set(), {C.TRAINING}),
+    r"fused=True": ({C.FUSED}, {C.ADAM, C.ADAMW, C.SGD}),
+    r"foreach=True": ({C.FUSED, C.FOREACH}, {C.OF_OPTIMIZER}),
+    r"set_to_none": (set(), {C.ZEROES_GRADIENTS}),
+    r"autocast\(": ({C.AUTOCAST, C.HALF}, set()),
+    r"float32_matmul": ({C.HALF}, {C.TF32}),
+    r"bfloat16": (set(), {C.BF16}),
+    r"broadcast_buffers": (set(), {C.BROADCASTS_BUFFERS}),
+    r"bucket_cap_mb|comm_hook": (set(), {C.DDP}),
+    r"FSDP|forward_prefetch": (set(), {C.FSDP1, C.FSDP2}),
+    r"vLLM|vllm": (set(), {C.VLLM}),
+    r"SGLang|sglang": (set(), {C.SGLANG}),
+    r"nvidia-smi|NVLink|CUDA graph|expandable_segments": ({C.AMD}, set()),
+    r"amd-smi|HIP graph|MIOpen": (set(), {C.AMD}),
+    r"empty_cache": (set(), {C.EMPTY_CACHE}),
+    r"cudnn": ({C.COMPILED}, set()),
+    r"pin_memory|pinned memory": ({C.PINNED}, {C.PAGEABLE, C.TO_HOST}),
+    r"instead of torch\.cuda\.synchronize": ({C.ENDS_STEP}, {C.SYNCHRONISES}),
+}
+"""Words of advice, the conditions that forbid it, and those of which it needs one."""
+
+IMPLIED = {
+    C.LOADER_ALONE: C.LOADER,
+    C.LOADER_WORKERS: C.LOADER,
+    C.UNEVEN: C.HALF,
+    C.TF32: C.BF16,
+    C.REFUSED_FUSION: C.ATTENTION,
+}
+"""What holds where another condition does."""
+
+EXCLUSIVE = ({C.TRAINING, C.SERVER}, {C.PAGEABLE, C.PINNED}, {C.TO_HOST, C.TO_DEVICE})
+"""What does not hold together."""
+
+
+def contradictions(advice: Advice, conditions) -> list[str]:
+    """Words of some advice that what is known forbids."""
+    text, known = f"{advice.do}\n{advice.code}\n", {*conditions}
+    return [
+        words
+        for words, (without, one_of) in NEVER.items()
+        if re.search(words, text) and (without & known or (one_of and not one_of & known))
+    ]
+
+
+def possible_conditions(advice):
+    """All sets of the conditions that a choice depends on, with what they imply."""
+    matter = {each for one in advice for each in (*one.needs, *one.unless)}
+    for size in range(len(matter) + 1):
+        for held in combinations(sorted(matter, key=lambda each: each.name), size):
+            known = {*held}
+            if not any(known >= pair for pair in EXCLUSIVE):
+                yield known | {IMPLIED[each] for each in held if each in IMPLIED}
+
+
+@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
+def test_whatever_is_recorded_there_is_advice_that_does_not_contradict_it(cause):
+    for known in possible_conditions(cause.advice):
+        given = chosen(cause.advice, known)
+        assert 1 <= len(given) <= MOST_GIVEN, known
+        wrong = [(each.do, contradictions(each, known)) for each in given]
+        assert not [pair for pair in wrong if pair[1]], (known, wrong)
+
+
+@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
+def test_all_advice_is_given_in_some_case(cause):
+    given = {
+        each.code + each.do
+        for known in possible_conditions(cause.advice)
+        for each in chosen(cause.advice, known)
+    }
+    assert given >= {each.code + each.do for each in cause.advice}
+
+
+@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
+def test_advice_is_a_sentence_and_its_code_can_be_run(cause):
+    for each in cause.advice:
+        assert re.fullmatch(r"[A-Z].{10,160}\.", each.do), each.do
+        assert all(len(line) <= 72 for line in each.code.splitlines())
+        if not SHELL.match(f"{each.code} "):
+            ast.parse(each.code)
+
+
+FIRST = {
+    "launch_bound": [
+        ((), "Compile the model, and let it"),
+        ((C.AMD,), "Compile the model, and let it replay HIP graphs."),
+        ((C.COMPILED,), "Let the compiled code replay CUDA graphs."),
+        ((C.COMPILED, C.GRAPHS, C.TRAINING), "Find what still runs outside"),
+        ((C.GRAPHS, C.TRAINING), "Launch larger kernels: use a larger batch."),
+        ((C.GRAPHS, C.VLLM, C.SERVER), "Launch larger kernels: serve more concurrent requests."),
+        ((C.VLLM, C.SERVER), "Let vLLM capture CUDA graphs"),
+        ((C.SGLANG, C.SERVER), "Let SGLang capture CUDA graphs"),
+        ((C.CAPTURING,), "Record what comes after"),
+        ((C.OF_OPTIMIZER, C.ADAMW, C.ONE_BY_ONE), "Let one kernel update many parameters: use"),
+        ((C.OF_OPTIMIZER,), "Let one kernel update many parameters: the optimizer"),
+        ((C.OF_OPTIMIZER, C.ADAMW, C.FUSED), "Compile the model, and let it"),
+        ((C.ZEROES_GRADIENTS,), "Set the gradients to None"),
+        ((C.STACKS,), "Compile the model, and let it"),
+        ((C.STACKS, C.SLOWED_BY_STACKS), "Record again without with_stack=True first"),
+    ],
+    "input_starvation": [
+        ((C.LOADER, C.LOADER_ALONE), "Load batches in worker processes"),
+        ((C.LOADER, C.LOADER_WORKERS), "Give the DataLoader more workers"),
+        ((C.LOADER,), "Load batches ahead of the step, in enough worker"),
+        ((), "Prepare the next batch in another thread"),
+    ],
+    "host_pause": [
+        ((), "Record the Python frames"),
+        ((C.STACKS,), "Look at the lines that run there"),
+        ((C.STACKS, C.NOT_RECORDED), "Look at the process from outside"),
+        ((C.COLLECTS_GARBAGE,), "Take what lives long out"),
+        ((C.BROADCASTS_BUFFERS,), "Do not broadcast the buffers"),
+        ((C.CHECKS_SIZES,), "Leave out Inductor's checks"),
+        ((C.WALKS_MODULES,), "Walk over the modules once"),
+    ],
+    "blocking_sync": [
+        ((), "Let PyTorch warn of each operation"),
+        ((C.READS_A_NUMBER, C.TRAINING), "Keep numbers on the GPU, and read them every"),
+        ((C.READS_A_NUMBER,), "Keep numbers on the GPU, and read all"),
+        ((C.COPIES,), "Copy with non_blocking=True."),
+        ((C.COPIES, C.TO_DEVICE, C.PAGEABLE), "Copy from pinned memory"),
+        ((C.COPIES, C.TO_DEVICE, C.PINNED), "Copy with non_blocking=True."),
+        ((C.COPIES, C.TO_HOST, C.PAGEABLE), "Copy into pinned memory"),
+        ((C.COPIES, C.TO_HOST, C.PINNED), "Let the copy run"),
+        ((C.READS_A_NUMBER, C.TO_HOST, C.PAGEABLE), "Keep numbers on the GPU, and read all"),
+        ((C.SELECTS,), "Choose by a mask"),
+        ((C.SYNCHRONISES,), "Leave out the explicit"),
+        ((C.SYNCHRONISES, C.ENDS_STEP), "Leave it out of the job, if it only ends a step"),
+    ],
+    "slow_host_copies": [
+        ((C.PAGEABLE, C.LOADER), "Copy from pinned memory without"),
+        ((C.PAGEABLE,), "Copy from pinned memory without"),
+        ((), "Copy on a stream of its own"),
+        ((C.FSDP2,), "Keep the parameters on the GPU"),
+        ((C.TO_HOST,), "Copy into pinned memory"),
+        ((C.TO_HOST, C.PINNED), "Copy to the host on a stream"),
+        ((C.PINNED,), "Copy on a stream of its own"),
+    ],
+    "exposed_communication": [
+        ((C.NOT_RECORDED,), "Record all ranks"),
+        ((C.DDP, C.BROADCASTS_BUFFERS), "Do not broadcast the buffers"),
+        ((C.DDP,), "Try other sizes of DDP's buckets"),
+        ((C.DDP, C.OPTIMIZER_WAITS), "Make DDP's buckets smaller"),
+        ((C.OPTIMIZER_WAITS,), "Reduce gradients in smaller pieces"),
+        ((C.DDP, C.LATENCY), "Send fewer and larger messages: DDP's"),
+        ((C.LATENCY,), "Send fewer and larger messages: these"),
+        ((C.SAME_STREAM,), "Communicate on a stream of its own"),
+        ((C.NOT_LAUNCHED,), "Launch what comes next before"),
+        ((C.FSDP1, C.GATHERS), "Let FSDP gather the next"),
+        ((C.FSDP2, C.GATHERS), "Let FSDP gather the next"),
+        ((), "Start it before other work"),
+    ],
+    "no_tensor_cores": [
+        ((C.TF32, C.BF16), "Let products of float32 use TF32."),
+        ((C.BF16,), "Compute these products with 16 bits."),
+        ((C.TRAINING,), "Compute these products with 16 bits, and scale the loss."),
+        ((), "Compute these products with 16 bits: tensor cores"),
+        ((C.AUTOCAST,), "See why these products"),
+        ((C.HALF, C.UNEVEN), "Pad the dimensions"),
+        ((C.HALF,), "Update PyTorch"),
+    ],
+    "unfused_elementwise": [
+        ((), "Compile the model"),
+        ((C.COMPILED,), "Find why these kernels"),
+        ((C.ATTENTION,), "Use fused attention"),
+        ((C.ATTENTION, C.REFUSED_FUSION), "Give scaled_dot_product_attention"),
+    ],
+    "slow_shape": [((), "Pad the dimension"), ((C.COMPILED,), "Pad the dimension")],
+    "layout_transposes": [
+        ((), "Keep one layout"),
+        ((C.NHWC,), "Keep images as NHWC, as the convolutions"),
+        ((C.NHWC, C.AMD), "Keep images as NHWC, which MIOpen"),
+    ],
+    "allocator_retries": [
+        ((C.EMPTY_CACHE,), "Do not call torch.cuda.empty_cache()"),
+        ((), "Let the allocator grow"),
+        ((C.AMD,), "Use fewer distinct shapes"),
+    ],
+    "profiler_overhead": [
+        ((C.STACKS,), "Record without stacks."),
+        ((C.MEMORY,), "Record without memory events."),
+        ((), "Record few steps"),
+    ],
+    "autotuning": [((C.COMPILED,), "Keep what is compiled"), ((), "Run every shape once")],
+    "warm_up": [((C.TRAINING,), "Leave the first steps out"), ((), "Record after some rounds")],
+    "slow_gpu": [((), "Compare its clocks"), ((C.AMD,), "Compare its clocks")],
+    "gpu_throttling": [((), "Read why the clocks"), ((C.AMD,), "Read the clocks")],
+    "slow_link": [((), "Look at the NVLink"), ((C.AMD,), "Look at the errors")],
+    "workload_imbalance": [
+        ((), "Give all ranks equal work"),
+        ((C.SAME_SIZES,), "Compare what these kernels read"),
+    ],
+    "expert_imbalance": [((C.TRAINING,), "Balance what the experts"), ((), "Limit what one")],
+    "stage_imbalance": [((), "Move layers")],
+    "pipeline_bubble": [((), "Split the batch")],
+    "missing_rank": [((), "Collect the traces")],
+}
+"""What comes first under some conditions."""
+
+
+def test_which_advice_comes_first():
+    assert {*FIRST} == {each.name for each in ALL_CAUSES}
+    for cause in ALL_CAUSES:
+        for known, first in FIRST[cause.name]:
+            assert chosen(cause.advice, known)[0].do.startswith(first), (cause.name, known)
+
+
+def contradicted(result) -> list[str]:
+    """What findings advise against what was recorded of their ranks."""
+    of_rank = result.job.reduce(conditions_of, result.job.ranks)
+    wrong = []
+    for finding in result:
+        said = str(finding.evidence.get("conditions", "")).split(", ")
+        known = {each for each in C if each.value in said}
+        known |= {each for rank in finding.ranks or result.ranks for each in of_rank.get(rank, ())}
+        wrong += [
+            f"{finding.cause}: {each.do} {each.code} ({words})"
+            for each in finding.advice
+            for words in contradictions(each, known)
+        ]
+    return wrong
+
+
+@pytest.mark.parametrize("recording", recordings())
+def test_no_advice_on_a_real_trace_contradicts_it(recording):
+    assert not contradicted(diagnose(open_trace(REAL_TRACES / recording, progress=False)))
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_no_advice_on_a_labelled_job_contradicts_it(planted, cause):
+    assert not contradicted(diagnose(open_trace(planted(cause), progress=False)))
+
+
+RECORDED = {
+    C.COMPILED: (
+        ("## Call CompiledFxGraph f3", "Torch-Compiled Region: 0/1", "triton_poi_fused_add_0"),
+        ("triton_attention_kernel", "torch/_dynamo/eval_frame.py(745): _fn"),
+    ),
+    C.GRAPHS: (("cudaGraphLaunch", "hipGraphLaunch"), ("cudaGraphInstantiate",)),
+    C.CAPTURING: (("cudaStreamBeginCapture",), ("cudaStreamGetCaptureInfo_v2",)),
+    C.TRAINING: (("autograd::engine::evaluate_function: MmBackward0",), ("aten::mm",)),
+    C.VLLM: (("vllm::unified_attention", "vllm/worker.py(3): execute"), ("my_vllm",)),
+    C.SGLANG: (("/opt/sglang/server.py(3): run",), ("sglang",)),
+    C.AMD: (("hipLaunchKernel", "hipExtModuleLaunchKernel"), ("cudaLaunchKernel",)),
+    C.LOADER: (("enumerate(DataLoader)#next", "train_dataloader_next"), ("load",)),
+    C.LOADER_ALONE: (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",), ("load",)),
+    C.LOADER_WORKERS: (
+        ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",),
+        ("load",),
+    ),
+    C.ADAM: (("Optimizer.step#Adam.step",), ("Optimizer.step#AdamW.step",)),
+    C.ADAMW: (("Optimizer.step#AdamW.step",), ("Optimizer.step#Adam.step",)),
+    C.SGD: (("Optimizer.step#SGD.step",), ("Optimizer.step#SGDScheduleFree.step",)),
+    C.FUSED: (
+        ("aten::_fused_adamw_", "torch/optim/adam.py(7): _fused_adam", "Optimizer.step#FusedAdam"),
+        ("aten::_foreach_add_",),
+    ),
+    C.FOREACH: (
+        ("aten::_foreach_addcdiv_", "torch/optim/adam.py(7): _multi_tensor_adam"),
+        ("aten::_foreach_norm",),
+    ),
+    C.ONE_BY_ONE: (("torch/optim/adam.py(7): _single_tensor_adam",), ("aten::addcdiv_",)),
+    C.AUTOCAST: (("torch/amp/autocast_mode.py(7): __enter__",), ("aten::to",)),
+    C.DDP: (("DistributedDataParallel.forward",), ("model.forward",)),
+    C.FSDP1: (("FullyShardedDataParallel.forward",), ("FSDP::post_forward",)),
+    C.FSDP2: (("FSDP::all_gather",), ("FullyShardedDataParallel.forward",)),
+    C.EMPTY_CACHE: (("torch/cuda/memory.py(7): empty_cache",), ("make_empty_caches",)),
+    C.OF_OPTIMIZER: (("Optimizer.step#AdamW.step",), ("Optimizer.zero_grad#AdamW.zero_grad",)),
+    C.ZEROES_GRADIENTS: (("Optimizer.zero_grad#SGD.zero_grad",), ("aten::zero_",)),
+    C.COLLECTS_GARBAGE: (("Python GC", "<built-in function collect>"), ("collect_batch",)),
+    C.BROADCASTS_BUFFERS: (
+        ("torch/nn/parallel/distributed.py(7): _sync_buffers", "aten::flatten_dense_tensors"),
+        ("aten::flatten",),
+    ),
+    C.CHECKS_SIZES: (("<built-in function assert_size_stride>",), ("assert_equal",)),
+    C.WALKS_MODULES: (("torch/nn/modules/module.py(7): named_modules",), ("forward",)),
+    C.READS_A_NUMBER: (("aten::item",), ("aten::to",)),
+    C.COPIES: (("aten::to", "aten::copy_"), ("aten::item",)),
+    C.SELECTS: (("aten::nonzero", "aten::index"), ("aten::index_select", "aten::index_put_")),
+    C.SYNCHRONISES: (("cudaDeviceSynchronize", "hipStreamSynchronize"), ("cudaMemcpyAsync",)),
+}
+"""Names that show a condition, each alone, and names that do not."""
+
+
+@pytest.mark.parametrize("condition", [*OF_RECORDINGS, *OF_OWNERS], ids=lambda each: each.name)
+def test_names_that_show_a_condition(condition):
+    patterns = OF_RECORDINGS | OF_OWNERS
+    shows, others = RECORDED[condition]
+    for name in shows:
+        assert condition in conditions_in(["aten::mm", name, "gemm"], patterns), name
+    for name in others:
+        assert condition not in conditions_in(["first", name, "gemm"], patterns), name
+
+
+def starved(name):
+    """Steps that load data in a call with a name."""
+    host = Host()
+    for number in range(6):
+        with host.step(number):
+            host.does(name, 3000)
+            for _ in range(10):
+                host.launch(200)
+            host.synchronise()
+    return host
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "conditions"),
+    [
+        (
+            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+            "num_workers",
+            "DataLoader, DataLoader in the process",
+        ),
+        (
+            "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+            "prefetch_factor",
+            "DataLoader, DataLoader with workers",
+        ),
+        ("train_dataloader_next", "num_workers", "DataLoader"),
+        ("preprocess", "executor", None),
+    ],
+)
+def test_a_finding_has_the_conditions_of_its_advice(tmp_path, name, code, conditions):
+    finding = found(diagnosed(tmp_path, starved(name)), "input_starvation")
+    assert code in finding.advice[0].code
+    assert finding.action == finding.advice[0].do
+    assert finding.evidence.get("conditions") == conditions
+    assert finding.to_dict()["advice"][0]["code"] == finding.advice[0].code
+
+
+def test_conditions_that_matter_are_in_the_words_of_the_vendor():
+    advice = (Advice("Replay a CUDA graph.", unless=(C.GRAPHS,)),)
+    assert asked(advice, {C.GRAPHS, C.STACKS}) == "CUDA graphs replayed"
+    assert asked(advice, {C.GRAPHS, C.AMD}) == "HIP graphs replayed"
+    assert chosen(advice, {C.AMD}) == (Advice("Replay a HIP graph.", unless=(C.GRAPHS,)),)

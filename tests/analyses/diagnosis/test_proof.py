@@ -1,0 +1,159 @@
+"""Where a finding is seen: its intervals, which add up to its time, and the densest window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hta_widgets.diagnosis.proof.densest import LEAST_SHARE, Edges, densest, windows_of
+from hta_widgets.diagnosis.proof.proof import MARGIN, put_together
+from hta_widgets.diagnosis.proof.removed import Removed
+from hta_widgets.diagnosis.proof.stretches import Stretches
+from tests.analyses.diagnosis.scripts import Host, diagnosed, found
+from tests.analyses.diagnosis.test_host_pause import job as pausing_job
+from tests.analyses.diagnosis.thresholds import Case, cases
+from tests.kineto_text import step
+
+NS_PER_MS = 1_000_000
+
+intervals = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(1, 40)).map(lambda pair: (pair[0], sum(pair))),
+    min_size=1,
+    max_size=12,
+)
+
+
+def edges_of(pairs):
+    both = np.array(pairs, dtype=np.int64)
+    return Edges.of(both[:, 0], both[:, 1])
+
+
+def held(pairs, start, end):
+    """Time of intervals in a window, one by one."""
+    return sum(max(min(last, end) - max(first, start), 0) for first, last in pairs)
+
+
+def is_first(_folder, part):
+    """Whether a part in one piece is shown, and not the other pieces, which have gaps."""
+    length = round(1000 * part)
+    others = [(place, place + 10) for place in range(10_000, 10_000 + 2 * (1000 - length), 20)]
+    return windows_of(edges_of([(0, length), *others]), 10_000)[0].start_ns == 0
+
+
+test_thresholds = cases(Case("densest.LEAST_SHARE", is_first, {0.19: False, 0.21: True}))
+
+
+def two_pauses(rank, number):
+    return 4000 if rank == 1 and number in (3, 6) else 0
+
+
+def late_host(*, steps=5, late_us=60):
+    """One rank whose host launches more slowly than its short kernels run."""
+    host = Host()
+    for number in range(steps):
+        begin = host.now
+        for _ in range(40):
+            host.now += late_us
+            host.launch(10)
+        host.synchronise()
+        host.events.append(step(number, begin, host.now - begin))
+    return host
+
+
+class TestIntervals:
+    def test_of_two_pauses_are_two_on_their_rank(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        seen = diagnosis.proof(found(diagnosis, "host_pause")).intervals
+        assert seen["rank"].tolist() == [1, 1]
+        assert (seen["end_ns"] - seen["start_ns"]).tolist() == pytest.approx([3.7e6] * 2, rel=0.1)
+
+    def test_add_up_to_the_idle_time_of_the_finding_exactly(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        seen = diagnosis.proof(found(diagnosis, "host_pause"))
+        steps = diagnosis.steps[diagnosis.steps["rank"] == 1]
+        total = int((seen.intervals["end_ns"] - seen.intervals["start_ns"]).sum())
+        assert total == steps["gap_pause_ns"].sum() > 0
+
+    def test_of_what_is_replayed_add_up_to_the_price_exactly(self, tmp_path):
+        """Idle time behind a late host is any; only the replay tells which would not pass."""
+        diagnosis = diagnosed(tmp_path, late_host())
+        finding = found(diagnosis, "launch_bound")
+        assert isinstance(finding.seen.what, Removed)
+        seen = diagnosis.proof(finding)
+        steps = diagnosis.steps["step"].nunique()
+        assert seen.ms == pytest.approx(
+            finding.recoverable_ms * steps, abs=len(seen.intervals) / 1e6
+        )
+
+    def test_lie_inside_of_the_steps_that_the_price_is_found_in(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, late_host())
+        seen = diagnosis.proof(found(diagnosis, "launch_bound")).intervals
+        spent = diagnosis.steps["period_ns"].sum()
+        assert 0 < seen["end_ns"].max() - seen["start_ns"].min() <= spent
+
+    def test_of_a_finding_that_does_not_say_what_it_is_seen_in_are_none(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        finding = replace(found(diagnosis, "host_pause"), seen=None)
+        nothing = diagnosis.proof(finding)
+        assert nothing.intervals.empty
+        assert nothing.windows.empty
+        assert (nothing.ms, nothing.why_less) == (0, "")
+
+
+class TestWindows:
+    def test_first_is_a_whole_pause_with_a_margin(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        seen = diagnosis.proof(found(diagnosis, "host_pause"))
+        first = seen.windows.iloc[0]
+        length = first["end_ns"] - first["start_ns"]
+        assert first["percent"] == pytest.approx(50, abs=1)
+        assert (first["ranks"], first["intervals"]) == ((1,), 1)
+        start, end = seen.shown_ns(0)
+        assert (end - start) / length == pytest.approx(1 + 2 * MARGIN, rel=1e-3)
+        assert seen.words(0).startswith("50 % of the evidence, in 1 of 2 intervals")
+
+    def test_hold_all_of_few_intervals(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        seen = diagnosis.proof(found(diagnosis, "host_pause"))
+        assert seen.windows["percent"].sum() == pytest.approx(100)
+        assert seen.why_less == ""
+
+    def test_that_hold_little_say_why(self):
+        """In 2 s there is a kernel of 1 µs in each ms: 1 ms is as much as shows single ones."""
+        starts = np.arange(2_000, dtype=np.int64) * 1_000_000
+        seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000)
+        assert seen.windows["percent"].iloc[0] < 100 * LEAST_SHARE
+        assert "2,000 intervals of 1 µs are spread over the time" in seen.words(0)
+        assert "spread" not in seen.words(1)
+
+    @given(intervals)
+    def test_the_densest_is_that_of_trying_all(self, pairs):
+        least = LEAST_SHARE * sum(end - start for start, end in pairs)
+        window = densest(edges_of(pairs), least)
+        every = [
+            (held(pairs, start, end), end - start)
+            for start, _ in pairs
+            for _, end in pairs
+            if end > start and held(pairs, start, end) >= least
+        ]
+        assert window.held_ns == held(pairs, window.start_ns, window.end_ns) >= least
+        rate = window.held_ns / (window.end_ns - window.start_ns)
+        assert rate == pytest.approx(max(time / length for time, length in every))
+
+    @given(intervals, st.integers(1, 400))
+    def test_are_disjoint_and_divide_the_time_among_them(self, pairs, longest_ns):
+        windows = windows_of(edges_of(pairs), longest_ns)
+        ordered = sorted(windows)
+        for one, other in pairwise(ordered):
+            assert one.end_ns <= other.start_ns
+        for each in windows:
+            assert each.held_ns == held(pairs, each.start_ns, each.end_ns) > 0
+        assert sum(each.held_ns for each in windows) == sum(end - start for start, end in pairs)
+        assert [each.held_ns for each in windows[1:]] == sorted(
+            (each.held_ns for each in windows[1:]), reverse=True
+        )

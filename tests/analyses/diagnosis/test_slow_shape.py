@@ -1,0 +1,158 @@
+"""Products of matrices that are slow for dimensions that do not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.diagnosis import scripts
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
+
+TENSOR = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
+SGEMM = "ampere_sgemm_128x64_tn"
+TF32 = "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align1>(Params)"
+BF16 = "c10::BFloat16"
+A100 = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8, "computeMinor": 0}
+ROWS, SUMMED, WIDTH = 4096, 1024, 4096
+FLOP = 2 * ROWS * SUMMED * WIDTH
+US = 200
+"""Of a product that fits: 172 TFLOP/s."""
+
+
+def padded(size, multiple=8):
+    return -(-size // multiple) * multiple
+
+
+def made(
+    folder, *, columns=WIDTH + 1, factor=2.0, other=WIDTH, rows=ROWS, ranks=1, slow=None, **work
+):
+    """Ten products that fit, and ten of another width that take a factor longer for their FLOP."""
+    hosts = [scripts.Host() for _ in range(ranks)]
+    work = {"name": TENSOR, "type_": BF16, "gpu": A100, **work}
+    gpu = work.pop("gpu")
+    for number in range(3):
+        for rank, one in enumerate(hosts):
+            width = columns if rank in (slow or range(ranks)) else other
+            us = US * (factor if width == columns else 1) * padded(width) / WIDTH
+            with one.step(number):
+                for _ in range(10):
+                    fits = [[rows, SUMMED], [SUMMED, other]]
+                    one.launch(US * other / WIDTH * rows / ROWS, shapes=fits, **work)
+                    one.launch(us, shapes=[[ROWS, SUMMED], [SUMMED, width]], **work)
+                one.synchronise()
+        if ranks > 1:
+            scripts.all_reduce(hosts)
+    return scripts.diagnosed(folder, *hosts, gpu=gpu)
+
+
+def finding_of(folder, **options):
+    return scripts.found(made(folder, **options), "slow_shape")
+
+
+def test_a_width_that_does_not_fit_costs_what_smaller_products_do_not_take(tmp_path):
+    finding = finding_of(tmp_path)
+    us = US * padded(WIDTH + 1) / WIDTH
+    assert finding.recoverable_ms == pytest.approx(10 * us / 1000, rel=0.001)
+    assert finding.bound == "at most"
+    assert finding.sentence.startswith(
+        "66.7 % of the computing time is in matrix products whose dimensions do not fit: with "
+        "4097, no multiple of 8, they reach 85.8 TFLOP/s, smaller ones up to 172: up to 2 ms of "
+    )
+    table = finding.evidence["products"]
+    assert table[["operator", "type", "columns", "uneven", "count"]].to_numpy().tolist() == [
+        ["aten::mm", "bf16", WIDTH + 1, WIDTH + 1, 20]
+    ]
+    assert finding.advice[0].do.startswith("Pad the dimension")
+
+
+def test_the_rank_whose_products_do_not_fit_is_named(tmp_path):
+    finding = finding_of(tmp_path, ranks=3, slow=(1,))
+    assert finding.ranks == (1,)
+    assert " of the computing time on rank 1 is in matrix products" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": WIDTH + 8},
+        {"columns": 50_257, "factor": 1.0},
+        {"other": WIDTH + 8},
+        {"rows": ROWS + 8},
+        {"type_": "double"},
+        {"type_": "float", "name": SGEMM},
+        {"type_": "float", "name": TF32, "columns": WIDTH + 4},
+        {"gpu": {"name": "NVIDIA L4", "computeMajor": 8, "computeMinor": 9}},
+    ],
+    ids=[
+        "a width that fits",
+        "as fast as the others",
+        "no other is narrower",
+        "no other has fewer rows",
+        "float64",
+        "no tensor cores",
+        "a multiple of 4 in TF32",
+        "faster than the GPU can be",
+    ],
+)
+def test_silent(tmp_path, options):
+    assert finding_of(tmp_path, **options) is None
+
+
+def test_tf32_needs_multiples_of_4(tmp_path):
+    finding = finding_of(tmp_path, type_="float", name=TF32, columns=WIDTH + 2, gpu={"name": "?"})
+    assert "with 4098, no multiple of 4, they reach" in finding.sentence
+
+
+def test_without_shapes_nothing_is_said(tmp_path):
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            for us in (100, 900) * 5:
+                one.launch(us, name=TENSOR)
+            one.synchronise()
+    assert scripts.found(scripts.diagnosed(tmp_path, one, gpu=A100), "slow_shape") is None
+
+
+def test_behind_a_slow_host_it_is_a_notice(tmp_path):
+    one = scripts.Host()
+    for number in range(4):
+        with one.step(number):
+            for width, us in ((WIDTH, US), (WIDTH + 1, 2.1 * US)) * 5:
+                shapes = [[ROWS, SUMMED], [SUMMED, width]]
+                one.launch(us, takes=500, shapes=shapes, name=TENSOR, type_=BF16)
+            one.synchronise()
+    result = scripts.diagnosed(tmp_path, one, gpu=A100)
+    assert scripts.found(result, "slow_shape") is None
+    assert any(
+        each.startswith("products with sizes that fit would save") for each in result.notices
+    )
+
+
+def aligned(folder, size):
+    """A width that is a multiple of a number of bytes, of 2 each."""
+    return finding_of(folder, columns=WIDTH + int(size) // 2) is not None
+
+
+def above_peak(folder, times):
+    """Smaller products that are as many times as fast as an A100 can be."""
+    us = FLOP / (312e6 * times)
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            for width, length in ((WIDTH, us), (WIDTH + 1, 3 * us)) * 5:
+                shapes = [[ROWS, SUMMED], [SUMMED, width]]
+                one.launch(length, shapes=shapes, name=TENSOR, type_=BF16)
+            one.synchronise()
+    return scripts.found(scripts.diagnosed(folder, one, gpu=A100), "slow_shape") is not None
+
+
+test_least_price = least_price("slow_shape", "least_percent", made)
+
+test_thresholds = cases(
+    Case(
+        "shape_facts.SLOWER",
+        lambda folder, factor: finding_of(folder, factor=factor) is not None,
+        {1.49: False, 1.51: True},
+    ),
+    Case("shape_facts.ABOVE_PEAK", above_peak, {1.09: True, 1.11: False}),
+    Case("shape_facts.ALIGNED_BYTES", aligned, {15: True, 16: False}, moved=32),
+)

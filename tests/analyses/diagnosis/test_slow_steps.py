@@ -1,0 +1,109 @@
+"""Slow first and last steps: said with their numbers, and priced in no finding."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets import diagnose
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.diagnosis.scripts import Host, diagnosed
+from tests.analyses.diagnosis.thresholds import Case, cases
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def job(loads, *, computes=200):
+    """One rank that loads data for some time (µs) in each step."""
+    one = Host()
+    for number, length in enumerate(loads):
+        with one.step(number), one.inside("train.py(7): epoch", "python_function"):
+            if length:
+                one.does(LOADER, length, cat="user_annotation")
+            for _ in range(10):
+                one.launch(computes)
+            one.synchronise()
+    return one
+
+
+def slow(made):
+    return [each for each in made.notices if each.startswith("step") and " took " in each]
+
+
+def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):
+    made = diagnosed(tmp_path, job([19_000, 0, 0, 0, 0, 0]))
+    assert not made
+    assert made.left_out_steps == (0,)
+    whole_ms = made.steps["period_ns"].sum() / 1e6
+    (said,) = slow(made)
+    assert said.startswith("step 0 took 21 ms, the others 2.01 ms on average, 19 ms more (19 ms")
+    assert "while the host loads data, all of this time in the single-process DataLoader)" in said
+    assert f"{100 * 19 / whole_ms:.1f} % of the analysed time is lost there" in said
+
+
+def test_the_rank_that_holds_the_others_up_is_named(tmp_path):
+    hosts = [job([19_000 if rank == 1 else 0, 0, 0, 0, 0]) for rank in range(2)]
+    said = " ".join(slow(diagnosed(tmp_path, *hosts)))
+    assert "while the host loads data on rank 1" in said
+
+
+def test_steps_alike_are_silent(tmp_path):
+    assert not slow(diagnosed(tmp_path, job([0] * 6)))
+
+
+def test_a_slow_last_step_is_said(tmp_path):
+    """Although it is not analysed, with what it loses."""
+    made = diagnosed(tmp_path, job([0, 0, 0, 0, 9_000]))
+    assert not made
+    (said,) = slow(made)
+    assert said.startswith(
+        "step 4, the last, took 11 ms, the others 2.01 ms on average, 9 ms more: "
+        f"{100 * 9 / (4 * 2.01 + 11):.1f} % of the time of all recorded steps is lost there, and "
+    )
+    every = diagnose(open_trace(tmp_path, progress=False, include_last_profiler_step=True))
+    assert not slow(every)
+    assert [(each.cause, each.steps) for each in every] == [("input_starvation", (4,))]
+
+
+def test_a_last_step_that_is_cut_is_silent(tmp_path):
+    one = job([0, 0, 0, 0])
+    with one.step(4):
+        one.launch(100)
+    assert not slow(diagnosed(tmp_path, one))
+
+
+def test_a_slow_last_step_that_is_cut_took_at_least_what_is_recorded(tmp_path):
+    """Launches without a kernel at the end: the recording ended before they ran."""
+    one = job([0, 0, 0, 0])
+    with one.step(4):
+        one.does(LOADER, 9_000, cat="user_annotation")
+        one.launch(200)
+        one.calls("cudaLaunchKernel", 5)
+    (said,) = slow(diagnosed(tmp_path, one))
+    assert said.startswith("step 4, the last, took at least 9.2")
+    assert " on average, at least 7.2" in said
+
+
+@pytest.mark.parametrize(("percent", "is_said"), [(28, False), (33, True)])
+def test_a_last_step_is_slow_from_the_same_length_on_as_a_first(tmp_path, percent, is_said):
+    made = diagnosed(tmp_path, job([0, 0, 0, 0, 2_010 * percent / 100]))
+    assert bool(slow(made)) == is_said
+
+
+def says_loading(folder, part):
+    """Whether a part of 10 ms is said to be what a first step loses: it copies and pauses, too."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            if number == 0:
+                one.does(LOADER, 10_000 * part, cat="user_annotation")
+                one.queue(5_000 * (1 - part), cat="gpu_memcpy", name="Memcpy DtoD")
+                one.now += 10_000 * (1 - part)
+            for _ in range(20):
+                one.launch(200)
+            one.synchronise()
+    return "while the host loads data" in slow(diagnosed(folder, one))[0]
+
+
+test_thresholds = cases(
+    Case("slow_steps.MOST_OF_IT", says_loading, {0.47: False, 0.54: True}),
+)

@@ -1,0 +1,148 @@
+"""A GPU that is busy with work launched before the recording."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.time.lead_in import lead_in_end
+from hta_widgets.analyses.time.window import window_of
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import call, host, kernel, step
+from tests.raw_idle import RawIdle, read
+
+KERNELS = 40
+
+
+def server(waits_us, *, first_us=0.0, marks=()):
+    """Launched 4 µs before a stream is free for it, and then late for each kernel; all in µs.
+
+    A kernel of another stream runs first, for so long as asked.
+    """
+    free = 100 + waits_us
+    events = [*marks, host(10, 20, "aten::mm"), call(95, 5, 1), kernel(free, 50, correlation=1)]
+    if first_us:
+        events += [call(1, 1, 2), kernel(3, first_us, correlation=2, stream=20)]
+    for number in range(3, 3 + KERNELS):
+        at = free + 100 * number
+        events += [host(at - 5, 10, "aten::mm"), call(at, 5, number)]
+        events += [kernel(at + 10, 80, correlation=number)]
+    return events
+
+
+def first_edge_us(folder, waits_us, first_us=0.0, marks=()):
+    """When the first step or the GPU span begins, after the first event, which is at 10 or 1."""
+    rank = open_job(folder, [server(waits_us, first_us=first_us, marks=marks)]).rank(0)
+    edges = window_of(rank).step_edges(rank, main_device(rank))
+    return int(edges[0] - window_of(rank).start_ns) / 1000
+
+
+def test_the_span_begins_when_earlier_work_is_done(tmp_path):
+    made = diagnosis(open_job(tmp_path, [server(9_000)]))
+    assert made.step_ns == (100 * (2 + KERNELS) + 10 + 80) * 1000
+    assert (
+        "for 9.09 ms after the recording began, the GPU was busy with work launched before it, "
+        "which is not recorded: that time is left out"
+    ) in made.notices
+    assert [each.cause for each in made] == ["launch_bound"]
+    idle_us = 250 + 10 + 20 * (KERNELS - 1)  # each is launched when the one before is done
+    assert made[0].recoverable_ms <= idle_us / 1000
+    assert made.shares["waiting that nothing recorded explains"] == 0
+
+
+def test_of_several_ranks_those_are_named(tmp_path):
+    made = diagnosis(open_job(tmp_path, [server(9_000), server(20), server(8_000)]))
+    assert any(
+        notice.startswith("for up to 9.09 ms after the recording began, the GPU of ranks 0, 2 ")
+        for notice in made.notices
+    ), made.notices
+
+
+def test_the_first_step_begins_when_earlier_work_is_done(tmp_path):
+    marks = [step(1, 0, 10_000), step(2, 10_000, 10_000)]
+    assert first_edge_us(tmp_path, 9_000, marks=marks) == 9_100
+
+
+def test_a_launch_that_returns_late_loads_code(tmp_path):
+    """The GPU is not busy before: it cannot begin."""
+    events = [host(0, 1, "aten::mm"), call(1, 9_000, 1), kernel(9_010, 50, correlation=1)]
+    rank = open_job(tmp_path, [events]).rank(0)
+    assert lead_in_end(rank, 0) is None
+
+
+def test_a_kernel_that_the_recorder_lost_may_be_what_is_waited_for(tmp_path):
+    events = server(9_000)
+    rank = open_job(tmp_path, [[*events, call(50, 5, 1_000)]]).rank(0)
+    assert lead_in_end(rank, 0) is None
+    assert lead_in_end(open_job(tmp_path, [events]).rank(0), 0) is not None
+
+
+def test_work_without_a_launch_is_recorded_and_counts(tmp_path):
+    events = [call(0, 1, 1), kernel(100, 50), kernel(9_000, 50, correlation=1)]
+    rank = open_job(tmp_path, [events]).rank(0)
+    assert lead_in_end(rank, 0) is None
+
+
+@st.composite
+def starting_jobs(draw):
+    """Some work on up to three streams; times are multiples of 100 µs."""
+    times, lengths = st.integers(0, 40), st.integers(0, 8)
+    events = [host(0, 1, "aten::mm")]
+    for number in range(draw(st.integers(1, 6))):
+        asked = 100 * draw(times)
+        if draw(st.integers(0, 5)):
+            events.append(call(asked, draw(st.sampled_from([1, 900])), number))
+        start, length = asked + 100 * draw(times), draw(st.sampled_from([0, 1, 10, 100]))
+        stream, device = draw(st.sampled_from([7, 20, 21])), draw(st.sampled_from([0, 0, 1]))
+        events.append(kernel(start, length, correlation=number, stream=stream, device=device))
+    return draw(st.permutations(events)) if draw(lengths) else events
+
+
+@settings(max_examples=150)
+@given(starting_jobs())
+def test_against_brute_force(tmp_path_factory, events):
+    rank = open_job(tmp_path_factory.mktemp("lead"), [events]).rank(0)
+    raw, begin_ns = RawIdle(events), window_of(rank).start_ns
+    for device in raw.devices():
+        expected = max(raw.unseen_until(device), default=None)
+        found = lead_in_end(rank, device)
+        assert found == (None if expected is None else begin_ns + expected - raw.window[0])
+
+
+@pytest.mark.parametrize(
+    ("trace", "lead_in_ms"),
+    [
+        ("sglang_decode_graph/sglang_Qwen3-8B_decode.json.gz", 463.380),
+        ("vllm_piecewise/rank-0.json.gz", 151.231),
+        ("h100_qwen/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", None),
+        ("h100_bert/gaunernst_bert-small-uncased__1016001.json.gz", None),
+    ],
+)
+def test_real_traces(real_traces, trace, lead_in_ms):
+    """Servers are recorded while a batch runs; brute force says the same."""
+    path = real_traces / "kineto" / trace
+    rank = open_trace(path, progress=False).rank(0)
+    device, raw = main_device(rank), read(path)
+    found, expected = lead_in_end(rank, device), max(raw.unseen_until(device), default=None)
+    assert (found is None) == (expected is None) == (lead_in_ms is None)
+    if found is not None:
+        assert (found - window_of(rank).start_ns) / 1e6 == pytest.approx(lead_in_ms, abs=0.001)
+        assert expected - raw.window[0] == found - window_of(rank).start_ns
+
+
+@pytest.mark.parametrize(
+    ("waits_us", "first_us", "begins_us"),
+    [
+        (999.999, 0, 90 + 999.999),  # the first kernel begins there in any case
+        (5_000, 50, 99 + 5_000),
+        (5_000, 51, 2),  # so much else runs that the GPU is not busy with earlier work
+        (999.999, 9, 2),
+        (1_000, 9, 99 + 1_000),
+    ],
+)
+def test_limits(tmp_path, waits_us, first_us, begins_us):
+    assert first_edge_us(tmp_path, waits_us, first_us=first_us) == pytest.approx(begins_us)

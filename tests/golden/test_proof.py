@@ -1,0 +1,43 @@
+"""Findings on real traces are seen where *Show* leads, and the evidence adds up to the price."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.proof.densest import LEAST_SHARE
+from hta_widgets.trace.opening.open import open_trace
+from tests.conftest import REAL_TRACES
+from tests.golden.test_verdicts import VERDICTS
+
+NS_PER_MS = 1_000_000
+FIRST = ("warm_up", "autotuning")
+"""Found once, in the steps that are slow: their price is spread over all steps."""
+
+WITH_FINDINGS = [
+    name for name, verdict in json.loads(VERDICTS.read_text()).items() if verdict["findings"]
+]
+
+
+@pytest.mark.parametrize("recording", WITH_FINDINGS)
+def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
+    found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
+    steps = found.steps["step"].nunique()
+    for finding in found:
+        seen = found.proof(finding)
+        lengths = seen.intervals["end_ns"] - seen.intervals["start_ns"]
+        assert (lengths > 0).all()
+        counted = steps if finding.cause in FIRST else len(finding.seen.steps)
+        # 1 ns of each interval is lost by rounding, and the warm-up of a step is its excess
+        assert seen.ms >= 0.999 * finding.recoverable_ms * counted - len(lengths) / NS_PER_MS
+        for place, (_, window) in enumerate(seen.windows.iterrows()):
+            start, end = seen.shown_ns(place)
+            assert 0 <= start <= window["start_ns"] < window["end_ns"] <= end
+            inside = seen.intervals[["start_ns", "end_ns"]].clip(start, end)
+            held_ms = (inside["end_ns"] - inside["start_ns"]).sum() / NS_PER_MS
+            assert held_ms >= window["ms"] > 0
+        first = seen.windows.iloc[0]
+        assert first["percent"] >= 100 * LEAST_SHARE or seen.why_less
+        assert set(seen.intervals["rank"]) <= {*finding.seen.ranks}

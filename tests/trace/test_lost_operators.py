@@ -1,0 +1,58 @@
+"""Operators that are recorded for a part of the time only, and counters that nothing looks at."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.facts import health_of
+from tests.kineto_text import call, host, kernel, step, write
+
+
+def lost_in(folder, events):
+    job = open_trace(write(folder / "rank-0.json", events), progress=False)
+    found = job.reduce(health_of, [0])[0].operators
+    assert any("come before the first operator" in each for each in job.notices) == bool(
+        found.outside
+    )
+    return found.launches, found.outside
+
+
+def launched(count, has_operator, every=100):
+    """Launches one after another, each inside an operator of which this is true."""
+    return [
+        event
+        for number in range(count)
+        for event in (
+            *([host(every * number, 30, "aten::mm")] if has_operator(number) else []),
+            call(every * number + 5, 5, number + 1),
+            call(every * number + 6, 3, 10_000 + number, name="cuLaunchKernel", cat="cuda_driver"),
+            kernel(every * number + 20, 50, correlation=number + 1),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("has_operator", "outside"),
+    [
+        pytest.param(lambda _: True, 0, id="all"),
+        pytest.param(lambda _: False, 0, id="none"),
+        pytest.param(lambda number: number >= 40, 40, id="the second part"),
+        pytest.param(lambda number: number < 70, 30, id="the first part"),
+        pytest.param(lambda number: 20 <= number < 70, 50, id="the middle"),
+        pytest.param(lambda number: number >= 40 and number % 2, 0, id="not of all others"),
+    ],
+)
+def test_operators_of_a_part_of_the_time(tmp_path, has_operator, outside):
+    marks = [step(0, 0, 5_000), step(1, 5_000, 5_000)]
+    assert lost_in(tmp_path, [*marks, *launched(100, has_operator)]) == (100, outside)
+
+
+def test_values_of_counters_are_said_to_be_ignored(tmp_path):
+    sample = {"ph": "C", "name": "GPU power", "pid": 1, "ts": 15, "args": {"W": 300}}
+    path = write(tmp_path / "rank-0.json", [*launched(3, lambda _: True), sample, sample])
+    job = open_trace(path, progress=False)
+    assert job.notices == (
+        "2 values of counters are in job.events only: no analysis looks at them",
+    )
+    assert job.reduce(health_of, [0])[0].is_sound

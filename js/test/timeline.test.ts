@@ -432,6 +432,58 @@ test("a drag selects a window of time", async () => {
   expect(selection.get("window_ns")).toEqual([100, 250]);
 });
 
+test("F shows the selection, and W zooms about it, wherever the pointer is", async () => {
+  const { selection, model, at, key } = await show();
+  const asked = () => {
+    const last = model.sent.at(-1) as Sent;
+    model.reply({ ...ANSWER, id: last.id, lanes: [] }, BUFFERS);
+    const { start, end } = model.sent.at(-1) as Sent & { start: number; end: number };
+    return [start, end]; // one more of what is shown on both sides, where it was recorded
+  };
+  selection.receive("window_ns", [600, 800]);
+  at("pointermove", GUTTER + 900, 30);
+  key("f");
+  expect(asked()).toEqual([590 - 220, 810 + 220]);
+  selection.receive("window_ns", null);
+  selection.receive("steps", [11]);
+  key("f");
+  expect(asked()).toEqual([0, 1030 + 660]);
+  selection.receive("window_ns", [600, 800]);
+  key("w");
+  key("w");
+  key("w");
+  const [start, end] = asked() as [number, number];
+  expect((start + end) / 2).toBeCloseTo(700, -1);
+});
+
+test("a click beside events lets go of the window, and a double click keeps it", async () => {
+  const { selection, model, at } = await show();
+  selection.receive("window_ns", [200, 400]);
+  const click = () => {
+    at("pointerdown", GUTTER + 500, 30);
+    at("pointerup", GUTTER + 500, 30);
+  };
+  const wait = () => new Promise((done) => setTimeout(done, 350));
+  click();
+  click();
+  at("dblclick", GUTTER + 500, 30);
+  await wait();
+  expect(selection.get("window_ns")).toEqual([200, 400]);
+  click();
+  await wait();
+  expect(selection.get("window_ns")).toBeNull();
+  model.answer({ rev: model.get("_req") as number });
+});
+
+test("a question mark lists the keys", async () => {
+  const { el, key } = await show();
+  const list = el.querySelector(".hta-help") as HTMLElement;
+  list.togglePopover = vi.fn();
+  key("?");
+  expect(list.togglePopover).toHaveBeenCalled();
+  expect(list.textContent).toContain("Fzoom to the selection");
+});
+
 test("a click selects a step or a rank, and a second one all again", async () => {
   const { model, selection, at } = await show();
   const click = async (x: number, y: number) => {

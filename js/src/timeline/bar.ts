@@ -5,10 +5,6 @@ import type { Stage } from "./stage";
 import { swatch } from "./tip";
 import type { KindOfLane, TimelineLayout } from "./types";
 
-const KEYS =
-  "Drag: select a window · Ctrl-wheel or W/S: zoom · A/D: pan · double click: fit · click: select · ▸: streams and threads · " +
-  "arrows: next or previous of that name · F: follow the launch · M: mark";
-
 function segment(name: string, label: string, checked: boolean, chosen: () => void, signal: AbortSignal): HTMLElement {
   const input = keepKeys(make("input", { type: "radio", name, checked }));
   input.addEventListener("change", chosen, { signal });
@@ -74,7 +70,7 @@ export function bar(
   const search = keepKeys(make("input", { type: "search", placeholder: "highlight names …" }));
   search.setAttribute("aria-label", "Highlight events whose name contains");
   search.addEventListener("input", () => stage.search(search.value.trim()), { signal });
-  const keys = make("span", { className: "hta-keys", title: KEYS }, "drag = window · W/S = zoom · A/D = pan");
+  const keys = make("span", { className: "hta-keys" }, "drag = window · F = to it · W/S = zoom · A/D = pan");
   return make(
     "div",
     { className: "hta-timeline-bar" },
@@ -83,5 +79,7 @@ export function bar(
     ...(choose ? [adding(stage, name, choose, signal)] : []),
     ...buttons,
     keys,
+    stage.help.button,
+    stage.help.list,
   );
 }

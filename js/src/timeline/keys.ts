@@ -1,6 +1,7 @@
 // The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
 import type { Question } from "./follow";
 import { isOfAll, isOfCalls, isOfParts, type Lane } from "./lanes";
+import { chosenOf } from "./scene";
 import { click, pick } from "./select";
 import type { Stage } from "./stage";
 import type { EventAnswer } from "./types";
@@ -8,9 +9,25 @@ import { panned, type Span, zoomed } from "./view";
 
 const ZOOM = 1.5;
 const PAN = 0.25;
+const AROUND = 1.1; // as long as what is selected
 
-function around({ scene: { view, hovered } }: Stage): number {
+function at({ scene: { view, hovered } }: Stage): number {
   return hovered?.time ?? (view.start + view.end) / 2;
+}
+
+/** What a zoom keeps in place: the middle of what is selected, if that is in view, else what is pointed at. */
+function around(stage: Stage): number {
+  const { view } = stage.scene;
+  const chosen = chosenOf(stage.scene);
+  const middle = chosen ? (chosen.start + chosen.end) / 2 : view.end;
+  return middle > view.start && middle < view.end ? middle : at(stage);
+}
+
+/** Show what is selected, with some time around it; the analysed steps where nothing is. */
+function showChosen(stage: Stage): void {
+  const chosen = chosenOf(stage.scene);
+  if (chosen) stage.show(zoomed(chosen, AROUND, (chosen.start + chosen.end) / 2));
+  else stage.fit();
 }
 
 function focused({ scene }: Stage): Lane | undefined {
@@ -81,8 +98,10 @@ const VIEWS: Record<string, (stage: Stage) => Span> = {
 };
 
 const ACTIONS: Record<string, (stage: Stage, event: KeyboardEvent) => void> = {
-  m: (stage) => stage.mark(around(stage)),
-  f: follow,
+  m: (stage) => stage.mark(at(stage)),
+  f: showChosen,
+  l: follow,
+  "?": (stage) => stage.help.toggle(),
   o: (stage) => {
     const lane = focused(stage);
     if (lane && isOfAll(lane)) stage.fold();

@@ -1,15 +1,17 @@
 // Mouse, pen and touch: hover, brush, pan, zoom.
 import { timeAt } from "./hits";
-import { brushed, click } from "./select";
+import { brushed, click, letGo } from "./select";
 import type { Stage } from "./stage";
 import { panned, zoomed } from "./view";
 
 const CLICK_PX = 4;
 const ZOOM_PER_PX = 1.002;
+const DOUBLE_MS = 300; // between the clicks of a double click
 
 export function followPointer(stage: Stage, signal: AbortSignal): void {
   const { canvas } = stage;
   let from: { x: number; y: number; time: number; pans: boolean; moved: boolean } | null = null;
+  let leaving: ReturnType<typeof setTimeout> | undefined;
 
   const place = (event: MouseEvent) => {
     const box = canvas.getBoundingClientRect();
@@ -22,6 +24,7 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
 
   const down = (event: PointerEvent) => {
     if (event.button !== 0) return;
+    clearTimeout(leaving);
     canvas.focus({ preventScroll: true, focusVisible: false } as FocusOptions);
     const { x, y } = place(event);
     const { at } = stage.hit(x, y);
@@ -49,7 +52,9 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
     const start = from;
     from = null;
     if (moved) return brushed(stage);
-    click(stage, stage.hit(start.x, start.y), event.shiftKey || event.ctrlKey || event.metaKey);
+    const hit = stage.hit(start.x, start.y);
+    const found = click(stage, hit, event.shiftKey || event.ctrlKey || event.metaKey);
+    if (!found) leaving = setTimeout(() => letGo(stage), DOUBLE_MS);
   };
   const wheel = (event: WheelEvent) => {
     if (!event.ctrlKey && !event.metaKey) return; // the plain wheel scrolls the notebook
@@ -67,6 +72,11 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
   canvas.addEventListener("pointerup", up, { signal });
   canvas.addEventListener("pointercancel", cancel, { signal });
   canvas.addEventListener("pointerleave", () => !from && stage.follower.leave(), { signal });
-  canvas.addEventListener("dblclick", () => stage.fit(), { signal });
+  const twice = () => {
+    clearTimeout(leaving);
+    stage.fit();
+  };
+  canvas.addEventListener("dblclick", twice, { signal });
+  signal.addEventListener("abort", () => clearTimeout(leaving), { once: true });
   canvas.addEventListener("wheel", wheel, { signal, passive: false });
 }

@@ -44,6 +44,17 @@ export function homeOf({ layout, aligned }: Scene): Span {
   return { start, end };
 }
 
+/** The selected window, else from the first of the selected steps to the end of the last. Aligned steps have none. */
+export function chosenOf({ layout, aligned, selection }: Scene): Span | null {
+  const { ranks, steps, window_ns } = selection;
+  if (aligned) return null;
+  if (window_ns) return { start: window_ns[0], end: window_ns[1] };
+  const rows = layout.ranks.filter(({ rank }) => ranks.length === 0 || ranks.includes(rank));
+  const chosen = rows.flatMap((row) => row.steps.filter(([step]) => steps.includes(step)));
+  if (chosen.length === 0) return null;
+  return { start: Math.min(...chosen.map((step) => step[1])), end: Math.max(...chosen.map((step) => step[2])) };
+}
+
 /** Whether a lane is of what is selected; everything is if nothing is. */
 export function isSelected({ selection }: Scene, lane: Lane): boolean {
   const { ranks } = selection;

@@ -5,37 +5,40 @@ import { isOfAll, isOfCalls, isThin } from "./lanes";
 import type { Stage } from "./stage";
 import type { EventPick } from "./types";
 
-export function click(stage: Stage, found: Hit, add: boolean): void {
+/** Select what was clicked; whether there was anything but time. */
+export function click(stage: Stage, found: Hit, add: boolean): boolean {
   const { scene, calls } = stage;
   const { selection } = scene;
   if ("lane" in found && isOfAll(found.lane)) {
     scene.focused = found.lane.id;
     stage.fold();
-    return;
+    return true;
   }
   if (found.at === "step") void calls.select({ steps: afterClick(selection.steps, found.step[0], add) });
   if (found.at === "arrow") stage.toggle(found.lane.rank);
   if (found.at === "label") void calls.select({ ranks: afterClick(selection.ranks, found.lane.rank, add) });
-  if (found.at !== "lane") return;
+  if (found.at !== "lane") return true;
   scene.focused = found.lane.id;
   const { lane, event } = found;
   if (event && lane.kind === "stream") void calls.select({ kernel: event.name === selection.kernel ? "" : event.name });
   else if (isThin(lane)) void calls.select({ ranks: afterClick(selection.ranks, lane.rank, add) });
   else if (event && event.row >= 0 && isOfCalls(lane))
-    stage.follower.ask(lane.rank, event.row, (answer) => pick(stage, answer.pick));
-  else pick(stage, null);
+    stage.follower.ask(lane.rank, event.row, (answer) => answer.pick && pick(stage, answer.pick));
+  else return false;
   stage.redraw();
+  return true;
 }
 
-/** Select the operator, module or kernel of an event, or let go of it; where there is none, let go of the window. */
-export function pick({ scene: { selection }, calls }: Stage, chosen: EventPick | null): void {
-  if (chosen) {
-    const { field, item } = chosen;
-    if (field === "kernel") return void calls.select({ kernel: item === selection.kernel ? "" : item });
-    const [only, ...others] = selection[field];
-    const shapes = field === "operators" ? { shapes: [] } : {}; // they are of the operator that was selected
-    void calls.select({ [field]: only === item && others.length === 0 ? [] : [item], ...shapes });
-  } else if (selection.window_ns) void calls.select({ window_ns: null });
+/** Select the operator, module or kernel of an event, or let go of it. */
+export function pick({ scene: { selection }, calls }: Stage, { field, item }: EventPick): void {
+  if (field === "kernel") return void calls.select({ kernel: item === selection.kernel ? "" : item });
+  const [only, ...others] = selection[field];
+  const shapes = field === "operators" ? { shapes: [] } : {}; // they are of the operator that was selected
+  void calls.select({ [field]: only === item && others.length === 0 ? [] : [item], ...shapes });
+}
+
+export function letGo({ scene: { selection }, calls }: Stage): void {
+  if (selection.window_ns) void calls.select({ window_ns: null });
 }
 
 /** Select what was dragged over. */

@@ -7,6 +7,7 @@ import { Bands } from "./bands";
 import { draw } from "./draw";
 import { Follower } from "./follow";
 import { duration } from "./format";
+import { Help } from "./help";
 import { type Hit, hit } from "./hits";
 import { Kernel } from "./kernel";
 import { alignedLanes, areMany, clockLanes, isOfAll, isThin, type Lane } from "./lanes";
@@ -46,6 +47,7 @@ export class Stage {
   readonly tip = new Tip();
   readonly follower: Follower;
   readonly added: AddedLanes;
+  readonly help: Help;
   #spacer = make("div");
   #scroller: HTMLElement;
   #spoken = make("div", { className: "hta-spoken" });
@@ -73,6 +75,7 @@ export class Stage {
     this.follower = new Follower(this, this.#kernel, signal);
     const say = (text: string) => calls.say(text);
     this.added = new AddedLanes(this.#kernel, () => this.#lay(), say);
+    this.help = new Help(signal);
     this.load();
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { signal });
     const observer = new ResizeObserver(() => this.resize());
@@ -236,7 +239,8 @@ export class Stage {
     this.canvas.setAttribute(
       "aria-label",
       `Timeline of ${layout.ranks.length} ranks. Up and down choose a lane, W and S zoom, A and D pan, ` +
-        "left and right go to the next event of the same name or the next module, Enter selects, O opens a rank.",
+        "left and right go to the next event of the same name or the next module, Enter selects, O opens a rank, " +
+        "F shows the selection, question mark lists all keys.",
     );
     this.resize();
   }

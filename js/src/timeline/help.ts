@@ -1,0 +1,35 @@
+// What keys and pointer do in the timeline, as a list over the page.
+import { keepKeys, make } from "../dom";
+import { float } from "../popover";
+
+const USES: readonly (readonly [keys: string, use: string])[] = [
+  ["drag", "select a window of time"],
+  ["click", "select a step, rank, kernel, operator or module; with Shift, add it"],
+  ["F", "zoom to the selection"],
+  ["W S, Ctrl-wheel", "zoom in and out, by key about the selection"],
+  ["A D, Shift-drag", "pan"],
+  ["double click, Home", "show the analysed steps; again, all of the recording"],
+  ["\u2191 \u2193", "choose a lane"],
+  ["\u2190 \u2192", "previous or next event of the same name, or module"],
+  ["Enter", "select the rank, kernel, operator or module reached"],
+  ["L", "go from work to its launch, and back"],
+  ["O, \u25b8", "open a rank into its streams and threads"],
+  ["M", "mark a moment; two marks say how far apart they are"],
+  ["?", "this list"],
+];
+
+export class Help {
+  readonly button = keepKeys(make("button", { type: "button" }, "?"));
+  readonly list = make("dl", { className: "hta-popover hta-help", popover: "auto" });
+
+  constructor(signal: AbortSignal) {
+    this.button.setAttribute("aria-label", "Keys of the timeline");
+    this.button.popoverTargetElement = this.list;
+    this.list.append(...USES.flatMap(([keys, use]) => [make("dt", {}, keys), make("dd", {}, use)]));
+    float(this.list, this.button, signal);
+  }
+
+  toggle(): void {
+    this.list.togglePopover();
+  }
+}

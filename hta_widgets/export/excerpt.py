@@ -16,11 +16,12 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import existing_folder, write_errors
+from hta_widgets.export.tracks import Line, Track, Tracks
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.load import base_ns
+from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns
 from hta_widgets.trace.loaders.kineto.mark import add_mark
-from hta_widgets.trace.model.events import Events, Kind, KindSet, Trace
+from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet, Trace
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -42,11 +43,12 @@ CATEGORIES: Final = {
 }
 """Category that each kind is written with; counters, instants and counter ranges are left out."""
 
-_KEPT: Final = ("schemaVersion", "baseTimeNanoseconds", "distributedInfo", "deviceProperties")
+_KEPT: Final = ("schemaVersion", "distributedInfo", "deviceProperties")
 """Metadata of a Kineto trace that an excerpt keeps."""
 
 _SUFFIX: Final = ".json.gz"
 _COMPRESSION_LEVEL: Final = 3
+_DAY_NS: Final = 86_400_000_000_000
 
 
 def write_excerpt(
@@ -60,8 +62,9 @@ def write_excerpt(
 
     Files are called ``<name of the trace>_<start>-<end>us.json.gz``, with the window in µs since
     the first event of all ranks. Times are those of the rank's own clock, to the ns; events that
-    cross the edges of the window are whole. Arrows lead from launch calls to their work. What other
-    fields the events have (shapes, grids, sizes) is not written.
+    cross the edges of the window are whole. Arrows lead from launch calls to their work. Slices
+    that cross another of their stream or thread are on a further track, ``stream 7 (2)``. What
+    other fields the events have (shapes, grids, sizes) is not written.
 
     Parameters
     ----------
@@ -138,29 +141,44 @@ def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> Int64Array:
 def _parts(rank: Rank, start_ns: int, end_ns: int) -> Iterator[str]:
     trace, events = rank.trace, rank.trace.events
     rows = overlapping_rows(events, start_ns, end_ns)
-    yield _head(trace)
-    shift_ns = trace.origin_ns - base_ns(trace.metadata)
+    rows = rows[np.lexsort((-events.duration_ns[rows], events.start_ns[rows]))]
+    base = _base_ns(trace)
+    yield _head(trace, base)
+    shift_ns = trace.origin_ns - base
+    lines = _lines(events, rows)
+    tracks = Tracks({line.tid for line in lines if isinstance(line.tid, int)})
+    track_of: dict[int, Track] = {}
     between = "\n"
-    for row in rows.tolist():
-        yield between + _event(events, row, shift_ns)
+    for row, line in zip(rows.tolist(), lines, strict=True):
+        start = int(events.start_ns[row])
+        track = track_of[row] = tracks.place(line, start, start + int(events.duration_ns[row]))
+        yield between + _event(events, row, track, shift_ns)
         between = ",\n"
-    launches = rank.launches[rows]
-    is_inside = np.zeros(len(events) + 1, dtype=bool)
-    is_inside[rows] = True
-    for row, launch in zip(rows.tolist(), launches.tolist(), strict=True):
-        if launch >= 0 and is_inside[launch]:
-            yield between + _arrow(events, launch, row, shift_ns)
+    for row, launch in zip(rows.tolist(), rank.launches[rows].tolist(), strict=True):
+        if launch in track_of:
+            ends = [(track_of[each], int(events.start_ns[each])) for each in (launch, row)]
+            yield between + _arrow(row, ends, shift_ns)
+    yield from (between + name for name in _names(tracks))
     yield "\n]}\n"
 
 
-def _head(trace: Trace) -> str:
+def _base_ns(trace: Trace) -> int:
+    """Zero of the times written: that of the file, else the start of the day of the trace.
+
+    Viewers read times as floating-point numbers, which hold no ns since 1970.
+    """
+    return base_ns(trace.metadata) or trace.origin_ns - trace.origin_ns % _DAY_NS
+
+
+def _head(trace: Trace, base: int) -> str:
     kept = {name: trace.metadata[name] for name in _KEPT if name in trace.metadata}
+    kept[BASE_TIME] = base
     kept.setdefault("distributedInfo", {"rank": trace.rank})
     text = json.dumps(kept, default=str)
     return add_mark(text.encode(), Path(trace.source).name).decode()[:-1] + ', "traceEvents": ['
 
 
-def _event(events: Events, row: int, shift_ns: int) -> str:
+def _event(events: Events, row: int, track: Track, shift_ns: int) -> str:
     kind = Kind(int(events.kind[row]))
     arguments = {
         name: int(column[row])
@@ -175,7 +193,8 @@ def _event(events: Events, row: int, shift_ns: int) -> str:
         "ph": "X",
         "cat": CATEGORIES[kind],
         "name": events.name.values[events.name.codes[row]],
-        **_where(events, row),
+        "pid": track.pid,
+        "tid": track.tid,
     }
     times = (
         f'"ts": {exact_microseconds(int(events.start_ns[row]) + shift_ns)}, '
@@ -184,20 +203,32 @@ def _event(events: Events, row: int, shift_ns: int) -> str:
     return f'{json.dumps(fields)[:-1]}, {times}, "args": {json.dumps(arguments)}}}'
 
 
-def _where(events: Events, row: int) -> dict[str, Any]:
-    """Process and thread as in the source; device and stream where it has none."""
-    ids = (events.pid[row : row + 1], events.tid[row : row + 1])
-    pid, tid = (events.ids_in_source(each).tolist()[0] for each in ids)
-    device, stream = int(events.device[row]), int(events.stream[row])
-    return {"pid": device if pid == -1 else pid, "tid": stream if tid == -1 else tid}
+def _lines(events: Events, rows: Int64Array) -> list[Line]:
+    """Process, thread and device as in the source; device and stream where it has none."""
+    pids, tids = (events.ids_in_source(ids[rows]).tolist() for ids in (events.pid, events.tid))
+    devices, streams = events.device[rows].tolist(), events.stream[rows].tolist()
+    is_on_gpu = KindSet(GPU_SIDE).among(events.kind[rows]).tolist()
+    return [
+        Line(device if pid == -1 else pid, stream if tid == -1 else tid, device if on_gpu else -1)
+        for pid, tid, device, stream, on_gpu in zip(
+            pids, tids, devices, streams, is_on_gpu, strict=True
+        )
+    ]
 
 
-def _arrow(events: Events, launch: int, row: int, shift_ns: int) -> str:
-    ends = [("s", launch), ("f", row)]
+def _arrow(number: int, ends: Sequence[tuple[Track, int]], shift_ns: int) -> str:
     written = []
-    for phase, end in ends:
-        fields = {"ph": phase, "id": row, "cat": "ac2g", "name": "ac2g", **_where(events, end)}
+    for phase, (track, time_ns) in zip("sf", ends, strict=True):
+        where = {"pid": track.pid, "tid": track.tid}
+        fields = {"ph": phase, "id": number, "cat": "ac2g", "name": "ac2g", **where}
         binding = ', "bp": "e"' if phase == "f" else ""
-        ts = exact_microseconds(int(events.start_ns[end]) + shift_ns)
+        ts = exact_microseconds(time_ns + shift_ns)
         written.append(f'{json.dumps(fields)[:-1]}, "ts": {ts}{binding}}}')
     return ",\n".join(written)
+
+
+def _names(tracks: Iterable[Track]) -> Iterator[str]:
+    for track in tracks:
+        if track.name is not None:
+            where = {"pid": track.pid, "tid": track.tid, "args": {"name": track.name}}
+            yield json.dumps({"ph": "M", "name": "thread_name", **where})

@@ -16,6 +16,7 @@ import { DataTable } from "./table";
 import { followTheme, isDark, template } from "./theme";
 import type { AssetsState, PanelState, SelectionState } from "./types";
 import { Words } from "./words";
+import { writtenFiles } from "./written";
 
 /** Send Python whether the panel is visible: hidden panels are not recomputed. */
 export function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
@@ -125,7 +126,8 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
     void charts.show(view.figures);
   };
   listen(model, "change:_view", update, signal);
-  listen(model, "change:_answer", () => words.tell(model.get("_answer")), signal);
+  const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));
+  listen(model, "change:_answer", tell, signal);
   update();
   followPage(root, charts, signal);
   followVisibility(root, model, signal);

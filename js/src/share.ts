@@ -31,9 +31,14 @@ function copyByCommand(text: string, beside: HTMLElement): boolean {
   }
 }
 
-/** Save text as a file; the link is in the page, where VS Code looks for it. */
+/** Save text as a file. */
 export function download(text: string, name: string, beside: HTMLElement): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+  save(new Blob([text], { type: "text/csv;charset=utf-8" }), name, beside);
+}
+
+/** Save a file; the link is in the page, where VS Code looks for it. */
+export function save(content: Blob, name: string, beside: HTMLElement): void {
+  const address = URL.createObjectURL(content);
   const link = make("a", { href: address, download: name, hidden: true });
   beside.append(link);
   link.click();

@@ -183,6 +183,7 @@ export interface Answer {
   number?: number;
   text?: string;
   failed?: boolean;
+  files?: string[];
 }
 
 export interface PanelSpec {

@@ -26,6 +26,7 @@ export class Words {
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
+  #links: readonly Node[] = []; // beside what is told
   #told: Answer = {}; // shown while there is no other status; a failure only until the next request
   #progress: Progress = "idle";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -75,14 +76,15 @@ export class Words {
     if (shown) this.say("Computing…");
   }
 
-  /** Show the outcome of an action. */
-  tell(answer: Answer): void {
+  /** Show the outcome of an action, and what to do with it. */
+  tell(answer: Answer, links: readonly Node[] = []): void {
     this.#told = answer;
+    this.#links = links;
     this.status.classList.toggle("hta-failure", answer.failed ?? false);
     this.say(answer.text ?? "");
   }
 
   say(text: string): void {
-    this.status.textContent = text;
+    this.status.replaceChildren(text, ...(text === this.#told.text ? this.#links : []));
   }
 }

@@ -201,6 +201,19 @@ def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     assert len(written) == 2
     assert all(name in status.text_content() for name in written)
     page.screenshot("counters written")
+    opens = status.get_by_role("link", name="ui.perfetto.dev")
+    expect(opens).to_have_attribute("href", "https://ui.perfetto.dev")
+
+
+def test_a_file_that_a_button_wrote_is_downloaded(lab: Lab, job8: str):
+    page = lab.open(cells(job8, "panel = TimelinePanel(job, ranks=[0])\npanel"))
+    page.panel().get_by_role("button", name="Perfetto: this window", exact=True).click()
+    status = page.panel().get_by_role("status")
+    with page.page.expect_download() as downloading:
+        status.get_by_role("button", name="Download").click()
+    written = lab.root / downloading.value.suggested_filename
+    assert Path(downloading.value.path()).read_bytes() == written.read_bytes()
+    page.screenshot("downloaded")
 
 
 def transfers(page: LabPage) -> set[str]:

@@ -51,6 +51,7 @@ def test_a_button_calls_its_method_and_its_answer_is_said(panel):
         "number": 1,
         "text": "Wrote 3 bars.json to out",
         "failed": False,
+        "files": ["3 bars.json"],
     }
     assert panel._view["rev"] == panel._req == 1
     assert panel.runs == 1
@@ -66,6 +67,7 @@ def test_an_error_is_said_and_leaves_the_picture(panel):
         "number": 1,
         "text": "there is nothing to write; choose another rank",
         "failed": True,
+        "files": [],
     }
     assert panel._view["error"] is None
 

@@ -8,6 +8,13 @@ from pathlib import Path
 _MAX_NAMES = 3
 
 
+def files_of(returned: str | Path | Sequence[Path] | None) -> list[Path]:
+    """Return the files that a method wrote, by what it returned."""
+    if returned is None or isinstance(returned, str):
+        return []
+    return [returned] if isinstance(returned, Path) else [*returned]
+
+
 def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Path] = ()) -> str:
     """Status message for what a method returned: text, or the files that it wrote.
 
@@ -26,7 +33,7 @@ def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Pa
         return "Done."
     if isinstance(returned, str):
         return returned
-    files = [returned] if isinstance(returned, Path) else list(returned)
+    files = files_of(returned)
     if not files:
         return "Nothing to write."
     names = [file.name for file in files[:_MAX_NAMES]]

@@ -18,7 +18,7 @@ from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, va
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.actions import describe
+from hta_widgets.panels.base.actions import describe, files_of
 from hta_widgets.panels.base.code import changed, panel_code
 from hta_widgets.panels.base.controls import RANK_PICKER, Control
 from hta_widgets.panels.base.declarations import (
@@ -49,6 +49,7 @@ from hta_widgets.panels.base.table import (
 from hta_widgets.panels.base.traits import literal, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text
+from hta_widgets.panels.base.written_files import answer_about_file, is_about_file
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
@@ -250,6 +251,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         self._memo = MemoizeLast()
         self._computed: Computed[ResultT] | None = None
         self._refused: str | None = None
+        self._written: dict[str, Path] = {}
         with ExitStack() as unfinished:
             if selection is None and self.linked:
                 selection = Selection.of(self.job)
@@ -457,10 +459,12 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         try:
             returned = self._method(name, *given)(**given)
             text, failed = describe(returned, self._trace_folders), False
+            files = files_of(returned)
         except Exception as failure:  # noqa: BLE001  # it is shown in the panel
-            text, failed = reason(failure), True
+            text, failed, files = reason(failure), True, []
         text = self._shortening(folder)(text)
-        self._answer = {"number": number, "text": text, "failed": failed}
+        self._written = {file.name: file for file in files}
+        self._answer = {"number": number, "text": text, "failed": failed, "files": [*self._written]}
         self._action = {"name": name, "number": number}
 
     def _method(self, name: str, *given: str) -> Callable[..., Any]:
@@ -485,9 +489,11 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return frozenset(source.path.parent for job in self.jobs for source in job.sources.values())
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:  # noqa: ANN401
-        """Answer a question about the table that is shown; others are for those who listen."""
+        """Answer for the table that is shown and the files written; others are for who listens."""
         if is_about_table(content):
             self._answer_about_table(content)
+        elif is_about_file(content):
+            self.send(*answer_about_file(content, self._written))
         else:
             super()._handle_custom_msg(content, buffers)
 

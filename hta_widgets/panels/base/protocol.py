@@ -282,8 +282,9 @@ class Action(TypedDict, total=False):
 
 
 class Answer(TypedDict, total=False):
-    """Outcome of the action with that number."""
+    """Outcome of the action with that number, and the names of the files that it wrote."""
 
     number: int
     text: str
     failed: bool
+    files: list[str]

@@ -10,6 +10,7 @@ import { Requests } from "../sync";
 import { followTheme, isDark } from "../theme";
 import type { SelectionState } from "../types";
 import { Words } from "../words";
+import { writtenFiles } from "../written";
 import { bar, legend } from "./bar";
 import { followKeys } from "./keys";
 import { followPointer } from "./pointer";
@@ -55,7 +56,8 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   };
   listen(model, "change:_timeline", load, signal);
   listen(model, "change:lanes", () => stage.add(model.get("lanes")), signal);
-  listen(model, "change:_answer", () => words.tell(model.get("_answer")), signal);
+  const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));
+  listen(model, "change:_answer", tell, signal);
   update();
   const look = () => {
     adoptStyles(root);

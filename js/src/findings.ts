@@ -1,5 +1,5 @@
-// Causes of lost time as rows: the price, a sentence, what to try, the numbers behind it, and a button that selects
-// where it is seen. While it is shown, two more step through all windows in which it is seen.
+// Causes of lost time as rows: the price, a sentence, what to try first, why and what else behind it, and a button that
+// selects where it is seen. While it is shown, two more step through all windows in which it is seen.
 import { keepKeys, make } from "./dom";
 import { swatch } from "./legend";
 import { listen, type Model } from "./models";
@@ -47,11 +47,23 @@ function disclosure(title: string, ...contents: Node[]): HTMLElement {
 /** What to do, with code to copy. */
 function advised({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice" }, make("p", {}, what));
-  if (!code) return element;
-  const copy = keepKeys(make("button", { type: "button", title: "Copy this code" }, "Copy"));
-  copy.addEventListener("click", () => void copyText(code, element));
-  element.append(make("div", { className: "hta-code" }, make("pre", {}, make("code", {}, code)), copy));
+  if (code)
+    element.append(make("div", { className: "hta-code" }, make("pre", {}, make("code", {}, code)), copier(code)));
   return element;
+}
+
+/** The same in one line; code of several lines is cut to its first. */
+function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
+  const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
+  const [first = "", ...others] = code.split("\n");
+  if (code) element.append(make("code", { title: code }, others.length > 0 ? `${first} …` : first), copier(code));
+  return element;
+}
+
+function copier(code: string): HTMLButtonElement {
+  const button = keepKeys(make("button", { type: "button", title: "Copy this code" }, "Copy"));
+  button.addEventListener("click", () => void copyText(code, button));
+  return button;
 }
 
 function bar({ share, color, fill }: FindingRow): HTMLElement {
@@ -66,8 +78,6 @@ function bar({ share, color, fill }: FindingRow): HTMLElement {
 export interface Compact {
   shown: (panel: string) => void;
 }
-
-const MOST_COMPACT = 4;
 
 interface Shown {
   /** Each selects where it is seen; the first is what is shown at first. */
@@ -115,8 +125,7 @@ export class Findings {
     this.#rows = rows;
     this.#shown = [];
     const drawn = rows.map((row, place) => this.#row(row, place));
-    const isFirst = (place: number) => (this.#compact ? place < MOST_COMPACT : !rows[place]?.folded);
-    const first = drawn.filter((_, place) => isFirst(place));
+    const first = drawn.filter((_, place) => !rows[place]?.folded);
     const rest = drawn.slice(first.length);
     const folded = make("ol", { start: first.length + 1 }, ...rest);
     const more = disclosure(`${rest.length} more`, ...(rest.length > 0 ? [folded] : []));
@@ -134,17 +143,15 @@ export class Findings {
     const shown = this.#compact ? cause : sentence;
     const said = make("p", { id: `${this.#prefix}-finding-${place}`, title: sentence }, unbroken(shown));
     if (doubt) said.append(" ", make("em", {}, doubt));
-    const advice = content.advice.map(advised);
+    const [first, ...others] = content.advice;
     const behind = content.numbers.map((each, at) => numbers(each, `${said.id}-${at}`, this.#signal));
+    const alternatives = others.map(advised);
+    const words = make("div", { className: "hta-words" }, said);
+    if (first) words.append(this.#compact ? advisedInLine(first) : advised(first));
     const disclosures = this.#compact
-      ? [disclosure("what to try", ...advice, ...behind)]
-      : [disclosure("What to try", ...advice), disclosure("The numbers behind it", ...behind)];
-    const words = make(
-      "div",
-      { className: "hta-words" },
-      said,
-      make("div", { className: "hta-behind" }, ...disclosures),
-    );
+      ? [disclosure("why", ...alternatives, ...behind)]
+      : [disclosure("Alternatives", ...alternatives), disclosure("The numbers behind it", ...behind)];
+    words.append(make("div", { className: "hta-behind" }, ...disclosures));
     const cost = make("span", { className: "hta-price" }, make("b", {}, unbroken(bound ? `${bound} ${price}` : price)));
     if (percent) cost.append(make("small", {}, unbroken(percent)));
     const row = make("li", {}, bar(content), cost, words);
@@ -194,7 +201,7 @@ export class Findings {
     const say = (place: number) => {
       const words = occurrences[place]?.words;
       element.hidden = words === undefined;
-      if (words !== undefined) said.textContent = unbroken(`${place + 1} of ${places.length}: ${words}`);
+      if (words !== undefined) said.textContent = unbroken(`window ${place + 1} of ${places.length} · ${words}`);
     };
     return { element, say };
   }

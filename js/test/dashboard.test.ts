@@ -66,6 +66,20 @@ const ROW: FindingRow = {
   folded: false,
 };
 
+const DETAIL = {
+  kind: "kernel",
+  name: EVIL,
+  about: "computation",
+  facts: [{ label: "mean", text: "2 ms" }],
+  bars: [
+    { rank: 0, text: "1 ms × 4", share: 0.5 },
+    { rank: 3, text: "2 ms × 4", share: 1 },
+  ],
+  place: 3,
+  count: 32,
+  code: "dash.events",
+};
+
 const part = (name: string, share: number, other: Partial<BudgetPart> = {}): BudgetPart => ({
   name,
   label: name,
@@ -286,21 +300,27 @@ test("the search asks for what it finds once it is used, and selects it", async 
   press(field ?? undefined, "Enter");
   expect(selection.get("kernel")).toBe(EVIL);
   expect(field?.value).toBe("");
+  const seen: Element[] = [];
+  Element.prototype.scrollIntoView = function (this: Element) {
+    seen.push(this);
+  };
+  model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail: DETAIL }));
+  model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail: { ...DETAIL, place: 4 } }));
+  expect(seen[0]).toBe(el.querySelector(".hta-drawer"));
+  expect(seen).toHaveLength(2); // once, whatever comes after
+  expect(seen[0]?.nextElementSibling).toBe(el.querySelector(".hta-tabs"));
 });
 
-const DETAIL = {
-  kind: "kernel",
-  name: EVIL,
-  about: "computation",
-  facts: [{ label: "mean", text: "2 ms" }],
-  bars: [
-    { rank: 0, text: "1 ms × 4", share: 0.5 },
-    { rank: 3, text: "2 ms × 4", share: 1 },
-  ],
-  place: 3,
-  count: 32,
-  code: "dash.events",
-};
+test("a row has what to try first in one line, with its code, and the rest behind it", async () => {
+  const advice = [
+    { do: "Load ahead.", code: "DataLoader(\n  num_workers=8)" },
+    { do: EVIL, code: "" },
+  ];
+  const { all, texts } = await show({ findings: [{ ...ROW, advice }] });
+  expect(texts(".hta-in-line")).toEqual(["Load ahead.DataLoader( …Copy"]);
+  expect(all(".hta-in-line code")[0]?.title).toBe(advice[0]?.code);
+  expect(texts(".hta-behind details:not([hidden])")).toEqual([`why${EVIL}`]);
+});
 
 test("details name the kernel as text, and lead through its events", async () => {
   const { el, all, texts, model } = await show({ detail: DETAIL });
@@ -347,9 +367,10 @@ test.each(["each 23.5\u00a0ms step", "the 84.5\u00a0ms GPU span"])(
 );
 
 test("the rest of the findings is folded", async () => {
-  const { all } = await show({ findings: [0, 1, 2, 3, 4].map((finding) => ({ ...ROW, show: { finding } })) });
-  expect(all(".hta-findings > ol > li")).toHaveLength(4);
-  expect(all(".hta-findings > details > summary")[0]?.textContent).toBe("1 more");
+  const row = (finding: number) => ({ ...ROW, show: { finding }, folded: finding > 2 });
+  const { all } = await show({ findings: [0, 1, 2, 3, 4].map(row) });
+  expect(all(".hta-findings > ol > li")).toHaveLength(3);
+  expect(all(".hta-findings > details > summary")[0]?.textContent).toBe("2 more");
 });
 
 const CYCLES: BoardSpec = { ...SPEC, cycles: ["cycle 0", "cycle 1", EVIL], cycle: 2, compared: null };

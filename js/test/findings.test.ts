@@ -47,7 +47,7 @@ test("a row has its price, its sentence, and what is behind it", async () => {
     "Rank 3 is slow: up to 3\u00a0ms of each 24\u00a0ms step (12.5\u00a0%).",
   );
   expect([...element.querySelectorAll("summary")].map(({ textContent }) => textContent)).toEqual([
-    "What to try",
+    "Alternatives",
     "The numbers behind it",
     "0 more",
   ]);
@@ -101,8 +101,8 @@ const SEEN: FindingRow = {
   ...ROW,
   show: { ranks: [3], steps: [2], window_ns: null, finding: 0 },
   occurrences: [
-    { fields: { steps: [], window_ns: [5, 9] }, words: "60 % of the evidence" },
-    { fields: { steps: [], window_ns: [20, 24] }, words: "40 % of the evidence" },
+    { fields: { steps: [], window_ns: [5, 9] }, words: "holds 60 %" },
+    { fields: { steps: [], window_ns: [20, 24] }, words: "holds 40 %" },
   ],
 };
 
@@ -115,7 +115,7 @@ test("Show selects the first window, and says what it holds", async () => {
   const first = { ranks: [3], steps: [], window_ns: [5, 9], finding: 0 };
   expect(send).toHaveBeenLastCalledWith(first, selection.model);
   expect(turns?.hidden).toBe(false);
-  expect(turns?.querySelector("[role=status]")?.textContent).toBe("1 of 2: 60\u00a0% of the evidence");
+  expect(turns?.querySelector("[role=status]")?.textContent).toBe("window 1 of 2 · holds 60\u00a0%");
 });
 
 test("two buttons step through the windows, and round", async () => {
@@ -132,7 +132,7 @@ test("two buttons step through the windows, and round", async () => {
     await settle();
     expect(selection.model.get("window_ns")).toEqual(window);
   }
-  expect(element.querySelector("[role=status]")?.textContent).toContain("2 of 2: ");
+  expect(element.querySelector("[role=status]")?.textContent).toContain("window 2 of 2 · ");
   expect(show?.getAttribute("aria-pressed")).toBe("true");
   show?.click();
   await settle();

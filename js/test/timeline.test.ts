@@ -430,6 +430,7 @@ test("a drag selects a window of time", async () => {
   at("pointerup", GUTTER + 250, 30);
   await settle();
   expect(selection.get("window_ns")).toEqual([100, 250]);
+  expect(selection.get("finding")).toBeNull(); // it is seen at another time
 });
 
 test("F shows the selection, and W zooms about it, wherever the pointer is", async () => {

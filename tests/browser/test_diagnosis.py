@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -69,7 +67,7 @@ def test_show_steps_through_all_windows_in_which_a_finding_is_seen(lab: Lab, job
         if name:
             step[name].click()
         page.wait_for("list(board.selection.window_ns or ())", windows[shown])
-        expect(said).to_have_text(f"{shown + 1} of {count}: {words[shown]}")
+        expect(said).to_have_text(f"window {shown + 1} of {count} · {words[shown]}")
         page.screenshot(f"diagnosis occurrence {shown + 1}")
     assert page.python("board.selection.finding") == place
     row.get_by_role("button", name="Show").click()
@@ -109,8 +107,7 @@ def test_its_controls_are_reached_in_order_with_the_keyboard(lab: Lab, job8: str
     for _ in range(5):
         reached.append(page.page.evaluate("document.activeElement.textContent"))
         page.page.keyboard.press("Tab")
-    assert reached[0] == "What to try"
-    assert reached[reached.index("Show") + 1] == "What to try"
+    assert reached[reached.index("Show") + 1] == reached[0]
     count = page.page.locator(".jp-Cell").count()
     page.panel().get_by_role("button", name="Show").first.focus()
     page.page.keyboard.press("b")
@@ -157,4 +154,4 @@ def test_a_finding_survives_a_saved_page(lab: Lab, job8: str):
     sentence = page.python("panel.result.finding")
     page.reload()
     expect(page.panel().locator(".hta-findings")).to_contain_text(sentence)
-    expect(page.panel().get_by_text(re.compile("What to try")).first).to_be_visible()
+    expect(page.panel().locator(".hta-advice").first).to_be_visible()

@@ -150,7 +150,7 @@ def test_occurrences_are_the_windows_of_the_proof(loaded: Job):
     first = proof.windows.iloc[0]
     start, end = shown[0]["fields"]["window_ns"]
     assert start <= first["start_ns"] < first["end_ns"] <= end
-    assert shown[0]["words"].startswith(f"{percent(first['percent'])} of the evidence, in ")
+    assert f"this window holds {percent(first['percent'])}" in shown[0]["words"]
 
 
 def test_findings_stay_while_ranks_are_selected(loaded: Job):

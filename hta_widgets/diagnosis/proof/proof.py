@@ -70,13 +70,13 @@ class Proof:
         return max(start - margin, 0), end + margin
 
     def words(self, place: int) -> str:
-        """How much of the evidence the window at a place holds, and where that is."""
+        """How many of the intervals the window at a place shows, where, and how much it holds."""
         window = self.windows.iloc[place]
         parts = f"{window['intervals']:,.0f} of {counted(len(self.intervals), 'interval')}"
         ranks = window["ranks"]
         where = f"on {'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
         less = f": {self.why_less}" if self.why_less and not place else ""
-        return f"{percent(window['percent'])} of the evidence, in {parts} {where}{less}"
+        return f"{parts} {where} · this window holds {percent(window['percent'])}{less}"
 
 
 def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:

@@ -243,7 +243,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         said=_said(found),
         findings=rows or on_cpu,
         budget=budget_band(found, selection, rows),
-        detail=_detail(found, selection, rows) if few else None,
+        detail=_detail(job, selection) if few else None,
         events=f"{count_events(job, selection):,}" if few else "",
         code=selection.to_code(),
         error=None,
@@ -257,10 +257,8 @@ def _said(found: Diagnosis) -> str:
     return "" if found else found.finding
 
 
-def _detail(
-    found: Diagnosis, selection: Selection, findings: Sequence[FindingRow]
-) -> Detail | None:
-    is_work = bool(selection.kernel) or len(selection.operators) == 1
-    events = selected_events(found.job, selection, in_window=False) if is_work else None
-    launch = [] if events is None else launch_of(found.job, selection.kernel, events)
-    return detail_of(events, found, findings, selection, launch)
+def _detail(job: Job, selection: Selection) -> Detail | None:
+    if not selection.kernel and len(selection.operators) != 1:
+        return None
+    events = selected_events(job, selection, in_window=False)
+    return detail_of(events, selection, launch_of(job, selection.kernel, events))

@@ -1,4 +1,4 @@
-"""What is known of the one kernel, operator or finding that is selected."""
+"""What is known of the one kernel or operator that is selected."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
-from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
@@ -21,48 +19,20 @@ from hta_widgets.trace.job import Job
 MOST_BARS: Final = 64
 
 
-def detail_of(
-    events: pd.DataFrame | None,
-    found: Diagnosis,
-    findings: Sequence[FindingRow],
-    selection: Selection,
-    launch: Sequence[Fact] = (),
-) -> Detail | None:
-    """Describe the kernel that is selected, else the operator, else the finding.
+def detail_of(events: pd.DataFrame, selection: Selection, launch: Sequence[Fact] = ()) -> Detail:
+    """Describe the kernel that is selected, else the operator.
 
     Parameters
     ----------
-    events : DataFrame, optional
-        `selected_events`, whatever the window is; None where neither kernel nor operator is
-        selected.
-    found : Diagnosis
-    findings : sequence of FindingRow
-        Those of `found`.
+    events : DataFrame
+        `selected_events`, whatever the window is.
     selection : Selection
     launch : sequence of Fact
         How the kernel is launched.
     """
-    place = selection.finding
-    if events is not None:
-        if selection.kernel:
-            return _of_work("kernel", selection.kernel, events, selection, launch)
-        return _of_work("operator", selection.operators[0], events, selection)
-    if place is None or place >= len(findings):
-        return None
-    row = findings[place]
-    facts = [
-        Fact(label=each["label"], text=each["text"]) for each in row["numbers"] if each["text"]
-    ]
-    return Detail(
-        kind="finding",
-        name=found[place].sentence,
-        about=row["advice"][0]["do"],
-        facts=facts,
-        bars=[],
-        place=0,
-        count=0,
-        code=f"dash.findings[{place}]",
-    )
+    if selection.kernel:
+        return _of_work("kernel", selection.kernel, events, selection, launch)
+    return _of_work("operator", selection.operators[0], events, selection)
 
 
 def _of_work(
@@ -178,4 +148,5 @@ def go_to_event(job: Job, selection: Selection, by: int) -> None:
     events = selected_events(job, selection, in_window=False)
     window = Windows.of(events).neighbour(selection.window_ns, by)
     if window is not None:
-        selection.window_ns = window
+        with selection.hold():
+            selection.window_ns, selection.finding = window, None

@@ -111,7 +111,7 @@ class Occurrence(TypedDict):
     """A window in which a finding is seen.
 
     `fields` are the values of the selection that show it, beside those of its row; `words` say how
-    much of the evidence it holds.
+    many of its intervals that shows, and how much it holds.
     """
 
     fields: dict[str, Any]

@@ -60,7 +60,10 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
     model.save_changes();
   };
   const board: Board = { model, selection, signal, prefix: uniquePrefix(), select, act, open };
-  const search = new Search(board);
+  let isFound = false;
+  const search = new Search(board, () => {
+    isFound = true;
+  });
   const header = new Header(board, search.elements);
   root.setAttribute("aria-labelledby", header.title.id);
   const chips = new Chips(board);
@@ -69,15 +72,15 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   const budget = new Budget(board);
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
   const timeline = model.get("_spec").timeline;
+  const band = new Band("timeline", "Timeline", board.prefix);
   if (timeline !== null) {
-    const band = new Band("timeline", "Timeline", board.prefix);
     band.element.removeAttribute("aria-labelledby"); // what is in it is a region of that name
     void show(model.get("_panels")[timeline] ?? "", band.body, props, signal);
     parts.push(band.element);
   }
   const drawer = new Drawer(board);
   const footer = new Footer(board);
-  root.append(make("div", { className: "hta-board" }, ...parts, tabs.element, drawer.element, footer.element));
+  root.append(make("div", { className: "hta-board" }, ...parts, drawer.element, tabs.element, footer.element));
   followKeys(root, { search: () => search.focus(), drop: () => chips.dropLast(), undo: () => act("undo") }, signal);
 
   const update = () => {
@@ -87,6 +90,8 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
     budget.show(bands.budget);
     drawer.show(bands.detail);
     footer.show(bands);
+    if (isFound) for (const each of [drawer.element, band.element]) each.scrollIntoView({ block: "nearest" });
+    isFound = false;
   };
   listen(model, "change:_bands", update, signal);
   update();

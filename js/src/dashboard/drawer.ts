@@ -1,4 +1,4 @@
-// What is known of the one kernel, operator or finding that is selected, and its events in turn.
+// What is known of the one kernel or operator that is selected, and its events in turn.
 import { keepKeys, make } from "../dom";
 import { isSaved } from "../saved";
 import { copyText, download } from "../share";

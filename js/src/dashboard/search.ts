@@ -8,12 +8,14 @@ export class Search {
   readonly elements: readonly HTMLElement[];
   #input: HTMLInputElement;
 
-  constructor(board: Board) {
+  /** `chosen` is called before what was chosen is selected. */
+  constructor(board: Board, chosen: () => void) {
     const { model, signal } = board;
     const found: Option[] = [];
     const spec = { kind: "search" as const, name: "search", label: "Search", options: found, free_text: false };
     const choose = (value: string) => {
       const [field, wanted] = JSON.parse(value);
+      chosen();
       board.select({ [field]: wanted });
       box.show("");
     };

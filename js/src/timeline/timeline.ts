@@ -27,7 +27,7 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   const requests = new Requests(model, signal, (progress) => words.progress(progress));
   words.again.addEventListener("click", () => requests.send({}), { signal });
   const selection = resolve<SelectionState>(model, host, model.get("_selection"));
-  const select = async (values: Partial<SelectionState>) => requests.send(values, await selection);
+  const select = async (values: Partial<SelectionState>) => requests.send(withoutFinding(values), await selection);
   const stage = new Stage(model, { select, say: (text) => words.say(text) }, signal);
   const context = { model, selection, send: requests.send.bind(requests), signal, prefix };
   const buttons = model
@@ -70,6 +70,11 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   followKeys(stage, signal);
   keepKeys(stage.canvas);
   followVisibility(root, model, signal);
+}
+
+/** Other time is no longer that in which the selected finding is seen. */
+function withoutFinding(values: Partial<SelectionState>): Partial<SelectionState> {
+  return "window_ns" in values || "steps" in values ? { ...values, finding: null } : values;
 }
 
 export default { render };

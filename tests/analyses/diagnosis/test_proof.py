@@ -115,7 +115,7 @@ class TestWindows:
         assert (first["ranks"], first["intervals"]) == ((1,), 1)
         start, end = seen.shown_ns(0)
         assert (end - start) / length == pytest.approx(1 + 2 * MARGIN, rel=1e-3)
-        assert seen.words(0).startswith("50 % of the evidence, in 1 of 2 intervals")
+        assert seen.words(0) == "1 of 2 intervals on rank 1 · this window holds 50 %"
 
     def test_hold_all_of_few_intervals(self, tmp_path):
         diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))

@@ -9,6 +9,7 @@ from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof
+from hta_widgets.diagnosis.replayed import Together
 
 CAUSES = tuple(each.name for each in ALL_CAUSES)
 """Names of the causes that a diagnosis can name; it names no others."""
@@ -24,6 +25,7 @@ __all__ = [
     "Link",
     "NotRecorded",
     "Proof",
+    "Together",
     "budget",
     "diagnose",
     "diagnosis",

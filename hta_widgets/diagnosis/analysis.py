@@ -26,6 +26,7 @@ from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import answers_of_all
+from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
@@ -77,8 +78,9 @@ class Diagnosis(Result, Sequence[Finding]):
     shares : mapping of str to float
         Percent of the critical path by what sets its time, the largest first.
     joint_ms : float
-        By how much (ms) this would be shorter without all findings together, by replay; without
-        those on warm-up, autotuning and missing ranks, which are not replayed.
+        By how much (ms) this would be shorter without all findings together, see `together`.
+    replayed : Replayed or None
+        What answers `together`; None where nothing is replayed.
     explained_percent : float
         Part of the steps of all ranks in which it is known what operations wait for.
     unmatched_percent : float
@@ -115,6 +117,7 @@ class Diagnosis(Result, Sequence[Finding]):
     left_out_steps: tuple[int, ...]
     status: Status
     health: JobHealth = field(default_factory=JobHealth)
+    replayed: Replayed | None = None
     counted: Job | None = None
     cpu_work: CpuWork | None = None
 
@@ -159,6 +162,15 @@ class Diagnosis(Result, Sequence[Finding]):
             return put_together({}, 0)
         asked = tuple(each.seen for each in self if each.seen)
         return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
+
+    def together(self, findings: Iterable[Finding]) -> Together:
+        """What a step would take without some of the findings together, by replay.
+
+        Those on warm-up, autotuning and missing ranks may be differences of steps that are not
+        replayed: nothing changes without them.
+        """
+        causes = [each.cause for each in findings]
+        return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
 
     @property
     def clocks(self) -> Clocks:
@@ -255,6 +267,7 @@ def diagnosis(
     findings = tuple(each for each in every if _concerns(each, chosen, job))
     elsewhere = _elsewhere([each for each in every if each not in findings])
     unseen = unseen_work_notices(context)
+    replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
     path = context.replay.path if is_known else None
     alike = [rank for rank in priced if rank not in foreign.not_compared]
@@ -271,7 +284,8 @@ def diagnosis(
         step_ns=context.step_ns,
         bound_by=path.bound_by if path else "",
         shares=path.shares if path else {},
-        joint_ms=_joint_ns(context, findings) / NS_PER_MS,
+        joint_ms=replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0,
+        replayed=replayed,
         explained_percent=context.replay.explained_percent if together.ranks else 0.0,
         unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
@@ -416,12 +430,12 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
     return tuple(every), context.steps
 
 
-def _joint_ns(context: Context, findings: Iterable[Finding]) -> float:
-    """What the mean step would be shorter by without the causes of all findings together."""
-    edits = [edit for each in findings for edit in context.edits.get(_CAUSE[each.cause], ())]
-    if not edits or not context.replay.is_sound:
-        return 0.0
-    return context.replay.gain_ns(edits)
+def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
+    """The replay without the causes of findings; None where they are not replayed."""
+    edits = {each.cause: context.edits.get(_CAUSE[each.cause], ()) for each in findings}
+    if not any(edits.values()) or not context.replay.is_sound:
+        return None
+    return Replayed(context.replay, edits)
 
 
 def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:

@@ -22,6 +22,7 @@ from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panel
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
+from hta_widgets.panels.bands.together import together
 from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
@@ -29,7 +30,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import answer_about_table, is_about_table
-from hta_widgets.panels.base.traits import references, typed_dict
+from hta_widgets.panels.base.traits import Integers, references, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.every import PANELS
@@ -72,11 +73,14 @@ class Dashboard(DrawnWidget):
         asked.
     tab : str
         Name of the open tab.
+    unticked : tuple of int
+        Places of the findings that stay in what the verdict says of all others together.
     """
 
     from_browser = frozenset({"_visible"})
 
     tab = Unicode().tag(sync=True)
+    unticked = Integers().tag(sync=True)
 
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
     _selection = anywidget.WidgetTrait().tag(sync=True)
@@ -84,6 +88,7 @@ class Dashboard(DrawnWidget):
         BoardSpec(names=[], tabs=[], timeline=None, cycles=[], cycle=0, compared=None)
     ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
+    _together = Unicode().tag(sync=True)
     _options: List[Option] = List().tag(sync=True)
     _visible = Bool(default_value=False).tag(sync=True, echo_update=False)
 
@@ -109,7 +114,7 @@ class Dashboard(DrawnWidget):
             unfinished.pop_all()
         self.output_dir = output_dir
         self.selection.join(self)
-        self.observe(self._ask_update, "_visible")
+        self.observe(self._ask_update, ["_visible", "unticked"])
         self.on_msg(self._act)
 
     def _take(self, job: Job, compare: Job | None, unfinished: ExitStack) -> None:
@@ -165,7 +170,7 @@ class Dashboard(DrawnWidget):
         names = [each["name"] for each in spec["tabs"]]
         with self.hold_sync():
             self._panels, self._spec, self._selection = self._children(), spec, self.selection
-            self._bands, self._options = NOT_YET, []
+            self._bands, self._options, self.unticked = NOT_YET, [], ()
             self.tab = self.tab if self.tab in names else "".join(names[:1])
         selection.leave(self)
         self.selection.join(self)
@@ -325,11 +330,15 @@ class Dashboard(DrawnWidget):
     @locked
     def _show(self) -> None:
         """Compute the bands for what is selected; a failure is a part of them."""
-        wanted = self.selection.values()
-        if wanted == self._shown_for:
+        wanted = {**self.selection.values(), "unticked": self.unticked}
+        before = self._shown_for or {}
+        if wanted == before:
             return
         try:
-            self._bands = bands_of(self.findings, self.selection)
+            if before.get("unticked") != self.unticked:
+                self._together = together(self.findings, self.unticked)
+            if before != {**wanted, "unticked": before.get("unticked")}:
+                self._bands = bands_of(self.findings, self.selection)
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
         self._shown_for = wanted

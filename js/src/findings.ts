@@ -77,6 +77,8 @@ function bar({ share, color, fill }: FindingRow): HTMLElement {
 /** How the rows of a dashboard differ: lower, and what is shown is said. */
 export interface Compact {
   shown: (panel: string) => void;
+  /** The box that counts a finding in what all of them save together, if it has one. */
+  tick: (place: number, describedBy: string) => HTMLElement | null;
 }
 
 interface Shown {
@@ -154,7 +156,8 @@ export class Findings {
     words.append(make("div", { className: "hta-behind" }, ...disclosures));
     const cost = make("span", { className: "hta-price" }, make("b", {}, unbroken(bound ? `${bound} ${price}` : price)));
     if (percent) cost.append(make("small", {}, unbroken(percent)));
-    const row = make("li", {}, bar(content), cost, words);
+    const tick = this.#compact?.tick(place, said.id);
+    const row = make("li", {}, ...(tick ? [tick] : []), bar(content), cost, words);
     if (content.show) this.#showable(content, content.show, row, words, said.id);
     return row;
   }

@@ -121,6 +121,8 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
     _spec: { ...SPEC, tabs },
     _bands: JSON.stringify({ ...EMPTY_BANDS, ...bands }),
     _options: [],
+    _together: "Without 2 findings: 24 ms → 20 ms",
+    unticked: [],
     _visible: false,
     tab: "ranks",
   });
@@ -252,6 +254,20 @@ test("a part of the budget selects its finding and opens its tab", async () => {
   buttons[1]?.click();
   expect(selection.get("finding")).toBe(1);
   expect(model.get("tab")).toBe("kernels");
+});
+
+test("findings are ticked, and Python says what is left without those that are", async () => {
+  const findings = [0, 1, 2].map((finding) => ({ ...ROW, show: { finding } }));
+  const { all, model, texts } = await show({ findings, replayed: [0, 2] });
+  expect(texts(".hta-together")).toEqual(["Without 2 findings: 24 ms → 20 ms"]);
+  const boxes = all(".hta-tick") as HTMLInputElement[];
+  expect(boxes.map(({ checked }) => checked)).toEqual([true, true]);
+  boxes[1]?.click();
+  expect(model.saved.at(-1)).toEqual({ unticked: [2] });
+  model.receive("unticked", [0]);
+  expect(boxes.map(({ checked }) => checked)).toEqual([false, true]);
+  model.receive("_together", EVIL);
+  expect(texts(".hta-together")).toEqual([EVIL]);
 });
 
 test("Show selects, and opens the tab of the panel that shows it", async () => {

@@ -115,6 +115,7 @@ export const EMPTY_BANDS: Bands = {
   verdict: "",
   said: "",
   findings: [],
+  replayed: [],
   budget: null,
   detail: null,
   events: "",

@@ -20,6 +20,7 @@ from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
+from hta_widgets.panels.bands.together import tickable
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
@@ -55,6 +56,7 @@ NOT_YET: Final = Bands(
     verdict="",
     said="",
     findings=[],
+    replayed=[],
     budget=None,
     detail=None,
     events="",
@@ -242,6 +244,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         verdict=headline(found),
         said=_said(found),
         findings=rows or on_cpu,
+        replayed=tickable(found),
         budget=budget_band(found, selection, rows),
         detail=_detail(job, selection) if few else None,
         events=f"{count_events(job, selection):,}" if few else "",

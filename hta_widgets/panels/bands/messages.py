@@ -106,13 +106,17 @@ class Detail(TypedDict):
 
 
 class Bands(TypedDict):
-    """What a dashboard shows above its tabs; not `ready` until it is computed."""
+    """What a dashboard shows above its tabs; not `ready` until it is computed.
+
+    `replayed` are the places of the findings that can be ticked, to be taken out together.
+    """
 
     ready: bool
     facts: list[str]
     verdict: str
     said: str
     findings: list[FindingRow]
+    replayed: list[int]
     budget: BudgetBand | None
     detail: Detail | None
     events: str

@@ -77,6 +77,7 @@ export interface Bands {
   verdict: string;
   said: string;
   findings: FindingRow[];
+  replayed: number[];
   budget: BudgetBand | null;
   detail: Detail | null;
   events: string;
@@ -93,6 +94,10 @@ export interface DashboardState {
   /** `Bands` as JSON text. */
   _bands: string;
   /** What the search finds: the value is JSON of a field of the selection and its value. */
+  /** What a step takes without the findings that are ticked. */
+  _together: string;
+  /** Places of the findings that are not ticked. */
+  unticked: number[];
   _options: Option[];
   _visible: boolean;
   /** Name of the open one. */

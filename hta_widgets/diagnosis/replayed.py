@@ -1,0 +1,60 @@
+"""The recorded job without the causes of several findings: they may be parts of the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.replay.edits import Edit, applied
+from hta_widgets.diagnosis.replay.replay import NS_PER_MS, Replay
+
+
+class Together(NamedTuple):
+    """What a mean step is without some causes.
+
+    Attributes
+    ----------
+    gain_ms : float
+        By how much it is shorter (ms).
+    bound_by : str
+        What sets its time then; empty where nothing is replayed.
+    """
+
+    gain_ms: float
+    bound_by: str
+
+
+NOT_REPLAYED: Final = Together(0.0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A replay, and what is different in it without each cause.
+
+    Attributes
+    ----------
+    replay : Replay
+    edits : mapping of str to tuple of Edit
+        By the cause of each finding; none where it is not replayed.
+    """
+
+    replay: Replay
+    edits: Mapping[str, tuple[Edit, ...]]
+
+    def gain_ms(self, causes: Collection[str]) -> float:
+        """By how much the mean step is shorter without some causes together (ms)."""
+        edits = self._of(causes)
+        return self.replay.gain_ns(edits) / NS_PER_MS if edits else 0.0
+
+    def without(self, causes: Collection[str]) -> Together:
+        """The mean step without some causes together."""
+        edits = self._of(causes)
+        solution = Solution(self.replay.network, applied(self.replay.job, edits))
+        path = CriticalPath.of(solution) if edits else self.replay.path
+        return Together(self.gain_ms(causes), path.bound_by)
+
+    def _of(self, causes: Collection[str]) -> Sequence[Edit]:
+        return [edit for each in causes for edit in self.edits.get(each, ())]

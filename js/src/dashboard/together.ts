@@ -1,0 +1,60 @@
+// What a step takes without the findings that are ticked, and their boxes.
+import { keepKeys, make } from "../dom";
+import { listen } from "../models";
+import { isSaved } from "../saved";
+import type { Board } from "./context";
+
+export class Together {
+  readonly element = make("p", { className: "hta-together", hidden: true });
+  #board: Board;
+  #replayed: readonly number[] = [];
+  #boxes = new Map<number, HTMLInputElement>();
+
+  constructor(board: Board) {
+    this.#board = board;
+    this.element.setAttribute("role", "status");
+    listen(board.model, "change:_together", () => this.#say(), board.signal);
+    listen(board.model, "change:unticked", () => this.#follow(), board.signal);
+    this.#say();
+  }
+
+  /** Which findings have boxes in rows that are drawn from now on. */
+  take(replayed: readonly number[]): void {
+    this.#replayed = replayed;
+  }
+
+  /** The box of a finding, or its place; null where there is nothing to choose. */
+  readonly tick = (place: number, describedBy: string): HTMLElement | null => {
+    if (this.#replayed.length < 2) return null;
+    if (!this.#replayed.includes(place)) return make("span");
+    const box = keepKeys(make("input", { type: "checkbox", title: "Count in what all ticked ones save together" }));
+    box.setAttribute("aria-label", `Count finding ${place + 1}`);
+    box.setAttribute("aria-describedby", describedBy);
+    box.className = "hta-tick";
+    box.disabled = isSaved(this.#board.model);
+    box.addEventListener("change", () => this.#change(), { signal: this.#board.signal });
+    this.#boxes.set(place, box);
+    this.#follow();
+    return box;
+  };
+
+  #change(): void {
+    const { model } = this.#board;
+    model.set(
+      "unticked",
+      this.#replayed.filter((place) => this.#boxes.get(place)?.checked === false),
+    );
+    model.save_changes();
+  }
+
+  #follow(): void {
+    const unticked = this.#board.model.get("unticked") ?? [];
+    for (const [place, box] of this.#boxes) box.checked = !unticked.includes(place);
+  }
+
+  #say(): void {
+    const said = this.#board.model.get("_together") ?? "";
+    this.element.textContent = said;
+    this.element.hidden = said === "";
+  }
+}

@@ -26,8 +26,8 @@ from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import answers_of_all
-from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices

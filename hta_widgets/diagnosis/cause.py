@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.limits import Limits
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,8 @@ class Cause:
         Whether the stages of a pipeline wait for each other longer because of it.
     advice : tuple of Advice
         What can be done about it, the most concrete first.
+    what_if : mapping of str to object
+        Arguments of `what_if` that take it out, as far as such a change does; empty if none does.
     """
 
     look: Callable[[Any], Finding | None]
@@ -38,6 +43,7 @@ class Cause:
     limit: str
     makes_others_wait: bool
     advice: tuple[Advice, ...]
+    what_if: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         """Refuse a declaration that nothing else would notice."""
@@ -66,6 +72,7 @@ def cause(
     advice: tuple[Advice, ...],
     limit: str = "least_percent",
     makes_others_wait: bool = False,
+    what_if: Mapping[str, Any] = NOTHING,
 ) -> Callable[[Callable[[Any], Finding | None]], Cause]:
     """Declare a rule as that of a cause; see `Cause`."""
-    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice)
+    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice, what_if)

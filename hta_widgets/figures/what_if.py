@@ -32,7 +32,7 @@ CLASS_OF: Final = {
 """Class of the budget whose look each has."""
 
 _NS_PER_MS: Final = 1e6
-_BARS_HEIGHT: Final = 170
+_BARS_HEIGHT: Final = 130
 _ROWS: Final = ("Recorded", "Changed")
 _MOST_RANKS: Final = 64
 """More ranks are not drawn one by one: the first and last of them would be unreadable."""

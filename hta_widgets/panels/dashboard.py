@@ -85,7 +85,7 @@ class Dashboard(DrawnWidget):
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
     _selection = anywidget.WidgetTrait().tag(sync=True)
     _spec = typed_dict(
-        BoardSpec(names=[], tabs=[], timeline=None, cycles=[], cycle=0, compared=None)
+        BoardSpec(names=[], tabs=[], timeline=None, what_if=None, cycles=[], cycle=0, compared=None)
     ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
     _together = Unicode().tag(sync=True)
@@ -138,6 +138,7 @@ class Dashboard(DrawnWidget):
             names=names,
             tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),
             timeline=1 + names.index("timeline") if "timeline" in names else None,
+            what_if=1 + names.index("what_if") if "what_if" in names else None,
             cycles=descriptions(cycles) if len(cycles) > 1 else [],
             cycle=self.job.cycle,
             compared=compared.cycle if compared is not None and is_cycle else None,

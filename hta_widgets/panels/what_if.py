@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float
 
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.what_if import EqualRanks, KernelClass, WhatIfSteps, what_if
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.what_if import changed_step, rank_ends
@@ -24,6 +27,16 @@ Listed: TypeAlias = Literal["classes", "ranks"]
 
 AS_RECORDED = 100.0
 
+_AS_RECORDED: Final = {
+    "host_speed": 1.0,
+    "hidden_percent": 0.0,
+    "equal_ranks": "recorded",
+    "kernels": "products",
+    "kernel_percent": AS_RECORDED,
+    "without_loading": False,
+}
+"""Positions of the knobs at which nothing changes."""
+
 FASTEST_HOST = 16.0
 """A host that is faster is taken to need no time at all."""
 
@@ -36,13 +49,16 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     """
 
     name = "what_if"
-    tab = "critical_path"
+    tab = None
     place = 1
     title = "What if"
     wide = True
     follows = ("kernel", "steps")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
+
+    _of_finding: Mapping[str, Any] = _AS_RECORDED
+    """Where the knobs were put for the finding that was selected last."""
 
     host_speed: float = parameter(
         Float(1, min=0.25, max=FASTEST_HOST),
@@ -88,8 +104,35 @@ class WhatIfPanel(Panel[WhatIfSteps]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether anything ran on a GPU."""
-        return super().concerns(job) and any(job.reduce(has_gpu_work, job.ranks).values())
+        """Whether anything ran on a GPU, on a rank whose time is priced."""
+        priced = [rank for rank in job.ranks if not job.kinds[rank].why_not_priced]
+        return super().concerns(job) and any(job.reduce(has_gpu_work, priced).values())
+
+    def _selected(self, name: str) -> None:
+        """Turn the knobs to what takes out the finding that is selected, if one of them does."""
+        super()._selected(name)
+        if name != "finding":
+            return
+        wanted = self._knobs_of(self.selection.finding)
+        if wanted or self._knobs() == self._of_finding:
+            with self.hold():
+                for knob, value in {**_AS_RECORDED, **wanted}.items():
+                    setattr(self, knob, value)
+            self._of_finding = self._knobs()
+
+    def _knobs(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _AS_RECORDED}
+
+    def _knobs_of(self, place: int | None) -> dict[str, Any]:
+        """Positions of the knobs without the cause of a finding; none where no knob is of it."""
+        found = () if place is None else self.job.remember(diagnosis)
+        if place is None or place >= len(found):
+            return {}
+        causes = {each.name: each for each in ALL_CAUSES}
+        knobs = {**causes[found[place].cause].what_if}
+        if "host_speed" in knobs:
+            knobs["host_speed"] = min(knobs["host_speed"], FASTEST_HOST)
+        return knobs
 
     def analyse(self, ranks: list[int]) -> WhatIfSteps:
         """Replay the job with the changes."""
@@ -112,7 +155,9 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         return self._memo.get("result", replayed, asked, steps, *changes.items())
 
     def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
-        """Draw the step as recorded and changed, and when each rank is done."""
+        """Draw the step as recorded and changed, and when each rank is done, if that differs."""
+        if self._knobs() == _AS_RECORDED:
+            return {}
         name = "The mean step, as recorded and changed"
         figures = {f"{name} (a bound)" if result.is_bound else name: changed_step(result)}
         if len(result.ranks) > 1:

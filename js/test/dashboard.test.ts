@@ -43,6 +43,7 @@ const SPEC: BoardSpec = {
   names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"],
   tabs: TABS,
   timeline: null,
+  what_if: null,
   cycles: [],
   cycle: 0,
   compared: null,

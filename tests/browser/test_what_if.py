@@ -10,7 +10,7 @@ from tests.browser.test_panels import cells, wait_for_charts
 
 def test_knobs_act_together_and_are_taken_back(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = WhatIfPanel(job)\npanel"))
-    wait_for_charts(page)
+    expect(page.panel()).to_contain_text("As recorded")
     recorded = page.python("panel.result.recorded_ms")
     for name, trait, value in (
         ("Host speed", "host_speed", 4),
@@ -24,6 +24,7 @@ def test_knobs_act_together_and_are_taken_back(lab: Lab, job8: str):
     page.wait_for("panel.without_loading", True)
     assert page.python("panel.result.answer.gain_ms") > 0
     expect(page.panel()).to_contain_text(page.python("panel.result.finding"))
+    wait_for_charts(page)
     page.screenshot("what_if")
     page.panel().get_by_role("checkbox", name="Data is there").uncheck()
     for name, value in (("Host speed", 1), ("Communication hidden", 0)):
@@ -32,6 +33,29 @@ def test_knobs_act_together_and_are_taken_back(lab: Lab, job8: str):
         field.press("Enter")
     page.wait_for("panel.result.answer.step_ms", recorded)
     expect(page.panel()).to_contain_text("As recorded")
+
+
+def test_a_finding_sets_its_knob_and_what_is_ticked_is_taken_out(lab: Lab, job4: str):
+    page = lab.open(cells(job4, "dash = Dashboard(job)\ndash"), width=1230, height=1300)
+    board = page.page.locator(".hta-dashboard")
+    board.get_by_role("button", name="Show").first.click()
+    page.wait_for("dash.panels['what_if'].without_loading", True)
+    knobs = board.locator(".hta-what-if")
+    expect(knobs.get_by_role("checkbox", name="Data is there")).to_be_checked()
+    expect(knobs).to_contain_text(page.python("dash.panels['what_if'].result.finding"))
+    board.get_by_role("checkbox", name="Count finding 1").uncheck()
+    page.wait_for("list(dash.unticked)", [0])
+    expect(board.locator(".hta-together")).to_have_text(page.python("dash._together"))
+    assert page.python("len(dash.findings)") > 2
+    expect(board.locator(".hta-together")).to_contain_text("Without 4 findings")
+    canvas = board.locator(".hta-band-timeline canvas").bounding_box()
+    page.page.mouse.move(canvas["x"] + 0.5 * canvas["width"], canvas["y"] + 60)
+    page.page.mouse.down()
+    page.page.mouse.move(canvas["x"] + 0.7 * canvas["width"], canvas["y"] + 60)
+    page.page.mouse.up()
+    page.wait_for("dash.selection.finding", None)
+    expect(board.locator(".hta-chips")).not_to_contain_text("finding")
+    page.wait_for("dash.panels['what_if'].without_loading", False)
 
 
 def test_the_path_selects_kernels_and_ranks(lab: Lab, job8: str):

@@ -21,6 +21,7 @@ from hta_widgets.panels.bands.own_panels import OWN_TIME
 from hta_widgets.panels.bands.tabs import order, tabs_of
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
+from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
 from tests.panels.fakes import FakePanel
@@ -128,7 +129,7 @@ class TestTabs:
         spec = Dashboard(loaded)._spec
         shown = {place for tab in spec["tabs"] for place in (*tab["panels"], *tab["folded"])}
         names = {spec["names"][place - 1] for place in shown}
-        assert names == {*spec["names"]} - {"diagnosis", "timeline"}
+        assert names == {*spec["names"]} - {"diagnosis", "timeline", "what_if"}
 
     def test_each_has_its_panels_in_this_order(self):
         names = [*ALL_KINDS, *OF_TWO_JOBS]
@@ -140,7 +141,7 @@ class TestTabs:
         assert list(shown.items()) == [
             ("Ranks", [["ranks"], ["rank_overlap", "temporal_breakdown"]]),
             ("Steps", [["steps"], []]),
-            ("Critical path", [["what_if", "critical_path"], []]),
+            ("Critical path", [["critical_path"], []]),
             ("Kernels", [["kernel_breakdown", "duration_tails", "kernel_sequences"], []]),
             ("Operators", [["operators", "flame", "modules", "gpu_annotations", "roofline"], []]),
             ("Communication", [["collectives", "overlap"], []]),
@@ -331,6 +332,21 @@ def test_the_selected_events_are_sent_as_a_file(loaded: Job, monkeypatch):
     board._show()
     assert board._bands["detail"]["about"].endswith(" · on rank 2 · in step 11")
     board.selection.set()
+
+
+def test_what_a_step_takes_without_the_ticked_findings_is_replayed_together(loaded: Job):
+    board = Dashboard(loaded)
+    board._show()
+    found = board.findings
+    assert board._bands["replayed"] == [*range(len(found))]
+    left = duration(found.step_ns - found.joint_ms * 1e6)
+    assert f"Without {len(found)} findings at best: 23.5 ms → {left}" in board._together
+    board.set_state({"_visible": True, "unticked": [*range(1, len(found))]})
+    alone = found.together(found[:1])
+    assert alone.gain_ms == pytest.approx(found[0].recoverable_ms)
+    assert f"{duration(found.step_ns - alone.gain_ms * 1e6)} (" in board._together
+    board.unticked = [*range(len(found))]
+    assert board._together.startswith("Tick findings")
 
 
 def test_a_failure_is_said_in_the_bands(loaded: Job, monkeypatch):

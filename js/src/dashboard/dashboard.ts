@@ -71,7 +71,7 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   const verdict = new Verdict(board, (panel) => tabs.tabOf(panel));
   const budget = new Budget(board);
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
-  const timeline = model.get("_spec").timeline;
+  const { timeline, what_if: knobs } = model.get("_spec");
   const band = new Band("timeline", "Timeline", board.prefix);
   if (timeline !== null) {
     band.element.removeAttribute("aria-labelledby"); // what is in it is a region of that name
@@ -79,8 +79,10 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
     parts.push(band.element);
   }
   const drawer = new Drawer(board);
+  const whatIf = make("div", { className: "hta-what-if", hidden: knobs === null });
+  if (knobs !== null) void show(model.get("_panels")[knobs] ?? "", whatIf, props, signal);
   const footer = new Footer(board);
-  root.append(make("div", { className: "hta-board" }, ...parts, drawer.element, tabs.element, footer.element));
+  root.append(make("div", { className: "hta-board" }, ...parts, drawer.element, whatIf, tabs.element, footer.element));
   followKeys(root, { search: () => search.focus(), drop: () => chips.dropLast(), undo: () => act("undo") }, signal);
 
   const update = () => {

@@ -16,6 +16,7 @@ export interface BoardSpec {
   tabs: Tab[];
   /** Place of the panel. */
   timeline: number | null;
+  what_if: number | null;
   /** In words; none if there is only one. */
   cycles: string[];
   /** Place of the one that is shown. */

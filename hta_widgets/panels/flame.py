@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
-from traitlets import Unicode, default
+from traitlets import Bunch, Int, Unicode, default, observe
 
 from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
 from hta_widgets.analyses.flame.call_tree import Order
@@ -18,7 +18,7 @@ from hta_widgets.export.extended_trace import write_errors
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.flame import flame as boxes
 from hta_widgets.figures.flame_picture import flame_picture
-from hta_widgets.panels.base.controls import Choice
+from hta_widgets.panels.base.controls import ONE_RANK, Choice
 from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import View
@@ -41,8 +41,7 @@ _NOTHING: Final = {
 class FlamePanel(Panel[Flame]):
     """Time of one rank by call path, as a flame graph.
 
-    It shows the first of the selected ranks. A click on a box selects its operator, module or
-    kernel; a double click makes it the root.
+    A click on a box selects its operator, module or kernel; a double click makes it the root.
     """
 
     name = "flame"
@@ -53,6 +52,9 @@ class FlamePanel(Panel[Flame]):
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.OPERATORS,)
+
+    rank: int = parameter(Int(), ONE_RANK)
+    """The rank shown. A selection of others changes it to the first of these."""
 
     weight: Weight = parameter(
         LabelledEnum(
@@ -81,13 +83,23 @@ class FlamePanel(Panel[Flame]):
     _flame = Unicode().tag(sync=True)
     """What the browser draws; see `hta_widgets.figures.flame`."""
 
+    @default("rank")
+    def _first_rank(self) -> int:
+        known = [rank for rank in self.ranks if rank in self.job.ranks]
+        return (known or self.job.ranks)[0]
+
     @default("weight")
     def _usual_weight(self) -> Weight:
-        return "gpu" if self._shows_gpu_work(of_one=True) else "cpu"
+        return "gpu" if self.job.has_gpu_work([self.rank]) else "cpu"
 
-    def analyse(self, ranks: list[int]) -> Flame:
-        """Sum up the time of the first of the ranks by call path."""
-        rank = self.job.select_ranks(ranks or None)[0]
+    @observe("ranks")
+    def _stay_among_the_selected(self, _: Bunch) -> None:
+        if self.ranks and self.rank not in self.ranks:
+            self.rank = self.ranks[0]
+
+    def analyse(self, ranks: list[int]) -> Flame:  # noqa: ARG002
+        """Sum up the time of the rank by call path."""
+        rank = self.rank
         time = self.selection.time
         analyse = partial(self._below_root, rank, **time)
         shown = (self.weight, self.order, self.root, self.sandwich)
@@ -128,7 +140,7 @@ class FlamePanel(Panel[Flame]):
         `output_dir` is that of the panel, or else the working folder of the notebook; see
         `hta_widgets.analyses.flame.collapsed_stacks`.
         """
-        rank = self.job.select_ranks(self.ranks or None)[0]
+        rank = self.rank
         text = collapsed_stacks(self.job, rank, weight=self.weight, **self.selection.time)
         chosen = self.output_dir if output_dir is None else output_dir
         folder = Path() if chosen is None else Path(chosen).expanduser()

@@ -265,6 +265,7 @@ def test_ranges_of_nsight_systems_stand_in_for_modules(tmp_path):
         nsys_export.NVTX: [
             nsys_export.nvtx(0, 45, "encoder"),
             nsys_export.nvtx(10, 18, "layer_0"),
+            nsys_export.nvtx(11, 15, "cudaLaunchKernel"),
             nsys_export.nvtx(30, 31, "layer_1"),
         ],
         nsys_export.STRINGS: nsys_export.strings("gemm", "cudaLaunchKernel_v7000"),

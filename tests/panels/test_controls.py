@@ -99,7 +99,7 @@ def test_a_search_has_options_with_details():
         (Slider("N", max=9), Int(min=0, max=9), "never both"),
         (Slider("N", max=9, log=True), Int(min=0), "a lower bound above 0"),
         (Toggle("T"), Int(), "of type Bool, not Int"),
-        (Choice("C"), Int(), "of type LabelledEnum or Bool or Unicode, not Int"),
+        (Choice("C"), Int(), "needs a function"),
         (Choice("C"), Bool(), "needs labels for True and False"),
         (Choice("C", {True: "Yes"}), Bool(), "needs labels for True and False"),
         (Choice("C", {"a": "A"}), LabelledEnum({"a": "A"}), "takes no labels"),

@@ -66,11 +66,20 @@ def test_callers_and_callees_of_a_name(tmp_path):
     assert (panel.result.sandwich, panel.result.root) == ("", ())
 
 
-def test_it_shows_the_first_selected_rank(tmp_path):
-    panel = FlamePanel(open_job(tmp_path, [NET, [*NET, kernel(500, 7)]]))
-    assert panel.result.total_ns == 71_000
+def test_it_shows_the_rank_that_is_picked_and_follows_a_selection_of_others(tmp_path):
+    job = open_job(tmp_path, [NET, [*NET, kernel(500, 7)], [*NET, kernel(500, 9)]])
+    panel = FlamePanel(job)
+    [picker] = (each for each in panel._spec["controls"] if each["name"] == "rank")
+    assert picker["options"] == [("0", 0), ("1", 1), ("2", 2)]
+    send(panel, rank=2)
+    assert (panel.result.total_ns, sent(panel)["all"]) == (80_000, 80_000)
+    panel.ranks = [0, 2]
+    assert panel.rank == 2
     panel.ranks = [1]
-    assert panel.result.total_ns == 78_000
+    assert (panel.rank, panel.result.total_ns) == (1, 78_000)
+    assert FlamePanel(job, ranks=[1, 2]).rank == 1
+    send(panel, rank=7)
+    assert "rank 7 is not in this job" in panel._view["error"]
 
 
 def test_its_boxes_and_its_largest_names_are_in_the_static_page(tmp_path):

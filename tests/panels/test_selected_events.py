@@ -10,10 +10,12 @@ import pytest
 
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.operators import operators
 from hta_widgets.panels import Dashboard, Selection
 from hta_widgets.panels.bands import bands, events
 from hta_widgets.panels.bands.detail import Windows
 from hta_widgets.panels.bands.events import count_events, selected_events
+from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import NET
@@ -248,6 +250,20 @@ def test_the_search_finds_what_there_is(board):
     assert {"rank 3", "step 11", "stream 7", "aten::mul"} <= {*labels}
     kernels = [value for _, value, detail in board._options if detail.startswith("kernel")]
     assert len(kernels) == board.events["name"].nunique()
+    assert len(labels) == len({*labels})
+
+
+def test_the_search_tells_the_gpu_time_of_operators_largest_first(board):
+    ask(board, "search")
+    found = [(label, words) for label, _, words in board._options if words.startswith("operator")]
+    times = operators(board.job).operators.groupby("operator")["gpu_total_ns"].sum()
+    shown = [label for label, words in found if "GPU time" in words]
+    assert {*shown} == {*times.index[times > 0]}
+    assert [label for label, _ in found[: len(shown)]] == shown
+    assert times[shown].is_monotonic_decreasing
+    assert [words.rsplit(", ", 1)[0] for _, words in found[: len(shown)]] == [
+        f"operator, {duration(ns)} of GPU time" for ns in times[shown]
+    ]
 
 
 def test_a_page_can_ask_for_nothing_else(board):

@@ -20,7 +20,10 @@ MODULE: Final = re.compile(r"^nn\.Module: ")
 
 OPTIMIZER: Final = re.compile(r"^Optimizer\.")
 
-NO_REGION: Final = re.compile(r"^(Optimizer\.|enumerate\(DataLoader\)|nccl:)")
+NO_REGION: Final = re.compile(
+    r"^(Optimizer\.|enumerate\(DataLoader\)|nccl:"
+    r"|(cu|cuda|cublas|cublasLt|cudnn|cufft|cusolver|cusparse|nccl|hip|rccl)[A-Z]\w*$)"
+)
 
 PHASES: Final = ("forward", "backward", "optimizer", "other")
 """What a call is a part of, by code."""
@@ -170,7 +173,8 @@ def module_frames(rank: Rank) -> Mask:
 def region_marks(rank: Rank) -> Mask:
     """Which calls are annotations of the program itself, by place.
 
-    Annotations that PyTorch makes around optimizers, data loaders and collectives are none.
+    Annotations that PyTorch makes around optimizers, data loaders and collectives are none, and
+    neither are calls of CUDA's libraries that Nsight Systems exports as ranges.
     """
     return rank.remember(_region_marks)
 

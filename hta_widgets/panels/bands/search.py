@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.operators.operator_calls import listed_calls
+from hta_widgets.analyses.time.call_sums import launched_work
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.grouping import grouped
 from hta_widgets.names.shorten import distinct_names
@@ -22,7 +24,7 @@ from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_NAMES: Final = 400
-"""Names of each kind that can be found: operators with the most calls, others with most time."""
+"""Names of each kind that can be found: those with most time."""
 
 LONGEST: Final = 4_000
 """Characters of a name that a page is sent."""
@@ -33,16 +35,21 @@ _WIDTH: Final = 64
 def options(job: Job) -> list[Option]:
     """Everything that can be found: its label, the field and value that it selects, and what it is.
 
+    Of several things of one name, such as a Triton kernel and the operator that launches it, only
+    the first is there, in the order of numbers, kernels, operators, annotations and functions.
     The value is JSON of a pair of the field and its value. Annotations and Python functions are no
     field of a selection: they select the window of their longest call.
     """
-    return [
+    found: dict[str, Option] = {}
+    for option in (
         *_numbers(job),
         *_kernels(job),
         *_operators(job),
         *_calls(job, Kind.ANNOTATION, "annotation"),
         *_calls(job, Kind.PYTHON, "Python function"),
-    ]
+    ):
+        found.setdefault(option[0], option)
+    return [*found.values()]
 
 
 def _numbers(job: Job) -> Iterator[Option]:
@@ -66,12 +73,15 @@ def _kernels(job: Job) -> Iterator[Option]:
 
 
 def _operators(job: Job) -> Iterator[Option]:
-    totals: dict[str, int] = {}
-    for counts in job.reduce(_operators_of, job.ranks).values():
-        for name, count in counts:
-            totals[name] = totals.get(name, 0) + count
-    for name in sorted(totals, key=lambda each: -totals[each])[:MOST_NAMES]:
-        yield _option(name, "operators", [name], f"operator, {counted(totals[name], 'call')}")
+    totals: dict[str, tuple[int, int]] = {}
+    for found in job.reduce(_operators_of, job.ranks).values():
+        for name, total_ns, times in found:
+            known_ns, known = totals.get(name, (0, 0))
+            totals[name] = (known_ns + total_ns, known + times)
+    most = sorted(totals.items(), key=lambda each: each[1], reverse=True)[:MOST_NAMES]
+    for name, (total_ns, times) in most:
+        gpu_time = f"{duration(total_ns)} of GPU time, " if total_ns else ""
+        yield _option(name, "operators", [name], f"operator, {gpu_time}{counted(times, 'call')}")
 
 
 def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
@@ -111,16 +121,21 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
     return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
 
 
-def _operators_of(rank: Rank) -> tuple[tuple[str, int], ...]:
-    """The operators of a rank with the most calls, and how many."""
-    events = rank.trace.events
-    counts = np.bincount(events.name.codes[events.rows_of(Kind.CPU_OP)])
-    most = np.argsort(-counts, kind="stable")[:MOST_NAMES]
-    names = events.name.values
+def _operators_of(rank: Rank) -> tuple[tuple[str, int, int], ...]:
+    """The operators of a rank with most GPU time (ns), with what they call, and their calls."""
+    listed = listed_calls(rank)
+    if not listed.are_operators:
+        return ()
+    tree, (work, place) = listed.tree, launched_work(rank, None)
+    by_name = grouped(tree.name)
+    own_ns = tree.own(tree.at(place), work.duration_ns)
+    total_ns = by_name.reduce(np.add, tree.totals(own_ns))
+    names = [rank.trace.events.name.values[code] for code in tree.name[by_name.first].tolist()]
+    most = np.lexsort((-by_name.sizes, -total_ns))[:MOST_NAMES].tolist()
     return tuple(
-        (names[code], int(counts[code]))
-        for code in most.tolist()
-        if counts[code] and len(names[code]) <= LONGEST
+        (names[each], int(total_ns[each]), int(by_name.sizes[each]))
+        for each in most
+        if len(names[each]) <= LONGEST
     )
 
 

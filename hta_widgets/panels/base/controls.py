@@ -157,10 +157,10 @@ class Choice(Control):
         Text beside the choice.
     labels : mapping of value to str, or function of the job that returns one, optional
         Label of each value. A `LabelledEnum` has its own labels; a `Bool` needs labels for True and
-        False; a `Unicode` needs a function that finds its values in the job.
+        False; a `Unicode` or an `Int` needs a function that finds its values in the job.
     """
 
-    traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode)
+    traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode, Int)
 
     labels: Labels | Callable[[Job], Labels] | None = None
 
@@ -171,7 +171,7 @@ class Choice(Control):
             self._refuse("takes no labels: the trait has its own")
         if isinstance(trait, Bool) and not _labels_both(self.labels):
             self._refuse("needs labels for True and False")
-        if isinstance(trait, Unicode) and not callable(self.labels):
+        if isinstance(trait, (Unicode, Int)) and not callable(self.labels):
             self._refuse("needs a function that finds the labels in a job; or use a LabelledEnum")
 
     def spec(self, name: str, trait: Any, job: Job) -> ChoiceSpec:  # noqa: ANN401
@@ -273,6 +273,9 @@ RANK_PICKER = Picker("Ranks", "rank", lambda job: list(job.ranks))
 
 STREAM_PICKER = Picker("Streams", "stream", streams_of)
 """For the trait `streams`."""
+
+ONE_RANK = Choice("Rank", lambda job: {rank: str(rank) for rank in job.ranks})
+"""For a trait `rank`, of a panel that shows one."""
 
 SHARE_OR_TIME = Choice("Show", {True: "Share", False: "Time"})
 """For a trait `as_percent`."""

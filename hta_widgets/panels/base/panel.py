@@ -671,13 +671,13 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         said = {notice for some in (ranks, *zip(ranks)) for notice in self.job.notices_for(some)}
         return [notice for notice in result.notices if notice not in said]
 
-    def _shows_gpu_work(self, *, of_one: bool = False) -> bool:
-        """Whether the shown ranks have any, or the first of them: else a panel shows CPU time.
+    def _shows_gpu_work(self) -> bool:
+        """Whether the shown ranks have any: else a panel shows CPU time.
 
         Of ranks that are too many to be held, the first one stands for all.
         """
         known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
-        first_only = of_one or self.job.too_many_to_hold(known)
+        first_only = self.job.too_many_to_hold(known)
         return self.job.has_gpu_work(known[:1] if first_only else known)
 
     def _shown(self, outcome: RenderedView[ResultT] | Exception) -> View:

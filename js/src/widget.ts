@@ -11,6 +11,8 @@ function isDashboard(props: RenderProps<WidgetState>): props is RenderProps<Dash
 function render(props: RenderProps<WidgetState>): void {
   if (isDashboard(props)) dashboard.render(props);
   else renderView(props);
+  // Hosts keep the element of an output that is gone.
+  props.signal.addEventListener("abort", () => props.el.replaceChildren(), { once: true });
 }
 
 export default { render };

@@ -221,10 +221,11 @@ test("a panel that is lost says so", async () => {
   expect(all(".hta-tab-page")[0]?.textContent).toContain("no model anywidget:lost");
 });
 
-test("everything stops listening when the dashboard goes", async () => {
-  const { stop, panels, model, selection, job } = await show();
+test("everything stops listening when the dashboard goes, and nothing stays in the page", async () => {
+  const { stop, panels, model, selection, job, el } = await show();
   expect(panels[0]?.listeners()).toBeGreaterThan(0);
   stop.abort();
+  expect(el.childNodes).toHaveLength(0);
   for (const each of [...panels, model, selection, job]) expect(each.listeners()).toBe(0);
 });
 

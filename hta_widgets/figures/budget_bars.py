@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,9 @@ _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
+_MOST_RANKS: Final = 64
+_TYPICAL_RANKS: Final = 16  # at each end, and around the median, of more ranks than that
+_GAP_ROWS: Final = 3
 _ROOM_ABOVE: Final = 1.05
 _NS_PER_MS: Final = 1e6
 _LEGEND_HEIGHT: Final = 48
@@ -41,6 +44,9 @@ def rank_budgets(
 ) -> Drawing:
     """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
 
+    Of more than 64 ranks, those are drawn that are first, in the middle, last or selected, and the
+    gaps between them say how many are left out.
+
     Parameters
     ----------
     table : DataFrame
@@ -50,25 +56,27 @@ def rank_budgets(
     unit : str
         What the axis counts.
     """
-    names = [f"rank {rank}" for rank in table["rank"].tolist()]
-    bars = _bars(table, "rank", meta=SELECT_RANKS, orientation="h", y=list(range(len(names))))
-    row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(len(names), 1)))
+    runs = _shown_runs(len(table), np.flatnonzero(table["rank"].isin([*selected])).tolist())
+    shown = table.iloc[[place for run in runs for place in run]]
+    rows, ticks, count = _rows(runs, [f"rank {rank}" for rank in table["rank"].tolist()])
+    bars = _bars(shown, "rank", meta=SELECT_RANKS, orientation="h", y=rows)
+    row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(count, 1)))
     return drawing(
         bars,
         barmode="stack",
         bargap=0.3,
-        height=_MARGIN + max(row * len(names), _LEAST_HEIGHT),
+        height=_MARGIN + max(row * count, _LEAST_HEIGHT),
         showlegend=False,
         margin={"l": 8, "r": 16, "t": 0, "b": 8},
         xaxis=axis(unit, range=[0, float(table["period_ms"].max())]),
         yaxis=axis(
             "",
-            **_ticks(names),
-            range=[len(names) - 0.5, -0.5],
+            **ticks,
+            range=[count - 0.5, -0.5],
             showgrid=False,
             ticks="",
         ),
-        shapes=_rings(table["rank"], selected, "y", "x"),
+        shapes=_rings(dict(zip(rows, shown["rank"].tolist(), strict=True)), selected, "y", "x"),
     )
 
 
@@ -150,8 +158,37 @@ def step_budgets(
         meta={"wide": False},
         yaxis=axis(unit, rangemode="tozero", **_whole_range(table)),
         xaxis=axis("Step", **_ticks(numbers), range=[-0.5, len(numbers) - 0.5], showgrid=False),
-        shapes=[*_whole_steps(table, (1 - gap) / 2), *_rings(table["step"], selected, "x", "y")],
+        shapes=[
+            *_whole_steps(table, (1 - gap) / 2),
+            *_rings(dict(enumerate(table["step"].tolist())), selected, "x", "y"),
+        ],
     )
+
+
+def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
+    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 16."""
+    if count <= _MOST_RANKS:
+        return [range(count)] if count else []
+    middle = (count - _TYPICAL_RANKS) // 2
+    starts = (0, middle, count - _TYPICAL_RANKS)
+    places = {*chosen[:_TYPICAL_RANKS]}.union(*(range(at, at + _TYPICAL_RANKS) for at in starts))
+    edges = [place for place in sorted(places) if place - 1 not in places]
+    ends = [place + 1 for place in sorted(places) if place + 1 not in places]
+    return [range(first, last) for first, last in zip(edges, ends, strict=True)]
+
+
+def _rows(runs: Sequence[range], names: list[str]) -> tuple[list[int], dict[str, Any], int]:
+    """The row of each rank that is drawn, labels of rows and gaps, and the number of rows."""
+    rows, labels, at, reached = list[int](), dict[int, str](), 0, 0
+    every = -(-sum(map(len, runs)) // _MOST_TICKS) or 1
+    for run in runs:
+        if run.start > reached:
+            labels[at + _GAP_ROWS // 2] = f"{run.start - reached} more"
+            at += _GAP_ROWS
+        labels |= {at + place - run.start: names[place] for place in run[::every]}
+        rows += range(at, at + len(run))
+        at, reached = at + len(run), run.stop
+    return rows, {"tickvals": [*labels], "ticktext": [*labels.values()]}, at
 
 
 def _ticks(names: list[str]) -> dict[str, Any]:
@@ -212,9 +249,9 @@ def _whole_range(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rings(
-    numbers: pd.Series[int], selected: Collection[int], along: str, across: str
+    numbers: Mapping[int, int], selected: Collection[int], along: str, across: str
 ) -> list[dict[str, Any]]:
-    """A line around the bar of each selected rank or step."""
+    """A line around the bar of each selected rank or step; the numbers are by row."""
     return [
         {
             "type": "rect",
@@ -226,6 +263,6 @@ def _rings(
             "fillcolor": "rgba(0, 0, 0, 0)",
             "line": _RING,
         }
-        for place, number in enumerate(numbers.tolist())
+        for place, number in numbers.items()
         if number in selected
     ]

@@ -423,10 +423,17 @@ test("buffers that come compressed together are taken apart", async () => {
   await vi.waitFor(() => expect(drawn).toContain("gemm"));
 });
 
-test("a drag selects a window of time", async () => {
-  const { selection, at } = await show();
+test("a drag selects a window of time, and draws no lane again", async () => {
+  const { selection, at, el } = await show();
+  const brush = el.querySelector(".hta-brush") as HTMLElement;
   at("pointerdown", GUTTER + 100, 30);
+  at("pointermove", GUTTER + 110, 30);
+  await settle();
+  drawn.length = 0;
   at("pointermove", GUTTER + 250, 30);
+  await settle();
+  expect(drawn).toEqual([]);
+  expect([brush.hidden, brush.style.left, brush.style.width]).toEqual([false, `${GUTTER + 100}px`, "150px"]);
   at("pointerup", GUTTER + 250, 30);
   await settle();
   expect(selection.get("window_ns")).toEqual([100, 250]);

@@ -1,10 +1,13 @@
 // Draws a band: solid up to what all ranks do, a line where the median is, pale up to what one does.
+import { make } from "../dom";
 import type { BandTile } from "./bands";
 import { GUTTER, type Lane } from "./lanes";
 import type { Painter } from "./painter";
 
 const FILL = 0.35;
+const LINE = 1.5;
 const LABEL_LEFT = 4;
+const IMAGES = new WeakMap<BandTile, { canvas: HTMLCanvasElement; key: string }>();
 
 export function paintBand(painter: Painter, lane: Lane, y: number): void {
   const { bands, view } = painter.scene;
@@ -15,30 +18,39 @@ export function paintBand(painter: Painter, lane: Lane, y: number): void {
 }
 
 function paintTile(painter: Painter, band: BandTile, lane: Lane, y: number): void {
-  const { context, width } = painter;
+  const { context, look } = painter;
+  const color = band.look.fill === "outline" ? look.quiet : band.look.color;
+  const image = imageOf(band, color, Math.round(lane.height * look.scale), look.scale);
+  if (!image) return;
   const left = painter.x(band.start);
-  const bins = band.least.length;
-  const size = (painter.x(band.end) - left) / bins;
-  const first = Math.max(0, Math.floor((GUTTER - left) / size));
-  const last = Math.min(bins, Math.ceil((width - left) / size));
-  const height = (share = 0) => (share / 255) * (lane.height - 1);
-  const alpha = context.globalAlpha;
-  context.fillStyle = band.look.fill === "outline" ? painter.look.quiet : band.look.color;
-  context.globalAlpha = alpha * FILL;
-  context.beginPath();
-  for (let bin = first; bin < last; bin += 1) {
-    const [low, high] = [height(band.least[bin]), height(band.most[bin])];
-    if (high > low) context.rect(left + bin * size, y + lane.height - high, size, high - low);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(image, left, y, painter.x(band.end) - left, lane.height);
+}
+
+/** A band as an image, a pixel wide for each of its own, to be drawn at any place and width: rectangles take longer. */
+function imageOf(band: BandTile, color: string, height: number, scale: number): HTMLCanvasElement | null {
+  const key = `${color} ${height} ${scale}`;
+  const known = IMAGES.get(band);
+  if (known?.key === key) return known.canvas;
+  const canvas = make("canvas", { width: band.least.length, height });
+  const context = canvas.getContext("2d");
+  if (!context || canvas.width === 0) return null;
+  const upTo = (share = 0) => (share / 255) * (height - scale);
+  context.fillStyle = color;
+  for (let bin = 0; bin < canvas.width; bin += 1) {
+    const [low, middle, high] = [band.least[bin], band.median[bin], band.most[bin]].map(upTo) as [
+      number,
+      number,
+      number,
+    ];
+    context.globalAlpha = FILL;
+    context.fillRect(bin, height - high, 1, high - low);
+    context.globalAlpha = 1;
+    context.fillRect(bin, height - low, 1, low);
+    context.fillRect(bin, height - middle, 1, Math.min(LINE * scale, middle - low));
   }
-  context.fill();
-  context.globalAlpha = alpha;
-  context.beginPath();
-  for (let bin = first; bin < last; bin += 1) {
-    const [low, middle] = [height(band.least[bin]), height(band.median[bin])];
-    if (low > 0) context.rect(left + bin * size, y + lane.height - low, size, low);
-    if (middle > low) context.rect(left + bin * size, y + lane.height - middle, size, Math.min(1.5, middle - low));
-  }
-  context.fill();
+  IMAGES.set(band, { canvas, key });
+  return canvas;
 }
 
 /** The label on up to two lines. */

@@ -1,6 +1,6 @@
 // What lies over the lanes: what is selected, pointed at and marked, and the arrows of launches.
 import { GUTTER } from "./lanes";
-import { FOOT, HEAD, type Painter } from "./painter";
+import { HEAD, type Painter } from "./painter";
 
 export function paintRings(painter: Painter): void {
   const { scene, look, context } = painter;
@@ -23,10 +23,6 @@ export function paintOver(painter: Painter): void {
   context.fillStyle = look.accent;
   for (const edge of scene.aligned ? [] : (window_ns ?? []))
     context.fillRect(painter.x(edge) - 1, HEAD, 2, painter.height);
-  if (scene.brush) {
-    const [from, to] = [painter.x(scene.brush.start), painter.x(scene.brush.end)];
-    painter.ring(Math.min(from, to), HEAD + 1, Math.abs(to - from), painter.height - HEAD - FOOT - 2);
-  }
   for (const mark of scene.marks) {
     context.fillStyle = look.ink;
     context.fillRect(painter.x(mark), HEAD, 1, painter.height);

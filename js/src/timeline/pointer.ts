@@ -36,15 +36,12 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
     const { x, y } = place(event);
     if (!from) return stage.follower.point(stage.hit(x, y), x, y);
     if (!from.moved && Math.abs(x - from.x) < CLICK_PX) return;
+    if (!from.moved) stage.follower.leave();
     from.moved = true;
-    stage.follower.leave();
     if (from.pans) {
       const { view } = stage.scene;
       stage.show(panned(view, (from.time - time(x)) / (view.end - view.start)));
-    } else {
-      stage.scene.brush = { start: from.time, end: time(x) };
-      stage.redraw();
-    }
+    } else stage.brush({ start: from.time, end: time(x) });
   };
   const up = (event: PointerEvent) => {
     if (!from) return;
@@ -64,8 +61,7 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
   };
   const cancel = () => {
     from = null;
-    stage.scene.brush = null;
-    stage.redraw();
+    stage.brush(null);
   };
   canvas.addEventListener("pointerdown", down, { signal });
   canvas.addEventListener("pointermove", move, { signal });

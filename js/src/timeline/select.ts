@@ -44,8 +44,7 @@ export function letGo({ scene: { selection }, calls }: Stage): void {
 /** Select what was dragged over. */
 export function brushed(stage: Stage): void {
   const { brush, aligned } = stage.scene;
-  stage.scene.brush = null;
-  stage.redraw();
+  stage.brush(null);
   if (!brush || aligned) return;
   const [start, end] = [Math.min(brush.start, brush.end), Math.max(brush.start, brush.end)].map(Math.round);
   if (end !== undefined && start !== undefined && end > start) void stage.calls.select({ window_ns: [start, end] });

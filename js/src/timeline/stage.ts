@@ -10,7 +10,7 @@ import { duration } from "./format";
 import { Help } from "./help";
 import { type Hit, hit } from "./hits";
 import { Kernel } from "./kernel";
-import { alignedLanes, areMany, clockLanes, isOfAll, isThin, type Lane } from "./lanes";
+import { alignedLanes, areMany, clockLanes, GUTTER, isOfAll, isThin, type Lane } from "./lanes";
 import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
 import { recorded } from "./recorded";
 import { refine } from "./refine";
@@ -49,6 +49,7 @@ export class Stage {
   readonly added: AddedLanes;
   readonly help: Help;
   #spacer = make("div");
+  #brush = make("div", { className: "hta-brush", hidden: true });
   #scroller: HTMLElement;
   #spoken = make("div", { className: "hta-spoken" });
   #model: Model<TimelineState>;
@@ -66,7 +67,7 @@ export class Stage {
     this.calls = calls;
     this.#kernel = new Kernel(model, signal, calls.say);
     this.#scroller = make("div", { className: "hta-lanes" }, this.canvas, this.#spacer);
-    this.element = make("div", { className: "hta-stage" }, this.#scroller, this.tip.element, this.#spoken);
+    this.element = make("div", { className: "hta-stage" }, this.#scroller, this.#brush, this.tip.element, this.#spoken);
     this.element.style.position = "relative";
     this.#spoken.setAttribute("aria-live", "polite");
     this.canvas.setAttribute("role", "application");
@@ -285,6 +286,22 @@ export class Stage {
       this.#frame = 0;
       const painter = this.painter();
       if (painter) draw(painter);
+    });
+  }
+
+  /** Show the stretch that is dragged over, or none: over the canvas, which stays as it is. */
+  brush(span: Span | null): void {
+    const painter = this.painter();
+    this.scene.brush = span;
+    this.#brush.hidden = span === null || painter === null;
+    if (!span || !painter) return;
+    const x = (time: number) => Math.min(Math.max(painter.x(time), GUTTER), this.#width);
+    const [from, to] = [x(span.start), x(span.end)];
+    Object.assign(this.#brush.style, {
+      left: `${Math.min(from, to)}px`,
+      width: `${Math.abs(to - from)}px`,
+      top: `${HEAD}px`,
+      height: `${painter.height - HEAD - FOOT}px`,
     });
   }
 

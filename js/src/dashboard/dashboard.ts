@@ -16,6 +16,7 @@ import { followKeys } from "./keys";
 import { Search } from "./search";
 import { show, Tabs } from "./tabs";
 import type { Bands, DashboardState } from "./types";
+import { uncut } from "./uncut";
 import { Verdict } from "./verdict";
 
 type Props = RenderProps<DashboardState>;
@@ -23,7 +24,10 @@ type Props = RenderProps<DashboardState>;
 function render(props: Props): void {
   const root = make("section", { className: "hta-panel hta-dashboard" });
   props.el.append(root);
-  requestAnimationFrame(() => adoptStyles(root));
+  requestAnimationFrame(() => {
+    adoptStyles(root);
+    uncut(root);
+  });
   followPage(root, props.signal);
   followVisibility(props.model, props.signal);
   let stop = new AbortController();

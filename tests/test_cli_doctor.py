@@ -71,6 +71,22 @@ def test_lost_kernels(printed):
     assert "all steps lack GPU work" in text
 
 
+@pytest.mark.parametrize("gpus", [("A", "A", "A", "A"), ("A", "A", "B", "A")])
+def test_ranks_that_do_not_belong_to_the_others(tmp_path, capsys, gpus):
+    for rank, gpu in enumerate(gpus):
+        of_gpu = [{"id": 0, "name": gpu}]
+        write(tmp_path / f"rank-{rank}.json", events(), deviceProperties=of_gpu)
+    assert cli.main(["doctor", str(tmp_path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    is_apart = "B" in gpus
+    assert text.startswith("Not sound " if is_apart else "Sound ")
+    why = "rank 2: not sound - runs on B, most others on A: it is not compared"
+    assert (why in text) == is_apart
+    does = text.partition("What that does to a diagnosis:")[2]
+    assert ("rank 2 runs on B, most others on A: it is not compared" in does) == is_apart
+    assert f"ranks {'0-1, 3' if is_apart else '0-3'}: sound" in text
+
+
 def test_what_is_not_there_is_refused(capsys):
     assert cli.main(["doctor", "/nowhere/at/all"]) == 2
     assert "/nowhere/at/all" in capsys.readouterr().err

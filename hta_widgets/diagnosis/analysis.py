@@ -260,7 +260,7 @@ def diagnosis(
     compared = _compared(facts, alike, priced)
     together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     shown = together.of_ranks(chosen)
-    health = job_health(job, together)
+    health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
     context = Context(job, sound, together, facts, limits, health)
     every, kept = _findings(context)
@@ -295,7 +295,6 @@ def diagnosis(
         health=health,
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
-            *foreign.notices,
             *health.notices,
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),

@@ -62,9 +62,12 @@ def report_on(found: Diagnosis) -> str:
 def _ranks(found: Diagnosis) -> Iterator[str]:
     """Ranks of which the same is wrong, together."""
     alike: dict[tuple[str, ...], list[int]] = {}
+    foreign = found.health.foreign.by_rank
     for rank, health in found.health.ranks.items():
-        cut_off = (_CUT,) if health.faults.is_cut else ()
-        alike.setdefault((*cut_off, *(each.text() for each in health.notices)), []).append(rank)
+        wrong = [foreign[rank]] if rank in foreign else []
+        wrong += [_CUT] if health.faults.is_cut else []
+        wrong += [each.text() for each in health.notices]
+        alike.setdefault(tuple(wrong), []).append(rank)
     for texts, ranks in alike.items():
         who = f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
         verdict = "not sound" if texts else "sound, nothing recorded contradicts the rest"

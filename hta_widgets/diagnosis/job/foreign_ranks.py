@@ -48,12 +48,16 @@ class ForeignRanks:
     not_compared: Mapping[int, str] = field(default_factory=dict)
 
     @property
+    def by_rank(self) -> dict[int, str]:
+        """What is said of each, without its rank."""
+        left_out = {rank: f"{why}: it is left out" for rank, why in self.left_out.items()}
+        apart = {rank: f"{why}: it is not compared" for rank, why in self.not_compared.items()}
+        return {**left_out, **apart}
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """A sentence on each."""
-        return (
-            *(f"rank {rank} {why}: it is left out" for rank, why in self.left_out.items()),
-            *(f"rank {rank} {why}: it is not compared" for rank, why in self.not_compared.items()),
-        )
+        return tuple(f"rank {rank} {words}" for rank, words in self.by_rank.items())
 
 
 def foreign_ranks(job: Job) -> ForeignRanks:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hta_widgets.diagnosis.job.foreign_ranks import ForeignRanks
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.job import Job
@@ -21,6 +22,8 @@ class JobHealth:
     ----------
     ranks : mapping of int to RankHealth
         Of all ranks that were opened.
+    foreign : ForeignRanks
+        Ranks that do not belong to the others.
     left_out_steps : tuple of int
         Analysed steps that no rule counts, as they lack GPU work of a rank.
     doubts : tuple of str
@@ -28,18 +31,21 @@ class JobHealth:
     """
 
     ranks: Mapping[int, RankHealth] = field(default_factory=dict)
+    foreign: ForeignRanks = field(default_factory=ForeignRanks)
     left_out_steps: tuple[int, ...] = ()
     doubts: tuple[str, ...] = ()
 
     @property
     def is_sound(self) -> bool:
-        """Whether no recorder got anything wrong."""
-        return not self.doubts and all(each.is_sound for each in self.ranks.values())
+        """Whether no recorder got anything wrong, and all ranks belong together."""
+        is_apart = bool(self.doubts or self.foreign.by_rank)
+        return not is_apart and all(each.is_sound for each in self.ranks.values())
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What follows for the diagnosis; what is wrong is among the notices of the job."""
-        found = [f"no finding is measured: {doubt}" for doubt in self.doubts]
+        doubts = (f"no finding is measured: {doubt}" for doubt in self.doubts)
+        found = [*self.foreign.notices, *doubts]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
             which = f"{'step' if is_one else 'steps'} {number_ranges(self.left_out_steps)}"
@@ -50,12 +56,14 @@ class JobHealth:
         return tuple(found)
 
 
-def job_health(job: Job, steps: Steps) -> JobHealth:
+def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
     """Ask all ranks of a job, and find out what of the diagnosed ones cannot be counted.
 
     Parameters
     ----------
     job : Job
+        With the foreign ranks.
+    foreign : ForeignRanks
     steps : Steps
         Those of the diagnosed ranks.
     """
@@ -68,7 +76,12 @@ def job_health(job: Job, steps: Steps) -> JobHealth:
     elif not steps.are_recorded and any(each.lost.matters for each in diagnosed):
         doubts = [_LOST]
     doubts += [doubt for doubt, is_wrong in _DOUBTS.items() if any(map(is_wrong, diagnosed))]
-    return JobHealth(ranks=ranks, left_out_steps=tuple(sorted(touched)), doubts=tuple(doubts))
+    return JobHealth(
+        ranks=ranks,
+        foreign=foreign,
+        left_out_steps=tuple(sorted(touched)),
+        doubts=tuple(doubts),
+    )
 
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.panels.bands.bands import facts
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.diagnosis.training_jobs import US, Compute, Meet, diagnosed, write_training
@@ -79,6 +80,8 @@ def test_ranks_that_belong_together_are_not_named(folder: Path) -> None:
     found = diagnosed(folder)
     assert said(found) == [("slow_gpu", (2,))]
     assert not notices(found)
+    assert found.health.is_sound
+    assert "⚠ recording not sound" not in facts(found.job, found)
 
 
 def test_a_copy_is_named_and_left_out(folder: Path) -> None:
@@ -89,6 +92,7 @@ def test_a_copy_is_named_and_left_out(folder: Path) -> None:
         "rank 3 has the same times as rank 2, to the ns, so that one is a copy: it is left out"
     ]
     assert found.ranks == (0, 1, 2)
+    assert "⚠ recording not sound" in facts(found.job, found)
     assert "Record all ranks" in {each.how for each in found.not_recorded}
     assert not found.proof(found[0]).intervals.empty
 

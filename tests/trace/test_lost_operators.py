@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import health_of
+from tests import nsys_export
 from tests.kineto_text import call, host, kernel, step, write
 
 
@@ -46,6 +49,25 @@ def launched(count, has_operator, every=100):
 def test_operators_of_a_part_of_the_time(tmp_path, has_operator, outside):
     marks = [step(0, 0, 5_000), step(1, 5_000, 5_000)]
     assert lost_in(tmp_path, [*marks, *launched(100, has_operator)]) == (100, outside)
+
+
+def test_ranges_that_a_program_sets_from_somewhere_on_are_not_lost(tmp_path):
+    """NVTX ranges are there where the program sets them, and nowhere else."""
+    rows = range(0, 10_000, 100)
+    tables = {
+        nsys_export.STRINGS: nsys_export.strings("gemm", "cudaLaunchKernel_v7000"),
+        nsys_export.KERNEL: [nsys_export.kernel(at + 20, at + 70, correlation=at) for at in rows],
+        nsys_export.RUNTIME: [nsys_export.call(at + 5, at + 10, correlation=at) for at in rows],
+        nsys_export.NVTX: [
+            nsys_export.nvtx(at, at + 30, f"aten::mm, seq = {at}, op_id = {at}")
+            for at in rows[len(rows) // 2 :]
+        ],
+    }
+    path = tmp_path / "half.sqlite"
+    nsys_export.write_sqlite(path, tables)
+    job = open_trace(path, progress=False)
+    assert np.count_nonzero(job.rank(0).trace.events.kind == Kind.CPU_OP) == 50
+    assert job.reduce(health_of, [0])[0].is_sound
 
 
 def test_values_of_counters_are_said_to_be_ignored(tmp_path):

@@ -217,10 +217,11 @@ def _left(context: Context, loss: _Loss) -> Price:
     """What the mean step would be shorter by without a loss, after all that was found.
 
     At least it may be what that is worth alone: a host that sets the pace hides what the GPU does.
-    A gain of more than there is would be of work that waits for what is not recorded, too.
+    A gain of more than the rank loses that loses most in a step would be of work that waits for
+    what is not recorded, too. Of the mean rank, it would hide a pause of one, for which all wait.
     """
     lost, after = loss.ns(context), context.edits_of(context.found)
-    whole_ns = float(lost.mean()) if lost.size else 0.0
+    whole_ns = float(lost.max(axis=0).mean()) if lost.size else 0.0
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
     edits = loss.edits(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis import Limits
-from tests.analyses.diagnosis.scripts import ALL_REDUCE, Host
+from tests.analyses.diagnosis.scripts import ALL_REDUCE, Host, all_reduce
 from tests.analyses.diagnosis.scripts import diagnosed as scripted
 from tests.analyses.diagnosis.thresholds import Case, cases, share
 from tests.analyses.diagnosis.training_jobs import (
@@ -227,6 +227,33 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     assert finding.confidence == "inconclusive"
     assert finding.recoverable_ms == pytest.approx(7 * 2.0, rel=0.02)
     assert "the trace does not show what the host does meanwhile" in finding.sentence
+
+
+def without_operators(ranks, pause_us):
+    """Steps of 8.5 ms in which rank 1 launches nothing for a time, and the others wait for it."""
+    hosts = [Host() for _ in range(ranks)]
+    for number in range(3):
+        begin = [each.now for each in hosts]
+        for part in range(10):
+            for rank, each in enumerate(hosts):
+                for _ in range(4):
+                    each.queue(200)
+                    each.now += 10
+                if rank == 1 and part == 5:
+                    each.now = max(each.now, each.free) + pause_us
+            all_reduce(hosts)
+        for each, since in zip(hosts, begin, strict=True):
+            each.events.append(step(number, since, each.now - since))
+    return hosts
+
+
+@pytest.mark.parametrize(("pause_us", "percent"), [(0, None), (1_450, None), (1_520, 15)])
+def test_a_pause_of_one_rank_of_eight_is_not_hidden_by_the_others(tmp_path, pause_us, percent):
+    made = scripted(tmp_path, *without_operators(8, pause_us))
+    assert [(each.cause, each.ranks) for each in made] == (
+        [("host_pause", (1,))] if percent else []
+    )
+    assert [each.percent for each in made] == pytest.approx([percent] if percent else [], abs=0.5)
 
 
 def test_a_host_that_is_hardly_late_is_not(tmp_path):

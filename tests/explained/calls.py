@@ -31,7 +31,8 @@ def waiting(result: Any, _: Panel[Any]) -> Texts | None:
         "waiting": share(split_ns - transfer, split_ns),
         "split": duration(split_ns),
         "transfer": percent(100 - 100 * (split_ns - transfer) / split_ns),
-        "matched": share(split_ns, total) if split_ns != total else None,
+        "undivided": share(total - split_ns, total) if split_ns != total else None,
+        "total": duration(total) if split_ns != total else None,
     }
 
 

@@ -160,8 +160,9 @@ FORMS: Final[dict[str, list[Form]]] = {
             unsplit,
         ),
         Form(
-            "<waiting> of the <split> in collectives is waiting for ranks that arrive later, "
-            "<transfer> is transfer[[ (<matched> of the communication was matched)]].",
+            "[[<undivided> of the <total> of communication cannot be divided into waiting and "
+            "transfer. ]]<waiting> of the <split> in collectives is waiting for ranks that arrive "
+            "later, <transfer> is transfer.",
             waiting,
         ),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.clocks import clocks
@@ -76,8 +77,21 @@ def test_eight_ranks_of_one_job(kineto_jobs):
     result, clock = collectives(job), clocks(job)
     kernels = result.kernels
     assert clock.ranks["rank"].tolist() == [*range(8)]
-    names_matched = set(kernels[kernels["wait_ns"].notna()]["collective"].astype(str))
-    assert all("AllReduce" in each for each in names_matched)
-    split = kernels[kernels["wait_ns"].notna()]
-    parts = split["wait_ns"] + split["unexplained_wait_ns"] + split["transfer_ns"]
-    assert (parts == split["duration_ns"]).all()
+    parts = kernels["wait_ns"] + kernels["unexplained_wait_ns"] + kernels["transfer_ns"]
+    assert (parts == kernels["duration_ns"]).all()
+    sends = kernels[kernels["collective"].astype(str).str.contains("SendRecv")]
+    by_rank = [own.sort_values("start_ns") for _, own in sends.groupby("rank")]
+    starts = np.array([own["start_ns"] for own in by_rank])
+    ends = starts + np.array([own["duration_ns"] for own in by_rank])
+    assert starts.shape == (8, 5)
+    assert np.ptp(ends, axis=0).max() <= 8_000  # times are whole µs
+    assert (starts.max(axis=0) < ends.min(axis=0)).all()
+    waits = np.array([own["wait_ns"].astype(np.int64) for own in by_rank])
+    assert (waits == starts.max(axis=0) - starts).all()
+    assert (np.argmax(starts, axis=0) == [7, 7, 7, 7, 5]).all()
+
+
+def test_two_of_many_ranks_are_not_divided(kineto_jobs):
+    """Those of the others are not there, and the ends of these two are 60 ms apart."""
+    result = collectives(open_trace(kineto_jobs["dlrm_2rank"], progress=False))
+    assert result.kernels["wait_ns"].isna().all()

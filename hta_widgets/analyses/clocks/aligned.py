@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.clocks.alignment import Alignment, align, components_of, residuals
+from hta_widgets.analyses.clocks.ends_together import with_ends_together
 from hta_widgets.analyses.clocks.states import (
     ALIGNED,
     CONTRADICTORY,
@@ -30,6 +31,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.clock import origin_of
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 _MOST_LISTED: Final = 4
 
@@ -45,7 +47,8 @@ class JobClocks:
     ----------
     ranks : tuple of int
     matches : Matches
-        Collectives of several ranks.
+        Collectives of several ranks; of all ranks of a job, also those that only their common ends
+        show.
     alignment : Alignment
         From each rank's own times to the time since the job's aligned origin, the first event of
         all ranks.
@@ -170,6 +173,8 @@ def _job_clocks(job: Job) -> JobClocks:
     is_aligned = np.array([each is not None and each.state == ALIGNED for each in judged])
     used = _chosen(alignment, recorded, is_aligned[components])
     error_ns, collectives = _errors(teams, used)
+    if len(job.ranks) >= world_size_among(job.reduce(world_size_of, job.ranks)):
+        matches = _with_ends_together(matches, used, judged, components)
     has_events = [origin.has_events for origin in job.reduce(origin_of, job.ranks).values()]
     return JobClocks(
         ranks=job.ranks,
@@ -194,6 +199,19 @@ def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Int
         apart = residuals(kept, alignment)
         kept = [team for team, of in zip(kept, apart, strict=True) if coincides(team, of)]
     return kept, components, alignment
+
+
+def _with_ends_together(
+    matches: Matches,
+    alignment: Alignment,
+    judged: Sequence[Judged | None],
+    components: Int64Array,
+) -> Matches:
+    kernels = matches.kernels
+    is_sound = np.array([each is None or each.state != CONTRADICTORY for each in judged])
+    start_ns = alignment.aligned(kernels.start_ns, kernels.place)
+    end_ns = alignment.aligned(kernels.end_ns, kernels.place)
+    return with_ends_together(matches, start_ns, end_ns, is_sound[components])
 
 
 def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:

@@ -28,8 +28,10 @@ class Collectives(Result):
 
     Kernels of several ranks are one collective if they are the k-th of the same name in the same
     process group, of the same send and receive, or, without recorded fields, of the same kernel
-    name. Their time is split on aligned clocks (`clocks`): **wait** until the last member has
-    begun, **transfer** from then on. A value is missing where this cannot be told.
+    name. Sends and receives whose partners are not recorded are one if they end together, none
+    before all have begun, and more often than by chance. Their time is split on aligned clocks
+    (`clocks`): **wait** until the last member has begun, **transfer** from then on. A value is
+    missing where this cannot be told.
 
     Attributes
     ----------
@@ -174,13 +176,14 @@ def _collectives_finding(kernels: pd.DataFrame) -> str:
             "cannot be told apart, because no collective was matched with another rank."
         )
     waiting_ns = int(split["wait_ns"].sum() + split["unexplained_wait_ns"].sum())
-    matched = (
-        ""
-        if split_ns == total_ns
-        else f" ({percent(100 * split_ns / total_ns)} of the communication was matched)"
-    )
+    undivided = ""
+    if split_ns < total_ns:
+        undivided = (
+            f"{percent(100 - 100 * split_ns / total_ns)} of the {duration(total_ns)} of "
+            "communication cannot be divided into waiting and transfer. "
+        )
     return (
-        f"{percent(100 * waiting_ns / split_ns)} of the {duration(split_ns)} in collectives is "
-        f"waiting for ranks that arrive later, {percent(100 - 100 * waiting_ns / split_ns)} is "
-        f"transfer{matched}."
+        f"{undivided}{percent(100 * waiting_ns / split_ns)} of the {duration(split_ns)} in "
+        "collectives is waiting for ranks that arrive later, "
+        f"{percent(100 - 100 * waiting_ns / split_ns)} is transfer."
     )

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import JobClocks
+from hta_widgets.analyses.clocks.ends_together import TOGETHER_NS
 from hta_widgets.analyses.clocks.states import APART_NS, APART_SHARE, CONTRADICTORY
 from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
@@ -188,7 +189,7 @@ def waits(clocks: JobClocks, world_size: int) -> Waits:
     allowed_ns = np.maximum(APART_NS, APART_SHARE * found.transfer_of_all_ns)
     is_apart = apart_ns > allowed_ns
     matches = matches.without(is_apart, *_apart_notices(matches, is_apart))
-    tolerance = [0.0 if each is None else each.fit.tolerance_ns for each in judged]
+    tolerance = [float(TOGETHER_NS) if each is None else each.fit.tolerance_ns for each in judged]
     first = matches.kernels.place[matches.rows[matches.edges[:-1]]]
     kept = _on_common_clock(matches, clocks)
     return Waits(

@@ -32,13 +32,14 @@ class Series(NamedTuple):
     Attributes
     ----------
     operation : str
-        Such as ``all_reduce``; ``p2p`` for sends and their receives; a name that is not known.
+        Such as ``all_reduce``; ``p2p`` for sends and their receives; ``send_recv`` for kernels that
+        end together, of partners that are not recorded; a name that is not known.
     group : str
         Name of the process group; empty if not recorded.
     ranks : tuple of int
-        Global ranks that take part, ascending, or sender and receiver; empty if not recorded.
+        Global ranks that take part, ascending, or sender and receiver; empty if not known.
     size : int
-        Number of ranks that take part; 0 if not recorded.
+        Number of ranks that take part; 0 if not known.
     kernel : str
         Name of the kernels where no fields are recorded.
     """

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Final
 
 SEND, RECEIVE = "send", "recv"
+SEND_RECEIVE: Final = "send_recv"
+"""Of kernels whose partners are not recorded; their common ends tell them."""
 POINT_TO_POINT: Final = frozenset({SEND, RECEIVE})
 
 _WORDS = (
@@ -30,7 +32,7 @@ receives, or does both with many ranks: its name does not say which."""
 OPERATIONS: Final = tuple(dict.fromkeys(operation for _, operation in _WORDS if operation))
 
 MEETING: Final = frozenset(
-    {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "p2p"}
+    {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "p2p", SEND_RECEIVE}
 )
 """Operations that no member can finish before all have begun, and that end together. The root of
 a broadcast may be done before the others begin."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
+from hta_widgets.analyses.communication.operations import SEND_RECEIVE
 from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
@@ -219,7 +220,8 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
     words = f"{duration(transfer_ns)} of communication{per_noun} is exposed"
     if not table.empty:
         most = table.iloc[0]
-        what = {P2P: "sends"}.get(most["operation"], most["operation"])
+        said = {P2P: "sends", SEND_RECEIVE: "sends and receives"}
+        what = said.get(most["operation"], most["operation"])
         count = f"{most['count_per_step']:.3g}"
         speed = most["busbw_gb_per_s"]
         at = "" if np.isnan(speed) else f", {number(speed)} GB/s"

@@ -1,7 +1,7 @@
 // One chart: drawn once it has a width, redrawn with the theme, resized with its box.
 import { keepKeys, make } from "./dom";
 import { point } from "./hover";
-import { Legend } from "./legend";
+import { Legend, legendOf } from "./legend";
 import { focusablePoints, type Pick, type Point, pickAt } from "./picks";
 import type { Plotly, PlotlyEvent, PlotlyNode } from "./plotly";
 import { template } from "./theme";
@@ -29,9 +29,10 @@ const CONFIG = {
 const STEPS: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 /** The layout without plotly's legend where the chart has another. */
-function bare(layout: Layout): Layout {
-  const { legend, height } = layout.meta ?? {};
-  return legend && height ? { ...layout, showlegend: false, height } : layout;
+function bare(figure: Figure): Layout {
+  const { layout } = figure;
+  if (legendOf(figure).length === 0) return layout;
+  return { ...layout, showlegend: false, height: layout.meta?.height ?? layout.height ?? HEIGHT };
 }
 
 function withoutShapes({ layout: { shapes: _, ...layout }, ...rest }: Figure): string {
@@ -72,16 +73,16 @@ export class Chart {
   show(figure: Figure, captioned: boolean): Promise<void> {
     this.#figure = figure;
     this.#caption.textContent = captioned ? figure.name : "";
-    const { legend = [], wide = false, least_width } = figure.layout.meta ?? {};
+    const { wide = false, least_width } = figure.layout.meta ?? {};
     this.element.classList.toggle("hta-whole-row", wide);
     this.element.style.flexBasis = least_width ? `${least_width}px` : "";
-    this.#legend.show(legend);
+    this.#legend.show(legendOf(figure));
     const zooms = this.#zoom.show(figure);
     const keys = [
       ...(focusablePoints(figure).length > 0 ? ["arrow keys move, Enter selects"] : []),
       ...(zooms ? ["plus and minus zoom, arrow keys move, 0 shows all"] : []),
     ];
-    this.element.style.minHeight = `${bare(figure.layout).height ?? HEIGHT}px`;
+    this.element.style.minHeight = `${bare(figure).height ?? HEIGHT}px`;
     this.element.setAttribute("aria-label", [figure.name, ...keys].join(": "));
     if (keys.length > 0) this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
@@ -110,8 +111,8 @@ export class Chart {
     this.#drawn = this.#width === 0 ? "" : JSON.stringify(this.#figure);
     if (!this.#drawn) return;
     this.#unshaped = withoutShapes(this.#figure);
-    const { name, data, layout } = this.#figure;
-    const zoomed = this.#zoom.layout(bare(layout));
+    const { name, data } = this.#figure;
+    const zoomed = this.#zoom.layout(bare(this.#figure));
     const themed = { height: HEIGHT, ...zoomed, autosize: true, uirevision: name, template: template(this.element) };
     // Copied: plotly writes into what it is given, and the model's state is saved in the notebook.
     await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);

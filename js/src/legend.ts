@@ -1,22 +1,63 @@
-// Areas and what they mean: a legend that wraps, which plotly's does not on a narrow page.
+// Areas and what they mean: a legend that wraps, and lies over nothing, as plotly's does not on a narrow page.
 import { make } from "./dom";
-import type { LegendEntry } from "./types";
+import type { Figure, Fill, Trace } from "./types";
+
+/** How the areas, lines or marks of a chart look. */
+type Look = Fill | "line" | "dashed" | "circle" | "diamond";
+
+interface Entry {
+  label: string;
+  color: string;
+  fill: Look;
+}
+
+const FILLS: Record<string, Look> = { "/": "hatched", "\\": "hatched", x: "hatched", ".": "dotted" };
+const MARKS: Record<string, Look> = { circle: "circle", diamond: "diamond" };
+const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
 /** An area that looks like those of a chart. */
-export function swatch(color: string, fill: LegendEntry["fill"]): HTMLElement {
+export function swatch(color: string, fill: Look): HTMLElement {
   const element = make("span", { className: `hta-swatch hta-${fill}` });
   element.style.color = color;
   return element;
 }
 
-function entry({ label, color, fill }: LegendEntry): HTMLElement {
+function entry({ label, color, fill }: Entry): HTMLElement {
   return make("li", {}, swatch(color, fill), label);
+}
+
+function lookOf({ type = "scatter", mode, marker, line }: Trace): Pick<Entry, "color" | "fill"> {
+  const { color, symbol, pattern, line: edge } = (marker ?? {}) as Record<string, unknown>;
+  const drawn = (line ?? {}) as Record<string, unknown>;
+  if (type === "scatter" && mode !== "markers")
+    return { color: String(drawn.color ?? ""), fill: drawn.dash ? "dashed" : "line" };
+  const { shape } = (pattern ?? {}) as Record<string, unknown>;
+  const { color: outline } = (edge ?? {}) as Record<string, unknown>;
+  const seen = outline ?? (Array.isArray(color) ? color[0] : color);
+  const area = shape === undefined && outline !== undefined ? "outline" : (FILLS[String(shape)] ?? "solid");
+  return { color: String(seen ?? ""), fill: type === "scatter" ? (MARKS[String(symbol)] ?? "solid") : area };
+}
+
+function labelOf({ name }: Trace): string {
+  return String(name ?? "").replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity] ?? entity); // as plotly reads it
+}
+
+/** What stands above a chart: what its layout says, or what plotly would put into the chart. */
+export function legendOf({ data, layout }: Figure): Entry[] {
+  const { meta, showlegend, legend } = layout;
+  if (meta?.legend) return meta.legend;
+  const named = data.filter(({ name, showlegend }) => name && showlegend !== false);
+  const isShown = showlegend ?? named.length > 1;
+  const isAbove = (legend as Record<string, unknown> | undefined)?.orientation === "h"; // else it is beside a pie
+  if (!isShown || !isAbove) return [];
+  const entries = named.map((each) => ({ label: labelOf(each), ...lookOf(each) }));
+  return [...new Map(entries.map((each) => [each.label, each])).values()];
 }
 
 export class Legend {
   readonly element = make("ul", { className: "hta-legend", hidden: true });
 
-  show(entries: readonly LegendEntry[]): void {
+  show(entries: readonly Entry[]): void {
     this.element.replaceChildren(...entries.map(entry));
     this.element.hidden = entries.length === 0;
   }

@@ -1,13 +1,27 @@
-// Shades the sides of a table that scrolls sideways, where there are more columns.
-import { make } from "./dom";
+// Shades the sides of a table that scrolls sideways, where there are more columns, and says how many.
+import { keepKeys, make } from "./dom";
 
 const LEAST = 1; // px; widths are rounded
 
+interface Edges {
+  element: HTMLElement;
+  /** Says how many columns stand to the right, and goes there. */
+  more: HTMLButtonElement;
+}
+
 /** Put a frame that scrolls into an element that shades its sides. */
-export function withEdges(frame: HTMLElement, content: HTMLElement, signal: AbortSignal): HTMLElement {
+export function withEdges(frame: HTMLElement, content: HTMLElement, signal: AbortSignal): Edges {
   const element = make("div", { className: "hta-table-edges" }, frame);
+  const more = keepKeys(make("button", { type: "button", className: "hta-columns", hidden: true }));
+  more.addEventListener("click", () => frame.scrollBy({ left: frame.clientWidth / 2 }), { signal });
   const shade = () => {
     const { scrollLeft, scrollWidth, clientWidth, clientHeight } = frame;
+    const headings = [...content.querySelectorAll("th")];
+    const hidden = headings.filter(({ offsetLeft, offsetWidth }) => {
+      return offsetLeft + offsetWidth - scrollLeft > clientWidth + LEAST;
+    }).length;
+    more.hidden = hidden === 0;
+    more.textContent = `${hidden} more ${hidden === 1 ? "column" : "columns"} ▸`;
     element.classList.toggle("hta-more-left", scrollLeft > LEAST);
     element.classList.toggle("hta-more-right", scrollWidth - clientWidth - scrollLeft > LEAST);
     // Beside the scroll bars, which belong to the frame.
@@ -18,5 +32,5 @@ export function withEdges(frame: HTMLElement, content: HTMLElement, signal: Abor
   const observer = new ResizeObserver(shade);
   for (const each of [frame, content]) observer.observe(each);
   signal.addEventListener("abort", () => observer.disconnect(), { once: true });
-  return element;
+  return { element, more };
 }

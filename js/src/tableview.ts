@@ -51,11 +51,13 @@ export class TableView {
     this.#rows = new TableRows(context.model, () => this.#draw(), signal);
     this.#filter = this.#field();
     this.#said.setAttribute("role", "status");
+    const edges = withEdges(this.#frame, this.#grid, signal);
     const bar = make(
       "div",
       { className: "hta-table-bar" },
       this.#filter,
       this.#said,
+      edges.more,
       this.#button("Copy", "Copy the selected rows, or all", () => this.#copy()),
       this.#button("CSV", "Download all rows as CSV", () => this.#save()),
     );
@@ -63,7 +65,7 @@ export class TableView {
     this.#grid.setAttribute("aria-label", context.title);
     this.#grid.append(make("thead", {}, this.#head), this.#body);
     this.#frame.append(this.#grid);
-    this.element = make("div", { className: "hta-table-view" }, bar, withEdges(this.#frame, this.#grid, signal));
+    this.element = make("div", { className: "hta-table-view" }, bar, edges.element);
     this.#frame.addEventListener("scroll", () => this.#draw(), { signal, passive: true });
     this.#grid.addEventListener("click", (event) => this.#clicked(event), { signal });
     this.#grid.addEventListener("keydown", (event) => this.#key(event), { signal });

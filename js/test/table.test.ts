@@ -284,21 +284,27 @@ test("nothing is left listening when the view goes", async () => {
   expect([model.listeners(), selection.listeners()]).toEqual([0, 0]);
 });
 
-test("the sides of a wide table are shaded where there are more columns", () => {
+test("the sides of a wide table are shaded where there are more columns, which are counted", () => {
   const { view, stop } = show(KERNELS);
   const frame = view.element.querySelector(".hta-table") as HTMLElement;
   const edges = frame.parentElement as HTMLElement;
   const sizes = { scrollWidth: 900, clientWidth: 500, clientHeight: 300, offsetWidth: 517, offsetHeight: 317 };
   for (const [name, value] of Object.entries({ ...sizes, clientLeft: 1, clientTop: 1 }))
     Object.defineProperty(frame, name, { value });
+  const last = view.element.querySelector("th:last-child") as HTMLElement;
+  for (const [name, value] of Object.entries({ offsetLeft: 800, offsetWidth: 100 }))
+    Object.defineProperty(last, name, { value });
+  const more = view.element.querySelector(".hta-columns") as HTMLButtonElement;
   const shaded = (left: number) => {
     frame.scrollLeft = left;
     frame.dispatchEvent(new Event("scroll"));
     return [...edges.classList].slice(1);
   };
   expect(shaded(0)).toEqual(["hta-more-right"]);
+  expect([more.hidden, more.textContent]).toEqual([false, "1 more column ▸"]);
   expect(shaded(200).sort()).toEqual(["hta-more-left", "hta-more-right"]);
   expect(shaded(400)).toEqual(["hta-more-left"]);
+  expect(more.hidden).toBe(true);
   // Beside the scroll bars of 15 px and the border.
   expect(edges.style.getPropertyValue("--hta-right")).toBe("16px");
   expect(edges.style.getPropertyValue("--hta-bottom")).toBe("16px");

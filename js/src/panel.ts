@@ -7,6 +7,7 @@ import { control } from "./controls";
 import { make, uniquePrefix } from "./dom";
 import { Findings } from "./findings";
 import { listen, type Model, resolve, viewOf } from "./models";
+import { isOneBar } from "./onebar";
 import { type Pick, selected } from "./picks";
 import type { Plotly } from "./plotly";
 import { isSaved } from "./saved";
@@ -122,8 +123,10 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
     const view = viewOf(model);
     words.show(view);
     findings.show(view.findings);
+    const figures = view.figures.filter((figure) => !isOneBar(figure));
+    if (figures.length < view.figures.length && figures.length === 0) table.element.open = true; // it says as much
     table.show(view.table);
-    void charts.show(view.figures);
+    void charts.show(figures);
   };
   listen(model, "change:_view", update, signal);
   const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));

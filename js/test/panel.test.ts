@@ -1,5 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { importOnce } from "../src/assets";
+import { legendOf } from "../src/legend";
+import { isOneBar } from "../src/onebar";
 import panel from "../src/panel";
 import type { ControlSpec, Figure, View } from "../src/types";
 import {
@@ -76,7 +78,7 @@ test("plotly gets a copy, as it writes into what it is given", async () => {
 test("text from a trace stays text", async () => {
   const evil = table([EVIL], [[EVIL]]);
   const { el } = show({
-    _spec: { title: EVIL, wide: false, open: false, controls: [] },
+    _spec: { title: EVIL, open: false, controls: [] },
     _view: { ...EMPTY_VIEW, finding: EVIL, notices: [EVIL, EVIL], error: EVIL, empty: EVIL, table: evil },
   });
   el.querySelectorAll("details").forEach((details) => {
@@ -236,6 +238,35 @@ test("a trace type that this plotly lacks is said, not drawn as something else",
   expect(text(el, "figures")).toContain("no bar trace");
 });
 
+const bar = (name: string, x: unknown[]) => ({ type: "bar", name, x, y: x, marker: { color: "#123456" } });
+const chart = (data: Figure["data"], layout: Figure["layout"] = {}) => ({ name: "By rank", data, layout });
+
+test("a chart of one bar is left out, and the table open in its place", () => {
+  const one = chart([bar("a", [0]), bar("b", [0])], { barmode: "stack" });
+  const { el } = show({ _view: { ...EMPTY_VIEW, figures: [one], table: table(["name"], [["gemm"]]) } });
+  expect(el.querySelector("details")?.open).toBe(true);
+  expect(isOneBar(one)).toBe(true);
+  expect(isOneBar(chart([bar("a", [0, 1])]))).toBe(false);
+  expect(isOneBar(chart([bar("a", [0]), bar("b", [0])]))).toBe(false); // side by side
+  const packed = (bdata: string) => ({ ...bar("a", []), x: { dtype: "i2", bdata } });
+  expect(isOneBar(chart([packed("AAA=")]))).toBe(true);
+  expect(isOneBar(chart([packed("AAABAA==")]))).toBe(false);
+});
+
+test("a legend stands above its chart, with what the chart draws, as text", () => {
+  const legend = { orientation: "h" };
+  const line = { type: "scatter", name: "Array&lt;2&gt;", mode: "lines", line: { color: "#111", dash: "dot" } };
+  const hatched = { ...bar("waiting", [0]), marker: { color: "#222", pattern: { shape: "/" } } };
+  const hidden = { ...bar("no", [0]), showlegend: false };
+  expect(legendOf(chart([line, hatched, hatched, hidden], { legend }))).toEqual([
+    { label: "Array<2>", color: "#111", fill: "dashed" },
+    { label: "waiting", color: "#222", fill: "hatched" },
+  ]);
+  expect(legendOf(chart([hatched], { legend }))).toEqual([]);
+  expect(legendOf(chart([line, hatched], { legend: { x: 1.02 } }))).toEqual([]); // beside a pie
+  expect(legendOf(chart([line, hatched], { legend, showlegend: false }))).toEqual([]);
+});
+
 test("many notices are folded", () => {
   const { el } = show({ _view: { ...EMPTY_VIEW, notices: ["one", "two", "three"] } });
   expect(el.querySelector(".hta-notices summary")?.textContent).toBe("3 notices");
@@ -249,7 +280,7 @@ test("many notices are folded", () => {
 test("slow answers are announced, and so is a kernel that has stopped", async () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   box.click();
   expect(text(el, "status")).toBe("");
@@ -267,7 +298,7 @@ test("slow answers are announced, and so is a kernel that has stopped", async ()
 test("only a slow answer changes how the charts look meanwhile", () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const computing = () => el.querySelector(".hta-computing") !== null;
   box.click();
@@ -285,7 +316,7 @@ test("only a slow answer changes how the charts look meanwhile", () => {
 
 test("ids differ between panels, though each runs its own copy of the module", () => {
   const spec: ControlSpec = { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] };
-  const controls = { title: "T", wide: false, open: false, controls: [spec] };
+  const controls = { title: "T", open: false, controls: [spec] };
   show({ _spec: controls });
   show({ _spec: controls });
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
@@ -345,7 +376,7 @@ test("keys zoom too", async () => {
 
 test("what a button did is told and stays; a failure goes with the next request", async () => {
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", open: false, controls: [spec] } });
   const box = el.querySelector("input") as HTMLInputElement;
   const again = () => {
     box.click();
@@ -401,7 +432,7 @@ test("a panel that a cell computes is busy", () => {
 test("a touched control does not hide that the kernel has gone", () => {
   vi.useFakeTimers();
   const spec: ControlSpec = { kind: "toggle", name: "memory", label: "Memory" };
-  const { el, model } = show({ memory: true, _spec: { title: "T", wide: false, open: false, controls: [spec] } });
+  const { el, model } = show({ memory: true, _spec: { title: "T", open: false, controls: [spec] } });
   model.emit("comm_live_update");
   const box = el.querySelector("input") as HTMLInputElement;
   for (const after of [0, 300, 30_000]) {

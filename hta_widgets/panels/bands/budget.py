@@ -34,6 +34,9 @@ _TABS: Final = {
 }
 """The tab that says more of each class."""
 
+_LEAST: Final = 0.005
+"""Smallest number that two decimals show."""
+
 
 def budget_band(
     found: Diagnosis, selection: Selection, findings: Sequence[FindingRow]
@@ -132,8 +135,11 @@ def _part(
 
 
 def _in_unit(value: float) -> str:
-    """Three digits, but no more than two decimals: parts of one bar are read beside each other."""
-    return number(value) if value >= 1 else f"{value:.2f}"
+    """Three digits, but no more than two decimals: parts of one bar are read beside each other.
+
+    Nothing of what would be 0.00.
+    """
+    return number(value) if value >= 1 else f"{value:.2f}" if value >= _LEAST else ""
 
 
 def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[str, object] | None:

@@ -77,7 +77,7 @@ export class Budget {
 
   /** Write on each part what it has room for; what has none is listed below the bar. */
   #label(): void {
-    const left = this.#buttons.filter((button) => !button.hidden && !label(button));
+    const left = this.#buttons.filter((button) => !button.hidden && !label(button) && button.dataset.text);
     const entries = left.map((button) => {
       const swatch = make("span", { className: `hta-area hta-key ${button.classList[1] ?? ""}` });
       swatch.style.setProperty("--hta-class", button.style.getPropertyValue("--hta-class"));

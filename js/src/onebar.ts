@@ -1,0 +1,20 @@
+// Charts of one bar, such as those over the ranks of a job with one: there is nothing to compare it with.
+import type { Figure, Trace } from "./types";
+
+/** Numbers come as a list, or as base64 with the type of an item. */
+function lengthOf(values: unknown): number {
+  if (Array.isArray(values)) return values.length;
+  const { bdata = "", dtype = "" } = (values ?? {}) as { bdata?: string; dtype?: string };
+  return atob(bdata).length / (Number(dtype.slice(1)) || 1);
+}
+
+function bars({ x, y, orientation }: Trace): number {
+  return lengthOf(orientation === "h" ? y : x);
+}
+
+/** Whether all that a figure has is a single bar, or the parts of one. */
+export function isOneBar({ data, layout }: Figure): boolean {
+  const isBars = data.length > 0 && data.every(({ type }) => type === "bar");
+  if (layout.meta?.legend) return false; // it was meant to be one
+  return isBars && (data.length === 1 || layout.barmode === "stack") && data.every((each) => bars(each) === 1);
+}

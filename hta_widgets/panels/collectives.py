@@ -26,7 +26,6 @@ class CollectivesPanel(Panel[Collectives]):
     tab = "communication"
     place = 1
     title = "Collectives"
-    wide = True
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 

@@ -37,7 +37,6 @@ class ComparePanel(PanelOfTwo[Compare]):
     name = "compare"
     tab = "compare"
     place = 2
-    wide = True
     follows = ("kernel",)
     table_selects: ClassVar = {"name_first": "kernel"}
 

@@ -33,7 +33,6 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     tab = "critical_path"
     place = 2
     title = "Critical path"
-    wide = True
     follows = ("kernel", "steps")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True

@@ -39,7 +39,6 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
     tab = "counters"
     place = 1
     title = "Performance counters"
-    wide = True
     any_number_of_ranks = True
     follows = TIME_FIELDS
 

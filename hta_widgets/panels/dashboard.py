@@ -17,11 +17,11 @@ from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.job_panel import JobPanel
-from hta_widgets.panels.bands.messages import BoardSpec
+from hta_widgets.panels.bands.messages import BoardSpec, Tab
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.summary import dashboard_summary
-from hta_widgets.panels.bands.tabs import NOTHING_COMPARED, first_tab, tabs_of
+from hta_widgets.panels.bands.tabs import answering_panel, tabs_of
 from hta_widgets.panels.bands.together import together
 from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
@@ -71,21 +71,30 @@ class Dashboard(DrawnWidget):
     panels : dict of str to Panel
         The panels by the name of their analysis; those that are not visible compute when they are
         asked.
-    tab : str
-        Name of the open tab.
+    panel : str
+        Name of the panel that the tabs show; another one opens its tab.
     unticked : tuple of int
         Places of the findings that stay in what the verdict says of all others together.
     """
 
     from_browser = frozenset({"_visible"})
 
-    tab = Unicode().tag(sync=True)
+    panel = Unicode().tag(sync=True)
     unticked = Integers().tag(sync=True)
 
     _panels = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
     _selection = anywidget.WidgetTrait().tag(sync=True)
     _spec = typed_dict(
-        BoardSpec(names=[], tabs=[], timeline=None, what_if=None, cycles=[], cycle=0, compared=None)
+        BoardSpec(
+            names=[],
+            titles=[],
+            tabs=[],
+            timeline=None,
+            what_if=None,
+            cycles=[],
+            cycle=0,
+            compared=None,
+        )
     ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
     _together = Unicode().tag(sync=True)
@@ -99,22 +108,26 @@ class Dashboard(DrawnWidget):
         compare: Source | None = None,
         cycle: int | None = None,
         output_dir: PathLike | None = None,
+        tab: str | None = None,
         **traits: Any,  # noqa: ANN401
     ) -> None:
         job = as_job(source, cycle)
         with ExitStack() as unfinished:
             self._take(job, None if compare is None else as_job(compare), unfinished)
             spec = self._describe()
+            opened = _first(spec) if tab is None else _main(spec, tab)
             super().__init__(
                 _panels=self._children(),
                 _selection=self.selection,
                 _spec=spec,
-                **{"tab": first_tab(self.job, spec["tabs"])} | traits,
+                **{"panel": opened} | traits,
             )
             unfinished.pop_all()
         self.output_dir = output_dir
+        self._is_chosen = tab is not None or "panel" in traits
         self.selection.join(self)
         self.observe(self._ask_update, ["_visible", "unticked"])
+        self.observe(self._keep_panel, "panel")
         self.on_msg(self._act)
 
     def _take(self, job: Job, compare: Job | None, unfinished: ExitStack) -> None:
@@ -136,6 +149,7 @@ class Dashboard(DrawnWidget):
         is_cycle = compared is not None and compared.cycles == cycles
         return BoardSpec(
             names=names,
+            titles=[panel._spec["title"] for panel in self.panels.values()],  # noqa: SLF001
             tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),
             timeline=1 + names.index("timeline") if "timeline" in names else None,
             what_if=1 + names.index("what_if") if "what_if" in names else None,
@@ -167,17 +181,37 @@ class Dashboard(DrawnWidget):
             self._take(job, self.job if trades else self._compare, unfinished)
             unfinished.pop_all()
         self.output_dir = output_dir
-        spec = self._describe()
-        names = [each["name"] for each in spec["tabs"]]
         with self.hold_sync():
-            self._panels, self._spec, self._selection = self._children(), spec, self.selection
-            self._bands, self._options, self.unticked = NOT_YET, [], ()
-            self.tab = self.tab if self.tab in names else "".join(names[:1])
+            self._show_panels()
+            self._selection, self._bands = self.selection, NOT_YET
+            self._options, self.unticked = [], ()
         selection.leave(self)
         self.selection.join(self)
         for panel in left:
             panel.close()
         UPDATES.ask(self)
+
+    def _show_panels(self) -> None:
+        """Tell a page of other panels; the one that was shown stays where there is one."""
+        self._panels, self._spec = self._children(), self._describe()
+        if self.panel not in _shown(self._spec):
+            self.panel = _first(self._spec)
+
+    @property
+    def tab(self) -> str:
+        """Name of the open tab; one that is set shows its main panel.
+
+        Raises
+        ------
+        ParameterError
+            If there is no tab of the name.
+        """
+        tabs = self._spec["tabs"]
+        return next((tab["name"] for tab in tabs if self.panel in _inside(self._spec, tab)), "")
+
+    @tab.setter
+    def tab(self, name: str) -> None:
+        self.panel = _main(self._spec, name)
 
     @property
     def compare(self) -> Job | None:
@@ -193,7 +227,8 @@ class Dashboard(DrawnWidget):
         for panel in made.values():
             panel.output_dir = self.output_dir
         with self.hold_sync():
-            self._panels, self._spec = self._children(), self._describe()
+            self._show_panels()
+            self.panel = next(iter(made), self.panel)
         for panel in left:
             panel.close()
 
@@ -209,11 +244,8 @@ class Dashboard(DrawnWidget):
 
     @property
     def table(self) -> pd.DataFrame:
-        """The table of the first panel of the open tab."""
-        shown = self._in_open_tab()
-        if not shown:
-            raise ParameterError(NOTHING_COMPARED)
-        return shown[0].table
+        """The table of the panel that the tabs show."""
+        return self.panels[self.panel].table
 
     @property
     def output_dir(self) -> PathLike | None:
@@ -244,14 +276,14 @@ class Dashboard(DrawnWidget):
         """Job and names of the panels."""
         return f"Dashboard({self.job!r}: {', '.join(self.panels)})"
 
-    @validate("tab")
-    def _known_tab(self, proposal: dict[str, Any]) -> str:
-        tab: str = proposal["value"]
-        names = [each["name"] for each in self._spec["tabs"]]
-        if names and tab not in names:
-            msg = f"tab must be one of {', '.join(names)}, got {tab!r}"
+    @validate("panel")
+    def _known_panel(self, proposal: dict[str, Any]) -> str:
+        panel: str = proposal["value"]
+        names = _shown(self._spec)
+        if names and panel not in names:
+            msg = f"panel must be one of {', '.join(names)}, got {panel!r}"
             raise TraitError(msg)
-        return tab
+        return panel
 
     def _children(self) -> list[Panel[Any]]:
         return [self.header, *self.panels.values()]
@@ -259,6 +291,10 @@ class Dashboard(DrawnWidget):
     def _selected(self, name: str) -> None:  # noqa: ARG002
         """Follow the selection."""
         UPDATES.ask(self)
+
+    def _keep_panel(self, _: object) -> None:
+        """Somebody chose a panel, which no verdict takes away."""
+        self._is_chosen = True
 
     def _ask_update(self, _: object) -> None:
         UPDATES.ask(self)
@@ -340,27 +376,54 @@ class Dashboard(DrawnWidget):
                 self._together = together(self.findings, self.unticked)
             if before != {**wanted, "unticked": before.get("unticked")}:
                 self._bands = bands_of(self.findings, self.selection)
+            self._open_answer()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
         self._shown_for = wanted
 
+    def _open_answer(self) -> None:
+        """Begin with the panel of the first finding, unless one was chosen before."""
+        answer = answering_panel(self.findings)
+        if not self._is_chosen and answer in _shown(self._spec):
+            self.panel = answer
+        self._is_chosen = True
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
         self._show()
-        for panel in self._in_open_tab():
-            panel._show()  # noqa: SLF001
+        if self.panel:
+            self.panels[self.panel]._show()  # noqa: SLF001
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         return {**data, "text/html": self._summary()}, metadata
-
-    def _in_open_tab(self) -> list[Panel[Any]]:
-        children = self._children()
-        tabs = [tab for tab in self._spec["tabs"] if tab["name"] == self.tab]
-        return [children[place] for tab in tabs for place in tab["panels"]]
 
     def _summary(self) -> str:
         found = None if self._bands["error"] else self.findings
         timeline = self.panels["timeline"].summary() if "timeline" in self.panels else ""
         title, header = self.header._spec["title"], self.header._view  # noqa: SLF001
         return dashboard_summary(title, header, self._bands, found=found, timeline=timeline)
+
+
+def _inside(spec: BoardSpec, tab: Tab) -> list[str]:
+    """Names of the panels of a tab, the main one first."""
+    return [spec["names"][place - 1] for place in tab["panels"]]
+
+
+def _shown(spec: BoardSpec) -> list[str]:
+    """Names of the panels in all tabs."""
+    return [name for tab in spec["tabs"] for name in _inside(spec, tab)]
+
+
+def _first(spec: BoardSpec) -> str:
+    """Name of the panel that is shown until there is a verdict."""
+    return next(iter(_shown(spec)), "")
+
+
+def _main(spec: BoardSpec, name: str) -> str:
+    """Name of the main panel of a tab."""
+    tabs = {tab["name"]: tab for tab in spec["tabs"]}
+    if name not in tabs:
+        msg = f"tab must be one of {', '.join(tabs)}, got {name!r}"
+        raise ParameterError(msg)
+    return _inside(spec, tabs[name])[0]
 
 
 def _makers(job: Job) -> dict[str, Callable[[], Panel[Any]]]:

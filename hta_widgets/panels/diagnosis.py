@@ -29,7 +29,6 @@ class DiagnosisPanel(Panel[Diagnosis]):
     tab = None
     place = 1
     title = "Diagnosis"
-    wide = True
     any_number_of_ranks = True
     follows = ("steps",)
     needs = (Recorded.KERNELS,)

@@ -29,7 +29,6 @@ class DurationTailsPanel(Panel[DurationTails]):
     tab = "kernels"
     place = 2
     title = "Duration tails"
-    wide = True
     needs = (Recorded.KERNELS,)
 
     percent: float = parameter(

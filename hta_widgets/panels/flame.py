@@ -48,7 +48,6 @@ class FlamePanel(Panel[Flame]):
     tab = "operators"
     place = 2
     title = "Flame graph"
-    wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.OPERATORS,)

@@ -41,7 +41,6 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     tab = "idle"
     place = 1
     title = "What the GPU waits for"
-    wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)

@@ -67,7 +67,6 @@ class IdleTimePanel(Panel[IdleTime]):
     tab = "idle"
     place = 2
     title = "Idle time"
-    wide = True
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)

@@ -44,7 +44,6 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     tab = "kernels"
     place = 1
     title = "Kernel breakdown"
-    wide = True
     follows = ("kernel", *TIME_FIELDS)
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True

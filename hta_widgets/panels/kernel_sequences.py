@@ -49,7 +49,6 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     tab = "kernels"
     place = 3
     title = "Kernel sequences"
-    wide = True
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 

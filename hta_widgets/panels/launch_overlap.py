@@ -31,7 +31,6 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     place = 4
     title = "Launch overlap"
     table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
-    wide = True
     needs = (Recorded.KERNELS,)
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)

@@ -32,7 +32,6 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     tab = "idle"
     place = 3
     title = "Launch statistics"
-    wide = True
     needs = (Recorded.KERNELS,)
 
     runtime_cutoff: float = parameter(

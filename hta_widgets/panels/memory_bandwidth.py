@@ -33,7 +33,6 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
     tab = "memory"
     place = 2
     title = "Memory bandwidth"
-    wide = True
     needs = (Recorded.KERNELS,)
 
     transfer: str = parameter(Unicode(ALL), Choice("Transfers", transfers_of))

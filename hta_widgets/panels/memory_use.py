@@ -31,7 +31,6 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
     tab = "memory"
     place = 1
     title = "Memory use"
-    wide = True
     needs = (Recorded.MEMORY,)
 
     memory: Memory = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Memory"))

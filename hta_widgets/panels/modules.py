@@ -53,7 +53,6 @@ class ModulesPanel(Panel[ModuleTree]):
     tab = "operators"
     place = 3
     title = "Modules"
-    wide = True
     follows = ("modules", *TIME_FIELDS)
     any_number_of_ranks = True
     table_selects: ClassVar = {"path": "modules"}

@@ -40,7 +40,6 @@ class OperatorsPanel(Panel[OperatorTable]):
     tab = "operators"
     place = 1
     title = "Operators"
-    wide = True
     follows = ("operators", "shapes", "modules", "phase", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     any_number_of_ranks = True

@@ -24,7 +24,6 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
     tab = "idle"
     place = 5
     title = "Queue length"
-    wide = True
     needs = (Recorded.KERNELS,)
 
     streams: list[int] = parameter(List(Int()), STREAM_PICKER)

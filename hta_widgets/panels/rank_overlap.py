@@ -36,9 +36,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
     name = "rank_overlap"
     tab = "ranks"
     place = 2
-    folded = True
     title = "Overlap by rank"
-    wide = True
     follows = ("window_ns",)
     any_number_of_ranks = True
     table_of_all = True

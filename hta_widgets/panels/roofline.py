@@ -28,7 +28,6 @@ class RooflinePanel(Panel[Roofline]):
     tab = "operators"
     place = 5
     title = "Roofline"
-    wide = True
     follows = ("operators", "shapes")
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)

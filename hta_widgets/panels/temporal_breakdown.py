@@ -14,6 +14,7 @@ from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.trace.job import Job
 
 
 class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
@@ -22,7 +23,6 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
     name = "temporal_breakdown"
     tab = "ranks"
     place = 3
-    folded = True
     title = "Temporal breakdown"
     follows = TIME_FIELDS
     any_number_of_ranks = True
@@ -34,6 +34,11 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
     """Show shares of each GPU's kernel time instead of time."""
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether there are ranks to compare; that of one is the budget."""
+        return super().concerns(job) and len(job.ranks) > 1
 
     def analyse(self, ranks: list[int]) -> TemporalBreakdown:
         """Break down the time of the ranks."""

@@ -52,7 +52,6 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     tab = None
     place = 1
     title = "What if"
-    wide = True
     follows = ("kernel", "steps")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True

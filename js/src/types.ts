@@ -188,7 +188,6 @@ export interface Answer {
 
 export interface PanelSpec {
   title: string;
-  wide: boolean;
   open: boolean;
   controls: ControlSpec[];
 }

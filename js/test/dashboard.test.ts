@@ -25,22 +25,17 @@ beforeEach(() => {
 
 const named = (title: string) =>
   panelModel({
-    _spec: { title, wide: false, open: false, controls: [] },
+    _spec: { title, open: false, controls: [] },
     _view: { ...EMPTY_VIEW, finding: `${title} found.` },
   });
 
-const tab = (name: string, panels: number[], folded: number[] = [], without = ""): Tab => ({
-  name,
-  label: name,
-  panels,
-  folded,
-  without,
-});
+const tab = (name: string, panels: number[]): Tab => ({ name, label: name, panels });
 
-const TABS = [tab("ranks", [1], [3]), tab("kernels", [2]), tab("memory", [4])];
+const TABS = [tab("ranks", [1, 3]), tab("kernels", [2]), tab("memory", [4])];
 
 const SPEC: BoardSpec = {
   names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"],
+  titles: ["Ranks", "Kernels", EVIL, "Lost"],
   tabs: TABS,
   timeline: null,
   what_if: null,
@@ -102,7 +97,7 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
   void importOnce(assets.model, "plotly", async () => new FakePlotly().api());
   const selection = new FakeModel({ ...EMPTY_SELECTION });
   const job = panelModel({
-    _spec: { title: EVIL, wide: true, open: false, controls: [] },
+    _spec: { title: EVIL, open: false, controls: [] },
     _view: { ...EMPTY_VIEW, notices: ["step 3 left out"] },
   });
   const panels = ["Ranks", "Kernels", "Overlap"].map(named);
@@ -125,12 +120,12 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
     _together: "Without 2 findings: 24 ms → 20 ms",
     unticked: [],
     _visible: false,
-    tab: "ranks",
+    panel: "ranks_panel",
   });
   widget.render({ model: model.model, el, signal: stop.signal, host: { getModel } } as never);
   await settle();
   await settle();
-  const all = (css: string) => [...el.querySelectorAll<HTMLElement>(css)];
+  const all = <T extends HTMLElement = HTMLElement>(css: string) => [...el.querySelectorAll<T>(css)];
   const texts = (css: string) => all(css).map(({ textContent }) => textContent);
   const press = (target: Element | undefined, key: string, more = {}) =>
     target?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
@@ -169,34 +164,45 @@ test("only the panels of the open tab are there", async () => {
   expect(panels.map((panel) => panel.listeners() > 0)).toEqual([true, false, false]);
   all("[role=tab]")[1]?.click();
   await settle();
-  expect(model.saved.at(-1)).toEqual({ tab: "kernels" });
+  expect(model.saved.at(-1)).toEqual({ panel: "kernels_panel" });
   expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Kernels"]);
   expect(panels.map((panel) => panel.listeners() > 0)).toEqual([false, true, false]);
   expect(panels[0]?.get("_visible")).toBe(false);
-  model.receive("tab", "ranks");
+  model.receive("panel", "ranks_panel");
   await settle();
   expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Ranks"]);
 });
 
-test("a tab without panels says how to get some, and has them once there are any", async () => {
-  const empty = [tab("ranks", [1]), tab("compare", [], [], "Nothing to compare with.")];
-  const { texts, model } = await show({}, empty);
-  model.receive("tab", "compare");
-  expect(texts(".hta-tab-page")).toEqual(["Nothing to compare with."]);
-  model.receive("_spec", { ...(model.get("_spec") as object), tabs: [tab("ranks", [1]), tab("compare", [3])] });
+test("a second job brings a tab, and the panel that is shown stays as it is", async () => {
+  const { texts, model, all } = await show({}, [tab("ranks", [1])]);
+  const before = all(".hta-tab-page .hta-panel")[0];
+  model.receive("_spec", { ...SPEC, tabs: [tab("ranks", [1]), tab("compare", [3])] });
   await settle();
-  expect(texts(".hta-tab-page .hta-empty").filter(Boolean)).toEqual([]);
+  expect(texts("[role=tab]")).toEqual(["ranks", "compare"]);
+  expect(all(".hta-tab-page .hta-panel")[0]).toBe(before);
+  model.receive("panel", "overlap_panel");
+  await settle();
   expect(texts(".hta-tab-page .hta-title")).toEqual(["Overlap"]);
 });
 
-test("folded panels are drawn once they are opened", async () => {
-  const { el, texts } = await show();
-  const more = el.querySelector<HTMLDetailsElement>(".hta-more");
-  expect(more?.querySelector("summary")?.textContent).toBe("1 more analysis");
-  if (more) more.open = true;
-  more?.dispatchEvent(new Event("toggle"));
+test("further panels of a tab stand behind segments, which name them as text", async () => {
+  const { el, all, texts, model } = await show();
+  const segments = () => all<HTMLInputElement>(".hta-tab-page > .hta-segments input");
+  expect(texts(".hta-tab-page > .hta-segments label")).toEqual(["Ranks", EVIL]);
+  expect(el.querySelector("img")).toBeNull();
+  const before = segments();
+  before[1]?.click();
   await settle();
-  expect(texts(".hta-panel .hta-panel .hta-title")).toEqual(["Ranks", "Overlap"]);
+  expect(model.saved.at(-1)).toEqual({ panel: "overlap_panel" });
+  expect(texts(".hta-tab-page .hta-title")).toEqual(["Overlap"]);
+  expect(segments().map(({ checked }) => checked)).toEqual([false, true]);
+  expect(segments()).toEqual(before); // they keep the focus
+  all("[role=tab]")[0]?.click();
+  expect(model.get("panel")).toBe("overlap_panel"); // its tab is open
+  model.receive("panel", "kernels_panel");
+  expect(all(".hta-tab-page > .hta-segments")[0]?.hidden).toBe(true);
+  all("[role=tab]")[0]?.click();
+  expect(segments().map(({ checked }) => checked)).toEqual([true, false]);
 });
 
 test("keys move between the tabs, of which one is in the tab order", async () => {
@@ -204,19 +210,19 @@ test("keys move between the tabs, of which one is in the tab order", async () =>
   const tabs = all("[role=tab]");
   expect(tabs.map(({ tabIndex }) => tabIndex)).toEqual([0, -1, -1]);
   press(tabs[0], "ArrowLeft");
-  expect(model.get("tab")).toBe("memory");
+  expect(model.get("panel")).toBe("lost");
   expect(document.activeElement).toBe(tabs[2]);
   press(tabs[2], "ArrowRight");
-  expect(model.get("tab")).toBe("ranks");
+  expect(model.get("panel")).toBe("ranks_panel");
   press(tabs[0], "End");
   expect(tabs.map((each) => each.getAttribute("aria-selected"))).toEqual(["false", "false", "true"]);
   press(tabs[2], "a");
-  expect(model.get("tab")).toBe("memory");
+  expect(model.get("panel")).toBe("lost");
 });
 
 test("a panel that is lost says so", async () => {
   const { all, model } = await show();
-  model.receive("tab", "memory");
+  model.receive("panel", "lost");
   await settle();
   expect(all(".hta-tab-page")[0]?.textContent).toContain("no model anywidget:lost");
 });
@@ -255,7 +261,7 @@ test("a part of the budget selects its finding and opens its tab", async () => {
   expect(document.activeElement).toBe(buttons[1]);
   buttons[1]?.click();
   expect(selection.get("finding")).toBe(1);
-  expect(model.get("tab")).toBe("kernels");
+  expect(model.get("panel")).toBe("kernels_panel");
 });
 
 test("findings are ticked, and Python says what is left without those that are", async () => {
@@ -272,18 +278,18 @@ test("findings are ticked, and Python says what is left without those that are",
   expect(texts(".hta-together")).toEqual([EVIL]);
 });
 
-test("Show selects, and opens the tab of the panel that shows it", async () => {
+test("Show selects, and shows the panel that proves it", async () => {
   const { all, selection, model } = await show({ findings: [ROW] });
   const button = all(".hta-show")[0];
   button?.click();
   await settle();
   expect(selection.get("ranks")).toEqual([3]);
-  expect(model.get("tab")).toBe("kernels");
-  model.receive("tab", "ranks");
+  expect(model.get("panel")).toBe("kernels_panel");
+  model.receive("panel", "ranks_panel");
   button?.click();
   await settle();
   expect(selection.get("ranks")).toEqual([]);
-  expect(model.get("tab")).toBe("ranks");
+  expect(model.get("panel")).toBe("ranks_panel");
 });
 
 test("keys of the page search, drop the last chip and go back", async () => {

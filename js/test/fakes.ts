@@ -127,7 +127,7 @@ export type FakeState = Partial<Omit<PanelState, "_view"> & { _view: View }>;
 
 export function panelModel(state: FakeState = {}): FakeModel {
   return new FakeModel({
-    _spec: { title: "Overlap", wide: false, open: false, controls: [] },
+    _spec: { title: "Overlap", open: false, controls: [] },
     _view: EMPTY_VIEW,
     _activity: "idle",
     _req: 0,

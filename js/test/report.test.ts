@@ -74,7 +74,7 @@ test.each([true, undefined])("its controls are disabled, those of a live panel a
     { kind: "picker", name: "ranks", label: "Ranks", noun: "rank", options: [0, 1] },
   ];
   const model = panelModel({
-    _spec: { title: "T", wide: false, open: false, controls } as never,
+    _spec: { title: "T", open: false, controls } as never,
     _saved,
     bars: 3,
     ranks: [],

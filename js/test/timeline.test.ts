@@ -344,7 +344,7 @@ class TimelineModel extends FakeModel {
 
 async function show(state: Record<string, unknown> = {}) {
   const model = new TimelineModel({
-    ...panelModel({ _spec: { title: "Timeline", wide: true, open: false, controls: [] } }).state,
+    ...panelModel({ _spec: { title: "Timeline", open: false, controls: [] } }).state,
     _timeline: layout(),
     _overview: bytes(255, 0, 0, 0),
     ...state,

@@ -89,18 +89,18 @@ IS_DRAWN = """() => {
 
 
 def complaints(page: LabPage, rules: list[str] | None) -> list[str]:
-    """What axe says of a dashboard with its menu of lanes, each of its tabs, and details open."""
+    """What axe says of a dashboard with its menu of lanes, each of its panels, and details open."""
     said = {}
     menu = page.page.get_by_role("button", name="+ lanes")
     menu.click()
     expect(page.page.get_by_label("queue length")).to_be_visible()
     said["lanes"] = page.page.evaluate(RUN_AXE, rules)
     menu.press("Escape")
-    for tab in page.python("[tab['name'] for tab in dash._spec['tabs']]"):
-        page.execute(f"dash.tab = {tab!r}")
+    for panel in page.python("[name for name, panel in dash.panels.items() if panel.tab]"):
+        page.execute(f"dash.panel = {panel!r}")
         page.page.wait_for_function(IS_DRAWN)
-        said[tab] = page.page.evaluate(RUN_AXE, rules)
-        page.screenshot(f"axe {tab}")
+        said[panel] = page.page.evaluate(RUN_AXE, rules)
+        page.screenshot(f"axe {panel}")
     page.execute("dash.selection.set(kernel=dash.events['name'].iloc[0], finding=0)")
     expect(page.page.get_by_role("complementary", name="Details")).to_be_visible()
     said["details"] = page.page.evaluate(RUN_AXE, rules)

@@ -189,8 +189,7 @@ def test_compared_kernels_of_two_real_jobs(lab: Lab, real_traces: Path):
 
 
 WORDS_ALONE = {
-    "Communication": (".hta-finding", ["No communication kernels were recognised"] * 2),
-    "Compare": (".hta-empty", ["Nothing to compare with"]),
+    "Communication": (".hta-finding", ["No communication kernels were recognised"]),
 }
 """Tabs of the export without a figure, and where they say what."""
 
@@ -253,6 +252,6 @@ def test_a_recipe_folder_has_the_panels_that_it_can_fill(lab: Lab, recipe8: str)
         "overlap",
         "rank_overlap",
     ]
-    expect(page.panel().get_by_role("tab")).to_have_text(["Ranks", "Communication", "Compare"])
+    expect(page.panel().get_by_role("tab")).to_have_text(["Ranks", "Communication"])
     expect(page.page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     page.screenshot("recipe dashboard")

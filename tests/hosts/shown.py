@@ -41,7 +41,7 @@ class Shown:
         expect(charts).to_have_count(CHARTS, timeout=DRAWN_MS)
         expect(board.locator(".hta-findings li").first).to_be_visible()
         expect(board.locator(".hta-budget button").first).to_be_visible()
-        expect(board.get_by_role("tab", name="Ranks")).to_have_attribute("aria-selected", "true")
+        expect(board.get_by_role("tab", selected=True)).to_have_text("Idle & launch")
         expect(self._bars(self.alone).first).to_be_visible(timeout=DRAWN_MS)
         expect(board).to_have_css("display", "grid")
         expect(self.first.locator(".hta-figures", has_text="cannot")).to_have_count(0)

@@ -7,7 +7,6 @@ import pytest
 from hta_widgets.diagnosis.compared_findings import compare_findings
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels import Dashboard
-from hta_widgets.panels.bands.tabs import NOTHING_COMPARED
 from hta_widgets.panels.dashboard import OF_TWO_JOBS
 from hta_widgets.trace.job import Job
 from tests.simulator import write_job
@@ -20,23 +19,19 @@ def later(tmp_path_factory) -> str:
     return str(folder)
 
 
-def tab_of(board: Dashboard) -> tuple[list[str], str]:
-    (tab,) = (each for each in board._spec["tabs"] if each["name"] == "compare")
-    return [board._spec["names"][place - 1] for place in tab["panels"]], tab["without"]
+def compared(board: Dashboard) -> list[str]:
+    tabs = [each for each in board._spec["tabs"] if each["name"] == "compare"]
+    return [board._spec["names"][place - 1] for tab in tabs for place in tab["panels"]]
 
 
-def test_without_a_second_job_the_tab_says_how_to_give_one(loaded: Job):
-    board = Dashboard(loaded, tab="compare")
-    assert board.compare is None
-    assert tab_of(board) == ([], NOTHING_COMPARED)
-    with pytest.raises(ParameterError, match="Nothing to compare with"):
-        _ = board.table
-    assert board._repr_mimebundle_()[0]["text/html"]
+def test_without_a_second_job_there_is_no_such_tab(loaded: Job):
+    with pytest.raises(ParameterError, match="got 'compare'"):
+        Dashboard(loaded, tab="compare")
 
 
 def test_every_finding_says_what_became_of_it(loaded: Job, later: str):
     board = Dashboard(loaded, compare=later, tab="compare")
-    assert tab_of(board) == ([*OF_TWO_JOBS], "")
+    assert compared(board) == [*OF_TWO_JOBS]
     panel = board.panels["compared_findings"]
     found = compare_findings(loaded, board.compare)
     assert panel.result.finding == found.finding
@@ -54,12 +49,14 @@ def test_every_finding_says_what_became_of_it(loaded: Job, later: str):
 
 def test_a_second_job_can_be_given_and_taken_away(loaded: Job, later: str, tmp_path):
     board = Dashboard(loaded, output_dir=tmp_path)
+    board.tab = "kernels"
     board.compare = later
+    assert board.tab == "compare"
     made = [board.panels[name] for name in OF_TWO_JOBS]
-    assert tab_of(board)[0] == [*OF_TWO_JOBS]
+    assert compared(board) == [*OF_TWO_JOBS]
     assert [each.output_dir for each in made] == [tmp_path] * 2
     assert board.get_state()["_panels"][-2:] == [f"anywidget:{each.model_id}" for each in made]
     board.compare = None
-    assert tab_of(board) == ([], NOTHING_COMPARED)
+    assert (compared(board), board.tab) == ([], "ranks")
     assert [each.comm for each in made] == [None, None]
     assert len(board._panels) == 1 + len(board.panels)

@@ -12,6 +12,8 @@ from traitlets import TraitError
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import budget
+from hta_widgets.diagnosis.budget_table import class_of
+from hta_widgets.errors import ParameterError
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.panels.bands.budget import budget_band
@@ -70,8 +72,7 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     board = Dashboard(loaded)
     shown = [board.header, *board.panels.values()]
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
-    assert [panel._spec["wide"] for panel in shown] == [panel.wide for panel in shown]
-    assert board.header.wide
+    assert board._spec["titles"] == [panel._spec["title"] for panel in board.panels.values()]
 
 
 def test_its_own_panels_have_a_static_picture(loaded: Job):
@@ -94,12 +95,12 @@ def test_its_summary_has_the_findings_the_budget_and_the_kernels(loaded: Job):
         assert escape(name)[:150] in page
 
 
-def test_only_the_open_tab_is_computed(loaded: Job):
+def test_only_the_panel_on_show_is_computed(loaded: Job):
     board = Dashboard(loaded)
     assert all(panel._computed is None for panel in board.panels.values())
     board._repr_mimebundle_()
     computed = {name for name, panel in board.panels.items() if panel._computed is not None}
-    assert computed == {"ranks", "timeline"}
+    assert computed == {"idle_owners", "timeline"}
     assert board.panels["idle_time"].result.finding
 
 
@@ -127,34 +128,28 @@ def kinds(*names):
 class TestTabs:
     def test_each_panel_but_the_bands_is_in_a_tab(self, loaded: Job):
         spec = Dashboard(loaded)._spec
-        shown = {place for tab in spec["tabs"] for place in (*tab["panels"], *tab["folded"])}
+        shown = {place for tab in spec["tabs"] for place in tab["panels"]}
         names = {spec["names"][place - 1] for place in shown}
         assert names == {*spec["names"]} - {"diagnosis", "timeline", "what_if"}
 
     def test_each_has_its_panels_in_this_order(self):
         names = [*ALL_KINDS, *OF_TWO_JOBS]
         tabs = tabs_of({**ALL_KINDS, **OF_TWO_JOBS})
-        shown = {
-            tab["label"]: [[names[place - 1] for place in tab[key]] for key in ("panels", "folded")]
-            for tab in tabs
-        }
+        shown = {tab["label"]: [names[place - 1] for place in tab["panels"]] for tab in tabs}
         assert list(shown.items()) == [
-            ("Ranks", [["ranks"], ["rank_overlap", "temporal_breakdown"]]),
-            ("Steps", [["steps"], []]),
-            ("Critical path", [["critical_path"], []]),
-            ("Kernels", [["kernel_breakdown", "duration_tails", "kernel_sequences"], []]),
-            ("Operators", [["operators", "flame", "modules", "gpu_annotations", "roofline"], []]),
-            ("Communication", [["collectives", "overlap"], []]),
+            ("Ranks", ["ranks", "rank_overlap", "temporal_breakdown"]),
+            ("Steps", ["steps"]),
+            ("Critical path", ["critical_path"]),
+            ("Kernels", ["kernel_breakdown", "duration_tails", "kernel_sequences"]),
+            ("Operators", ["operators", "flame", "modules", "gpu_annotations", "roofline"]),
+            ("Communication", ["collectives", "overlap"]),
             (
                 "Idle & launch",
-                [
-                    ["idle_owners", "idle_time", "launch_stats", "launch_overlap", "queue_length"],
-                    [],
-                ],
+                ["idle_owners", "idle_time", "launch_stats", "launch_overlap", "queue_length"],
             ),
-            ("Memory", [["memory_use", "memory_bandwidth"], []]),
-            ("Compare", [["compared_findings", "compare"], []]),
-            ("CUPTI counters", [["cupti_counters"], []]),
+            ("Memory", ["memory_use", "memory_bandwidth"]),
+            ("Compare", ["compared_findings", "compare"]),
+            ("CUPTI counters", ["cupti_counters"]),
         ]
 
     def test_a_panel_that_names_no_tab_is_in_the_last_one(self):
@@ -168,24 +163,46 @@ class TestTabs:
 
     def test_a_tab_without_panels_is_left_out(self):
         names = [tab["name"] for tab in tabs_of(kinds("memory_use", "ranks"))]
-        assert names == ["ranks", "memory", "compare"]  # the last says how to fill it
-
-    def test_nothing_is_folded_where_that_would_be_all(self):
-        ranks, _ = tabs_of(kinds("temporal_breakdown", "rank_overlap"))
-        assert (ranks["panels"], ranks["folded"]) == ([2, 1], [])
-        ranks, _ = tabs_of(kinds("temporal_breakdown", "ranks"))
-        assert (ranks["panels"], ranks["folded"]) == ([2], [1])
+        assert names == ["ranks", "memory"]
 
     def test_one_is_opened_from_python_and_from_a_page(self, loaded: Job):
         board = Dashboard(loaded)
-        assert board.tab == "ranks"
-        board.set_state({"tab": "kernels"})
-        assert board.tab == "kernels"
-        with pytest.raises(TraitError, match=r"tab must be one of ranks, .*, got 'none'"):
+        assert (board.tab, board.panel) == ("ranks", "ranks")
+        board.set_state({"panel": "duration_tails"})
+        assert (board.tab, board.panel) == ("kernels", "duration_tails")
+        assert board.table is board.panels["duration_tails"].table
+        board.tab = "kernels"
+        assert board.panel == "kernel_breakdown"
+        with pytest.raises(ParameterError, match=r"tab must be one of ranks, .*, got 'none'"):
             board.tab = "none"
-        board.set_state({"tab": "none"})
+        with pytest.raises(TraitError, match=r"panel must be one of ranks, .*, got 'timeline'"):
+            board.panel = "timeline"
+        board.set_state({"panel": "none"})
         assert board.tab == "kernels"
-        assert Dashboard(loaded, tab="memory").tab == "memory"
+        assert Dashboard(loaded, tab="memory").panel == "memory_use"
+        assert Dashboard(loaded, panel="flame").tab == "operators"
+
+    def test_that_of_the_first_finding_is_open_unless_one_was_chosen(self, loaded: Job):
+        board, chosen = Dashboard(loaded), Dashboard(loaded, tab="memory")
+        board._show()
+        chosen._show()
+        assert board.panel == board.findings[0].links[0].panel == "idle_owners"
+        assert chosen.tab == "memory"
+        board.tab = "ranks"
+        board.selection.ranks = [1]
+        board._show()
+        assert board.panel == "ranks"
+        board.selection.ranks = []
+
+    def test_that_of_the_kernels_is_open_where_nothing_stands_out(self, tmp_path):
+        works = [
+            each
+            for place in range(50)
+            for each in (call(place, 1, place), kernel(100 * place + 5, 99.9, correlation=place))
+        ]
+        board = Dashboard(write(tmp_path / "rank-0.json", works))
+        board._show()
+        assert (len(board.findings), board.panel) == (0, "kernel_breakdown")
 
 
 def bar_of(board: Dashboard) -> BudgetBand:
@@ -381,7 +398,8 @@ def test_closing_it_closes_its_panels(loaded: Job):
 
 
 def test_the_budget_of_the_ranks_says_what_it_counts(loaded: Job, tmp_path):
-    write(tmp_path / "rank-0.json", [call(0, 1, 1), kernel(5, 10, correlation=1)])
+    for rank in (0, 1):
+        write(tmp_path / f"rank-{rank}.json", [call(0, 1, 1), kernel(5, 10, correlation=1)])
     boards = Dashboard(loaded), Dashboard(tmp_path)
     titles = [
         figure.layout.xaxis.title.text
@@ -389,6 +407,25 @@ def test_the_budget_of_the_ranks_says_what_it_counts(loaded: Job, tmp_path):
         for figure in board.panels["ranks"].figures.values()
     ]
     assert titles == ["ms per step", "ms of the GPU span"]
+
+
+def test_one_rank_is_compared_with_nothing(tmp_path):
+    board = Dashboard(
+        write(tmp_path / "rank-0.json", [call(0, 1, 1), kernel(5, 10, correlation=1)])
+    )
+    assert not {"ranks", "temporal_breakdown"} & set(board.panels)
+    assert "ranks" not in [tab["name"] for tab in board._spec["tabs"]]
+
+
+def test_classes_are_listed_from_that_of_the_first_finding_on_by_their_time(loaded: Job):
+    board = Dashboard(loaded)
+    first = class_of(board.findings[0].cause).name
+    for name, head in (("ranks", 2), ("steps", 2)):
+        table = board.panels[name].table
+        classes = [*table][head:]
+        assert classes[0] == f"{first}_ms"
+        times = table[classes[1:]].sum().tolist()
+        assert times == sorted(times, reverse=True)
 
 
 def test_the_header_says_where_a_recording_is_not_sound(tmp_path):

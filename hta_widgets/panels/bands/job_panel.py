@@ -16,7 +16,6 @@ from hta_widgets.quantities import counted
 class JobPanel(Panel[Result]):
     """The job: its name, its ranks, and what was left out."""
 
-    wide = True
     any_number_of_ranks = True
 
     def analyse(self, ranks: list[int]) -> Result:

@@ -11,28 +11,25 @@ from hta_widgets.panels.base.protocol import FindingRow
 
 
 class Tab(TypedDict):
-    """A tab of a dashboard: the places of its panels among all, some of them folded.
-
-    `without` is said in place of panels where there are none.
-    """
+    """A tab of a dashboard: the places of its panels among all, its main one first."""
 
     name: str
     label: str
     panels: list[int]
-    folded: list[int]
-    without: str
 
 
 class BoardSpec(TypedDict):
     """The parts of a dashboard; a second job brings more of them.
 
-    `names` are those of the panels behind the first, which is the header; `timeline` and `what_if`
-    are the places of these panels, if there are such. `cycles` are all cycles of the job in words,
-    none if it has only one; `cycle` and `compared` are the places of the one that is shown, and of
-    the one that it is compared with, if that is a cycle of the same traces.
+    `names` are those of the panels behind the first, which is the header, and `titles` their
+    headings; `timeline` and `what_if` are the places of these panels, if there are such. `cycles`
+    are all cycles of the job in words, none if it has only one; `cycle` and `compared` are the
+    places of the one that is shown, and of the one that it is compared with, if that is a cycle of
+    the same traces.
     """
 
     names: list[str]
+    titles: list[str]
     tabs: list[Tab]
     timeline: int | None
     what_if: int | None

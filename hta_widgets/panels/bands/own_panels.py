@@ -10,7 +10,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis import Diagnosis, Finding, diagnosis
-from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.diagnosis.compared_findings import (
     ComparedFinding,
     ComparedFindings,
@@ -39,9 +39,9 @@ _PRICES = {"gone": "gone", "untold": "?"}
 class _OfDiagnosis(Panel[Diagnosis]):
     """What the diagnosis of all ranks knows of each rank and step."""
 
-    wide = True
     any_number_of_ranks = True
     follows = TIME_FIELDS
+    table_labels: ClassVar = {f"{each.name}_ms": each.label for each in BUDGET}
     needs = (Recorded.KERNELS,)
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
@@ -72,6 +72,11 @@ class RanksPanel(_OfDiagnosis):
     title = "Where the time of each rank goes"
     table_open = True
 
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether there are ranks to compare; that of one is the budget."""
+        return super().concerns(job) and len(job.ranks) > 1
+
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each rank, the one that waits least first."""
         has_steps = bool((result.steps["step"] != NO_STEP).any())
@@ -92,8 +97,7 @@ class RanksPanel(_OfDiagnosis):
         in_ms = (table / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
         order = in_ms["waiting_ms"].sort_values(kind="stable").index
         in_ms = in_ms.loc[order].reset_index()
-        classes = [f"{each.name}_ms" for each in BUDGET if in_ms[f"{each.name}_ms"].any()]
-        return in_ms[["rank", "period_ms", *classes]]
+        return in_ms[["rank", "period_ms", *_classes(in_ms, result)]]
 
     def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
         inside = budgets_in_window(result.job, self._in_steps(result), self.selection.window_ns)
@@ -133,13 +137,13 @@ class StepsPanel(_OfDiagnosis):
         return self._means(result) if inside is None else self._parts(result, inside)
 
     def _means(self, result: Diagnosis) -> pd.DataFrame:
-        return _in_ms(budget(self._of_ranks(result)).groupby("step").mean())
+        return _in_ms(budget(self._of_ranks(result)).groupby("step").mean(), result)
 
     def _parts(self, result: Diagnosis, inside: pd.DataFrame) -> pd.DataFrame:
         ranks = inside["rank"].unique()
         whole = result.steps[result.steps["rank"].isin(ranks)].groupby("step")["period_ns"].sum()
         means = inside.groupby("step").sum() / len(ranks)
-        return _in_ms(means.assign(whole_step_ns=whole / len(ranks)))
+        return _in_ms(means.assign(whole_step_ns=whole / len(ranks)), result)
 
     def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
         """The budget of each rank and step inside the window; None without time in one."""
@@ -151,12 +155,19 @@ class StepsPanel(_OfDiagnosis):
         return steps[chosen] if chosen.any() else steps
 
 
-def _in_ms(by_step: pd.DataFrame) -> pd.DataFrame:
+def _classes(in_ms: pd.DataFrame, result: Diagnosis) -> list[str]:
+    """Columns of the classes that occur: that of the first finding, then by their time."""
+    times = {f"{each.name}_ms": in_ms[f"{each.name}_ms"].sum() for each in BUDGET}
+    first = [f"{class_of(found.cause).name}_ms" for found in [*result][:1]]
+    by_time = sorted((name for name in times if times[name]), key=lambda name: -times[name])
+    return sorted(by_time, key=lambda name: name not in first)
+
+
+def _in_ms(by_step: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
     """The classes that occur, in ms."""
     table = (by_step / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
     times = [name for name in ("period_ms", "whole_step_ms") if name in table]
-    classes = [f"{each.name}_ms" for each in BUDGET if table[f"{each.name}_ms"].any()]
-    return table.reset_index()[["step", *times, *classes]]
+    return table.reset_index()[["step", *times, *_classes(table, result)]]
 
 
 class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
@@ -170,7 +181,6 @@ class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
     tab = "compare"
     place = 1
     title = "Findings, before and after"
-    wide = True
     table_open = True
     needs = (Recorded.KERNELS,)
     table_labels: ClassVar = {"first_ns": "First", "second_ns": "Second", "delta_ns": "Change"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.panels.bands.messages import Tab
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.trace.job import Job
 
 
 class NamedTab(NamedTuple):
@@ -19,19 +19,11 @@ class NamedTab(NamedTuple):
         As panels name it.
     label : str
         As on screen.
-    without : str
-        What is said in place of panels where there are none; if that is nothing, there is no tab.
     """
 
     name: str
     label: str
-    without: str = ""
 
-
-NOTHING_COMPARED: Final = (
-    'Nothing to compare with: Dashboard(job, compare="path/to/a/later/run") or dash.compare = …'
-    " shows which findings are gone."
-)
 
 TABS: Final = (
     NamedTab("ranks", "Ranks"),
@@ -42,14 +34,17 @@ TABS: Final = (
     NamedTab("communication", "Communication"),
     NamedTab("idle", "Idle & launch"),
     NamedTab("memory", "Memory"),
-    NamedTab("compare", "Compare", without=NOTHING_COMPARED),
+    NamedTab("compare", "Compare"),
     NamedTab("counters", "CUPTI counters"),
     NamedTab("others", "More"),
 )
-"""In their order on screen; a tab without panels is left out, unless it says what to do."""
+"""In their order on screen; a tab without panels is left out."""
+
+OF_KERNELS: Final = "kernel_breakdown"
+"""Name of the panel that says most of a job that only faster kernels would help."""
 
 OF_CPUS: Final = "operators"
-"""Name of the tab that says most of a job without GPU work."""
+"""Name of the panel that says most of a job without GPU work."""
 
 
 def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
@@ -79,23 +74,17 @@ def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
     tabs = []
     for tab in TABS:
         inside = sorted((panel for panel in numbers if panel.tab == tab.name), key=order)
-        open_ones = [numbers[panel] for panel in inside if not panel.folded]
-        folded = [numbers[panel] for panel in inside if panel.folded]
-        if inside or tab.without:
-            tabs.append(
-                Tab(
-                    name=tab.name,
-                    label=tab.label,
-                    panels=open_ones or folded,  # nothing is folded where that would be all
-                    folded=folded if open_ones else [],
-                    without="" if inside else tab.without,
-                )
-            )
+        if inside:
+            places = [numbers[panel] for panel in inside]
+            tabs.append(Tab(name=tab.name, label=tab.label, panels=places))
     return tabs
 
 
-def first_tab(job: Job, tabs: Sequence[Tab]) -> str:
-    """Name of the tab that is open at first: that of the operators if there is no GPU work."""
-    names = [tab["name"] for tab in tabs]
-    wanted = [] if job.has_gpu_work() else [name for name in names if name == OF_CPUS]
-    return next(iter([*wanted, *names]), "")
+def answering_panel(found: Diagnosis) -> str:
+    """Name of the panel that shows the most expensive finding.
+
+    That is the kernels where nothing stands out, and the operators without GPU work.
+    """
+    for finding in found:
+        return finding.links[0].panel if finding.links else ""
+    return OF_KERNELS if found.cpu_work is None else OF_CPUS

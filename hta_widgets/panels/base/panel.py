@@ -127,12 +127,6 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     place: ClassVar[int] = 100
     """Where it stands among the panels of its tab: ascending, for equal ones by name."""
 
-    folded: ClassVar[bool] = False
-    """Whether its tab shows it only when asked to, below those that it shows at once."""
-
-    wide: ClassVar[bool] = False
-    """Whether the panel takes a whole row of the dashboard."""
-
     follows: ClassVar[tuple[str, ...]] = ()
     """Fields of the selection that the panel depends on, apart from those in `LINKED_FIELDS`."""
 
@@ -226,7 +220,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     output_dir: PathLike | None = None
     ranks: list[int] = parameter(List(Int()), RANK_PICKER)
 
-    _spec = typed_dict(PanelSpec(title="", wide=False, open=False, controls=[])).tag(sync=True)
+    _spec = typed_dict(PanelSpec(title="", open=False, controls=[])).tag(sync=True)
     _selection = anywidget.WidgetTrait().tag(sync=True)
 
     @locked
@@ -291,7 +285,6 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         ]
         return {
             "title": self.title,
-            "wide": self.wide,
             "open": self.table_open,
             "controls": [*controls, *buttons],
         }

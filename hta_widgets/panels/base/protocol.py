@@ -257,11 +257,10 @@ ControlSpec: TypeAlias = (
 class PanelSpec(TypedDict):
     """Everything that does not change while a panel is open.
 
-    A wide one takes a whole row. The table of some is `open` beside the chart from the start.
+    The table of some is `open` beside the chart from the start.
     """
 
     title: str
-    wide: bool
     open: bool
     controls: list[ControlSpec]
 

@@ -114,7 +114,6 @@ class TimelinePanel(Panel[Timeline]):
     tab = None
     place = 2
     title = "Timeline"
-    wide = True
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 

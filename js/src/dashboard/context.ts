@@ -14,6 +14,8 @@ export interface Board {
   select: (fields: Fields) => void;
   /** Have Python do something, or something with a cycle. */
   act: (name: string, cycle?: number | null) => void;
-  /** Open a tab, if there is one of that name. */
+  /** Open a tab, if there is one of that name, with its main panel; one that is open stays as it is. */
   open: (tab: string) => void;
+  /** Show a panel in its tab, if it has one. */
+  show: (panel: string) => void;
 }

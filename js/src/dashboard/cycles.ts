@@ -34,7 +34,6 @@ export class Cycles {
     const none: [string, string] = [NOTHING, compared === null ? "compare with…" : "compare with nothing"];
     const beside = this.#menu(COMPARED, [none, ...others], compared === null ? NOTHING : String(compared), (value) => {
       this.#board.act("compare_cycle", value === NOTHING ? null : Number(value));
-      if (value !== NOTHING) this.#board.open("compare");
     });
     this.element.ariaBusy = "false";
     this.element.replaceChildren(shown, beside);

@@ -14,7 +14,7 @@ import { Footer } from "./footer";
 import { Header } from "./header";
 import { followKeys } from "./keys";
 import { Search } from "./search";
-import { show, Tabs } from "./tabs";
+import { show as showPanel, Tabs } from "./tabs";
 import type { Bands, DashboardState } from "./types";
 import { uncut } from "./uncut";
 import { Verdict } from "./verdict";
@@ -58,12 +58,19 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   const act = (name: string, cycle?: number | null) => {
     model.send(cycle === undefined ? { act: name } : { act: name, cycle }); // of two changes of a trait in a row, the kernel may see only the second
   };
-  const open = (tab: string) => {
-    if (!model.get("_spec").tabs.some(({ name }) => name === tab)) return;
-    model.set("tab", tab);
+  const show = (panel: string) => {
+    const { names, tabs } = model.get("_spec");
+    const place = 1 + names.indexOf(panel);
+    if (!tabs.some(({ panels }) => panels.includes(place))) return;
+    model.set("panel", panel);
     model.save_changes();
   };
-  const board: Board = { model, selection, signal, prefix: uniquePrefix(), select, act, open };
+  const open = (tab: string) => {
+    const { names, tabs } = model.get("_spec");
+    const inside = tabs.find(({ name }) => name === tab)?.panels.map((place) => names[place - 1]) ?? [];
+    if (!inside.includes(model.get("panel"))) show(inside[0] ?? "");
+  };
+  const board: Board = { model, selection, signal, prefix: uniquePrefix(), select, act, open, show };
   let isFound = false;
   const search = new Search(board, () => {
     isFound = true;
@@ -72,19 +79,19 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   root.setAttribute("aria-labelledby", header.title.id);
   const chips = new Chips(board);
   const tabs = new Tabs(board, props);
-  const verdict = new Verdict(board, (panel) => tabs.tabOf(panel));
+  const verdict = new Verdict(board);
   const budget = new Budget(board);
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
   const { timeline, what_if: knobs } = model.get("_spec");
   const band = new Band("timeline", "Timeline", board.prefix);
   if (timeline !== null) {
     band.element.removeAttribute("aria-labelledby"); // what is in it is a region of that name
-    void show(model.get("_panels")[timeline] ?? "", band.body, props, signal);
+    void showPanel(model.get("_panels")[timeline] ?? "", band.body, props, signal);
     parts.push(band.element);
   }
   const drawer = new Drawer(board);
   const whatIf = make("div", { className: "hta-what-if", hidden: knobs === null });
-  if (knobs !== null) void show(model.get("_panels")[knobs] ?? "", whatIf, props, signal);
+  if (knobs !== null) void showPanel(model.get("_panels")[knobs] ?? "", whatIf, props, signal);
   const footer = new Footer(board);
   root.append(make("div", { className: "hta-board" }, ...parts, drawer.element, whatIf, tabs.element, footer.element));
   followKeys(root, { search: () => search.focus(), drop: () => chips.dropLast(), undo: () => act("undo") }, signal);

@@ -1,4 +1,4 @@
-// Tabs with one open; the panels of the others are not there. Where there is little room, a menu.
+// Tabs with one open, which shows one of its panels; the others are behind named segments, and not there until asked for.
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make } from "../dom";
 import { listen, resolve } from "../models";
@@ -16,7 +16,6 @@ export async function show(reference: string, place: HTMLElement, props: Props, 
   const { model, host } = props;
   try {
     const child = await resolve<PanelState>(model, host, reference);
-    place.classList.toggle("hta-wide", child.get("_spec")?.wide ?? true);
     if (!signal.aborted) renderView({ model: child, el: place, signal, host } as RenderProps<PanelState>);
   } catch (error) {
     place.textContent = `A panel cannot be shown: ${error}`;
@@ -28,37 +27,50 @@ export class Tabs {
   readonly page = make("div", { className: "hta-tab-page" });
   #board: Board;
   #props: Props;
-  #tabs: Tab[];
-  #buttons: HTMLButtonElement[];
-  #menu: HTMLSelectElement;
-  #open = "";
+  #list = make("div", { className: "hta-tab-list" });
+  #segments = make("div", { className: "hta-segments" });
+  #place = make("div");
+  #drawn = ""; // reference of the panel that is there
   #stop = new AbortController();
 
   constructor(board: Board, props: Props) {
     this.#board = board;
     this.#props = props;
-    this.#tabs = board.model.get("_spec").tabs;
-    this.#buttons = this.#tabs.map((tab) => this.#button(tab));
-    this.#menu = this.#makeMenu();
-    const list = make("div", { className: "hta-tab-list" }, ...this.#buttons);
-    list.setAttribute("role", "tablist");
-    list.setAttribute("aria-label", "Analyses");
-    list.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
+    this.#list.setAttribute("role", "tablist");
+    this.#list.setAttribute("aria-label", "Analyses");
+    this.#list.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
+    this.#segments.setAttribute("role", "radiogroup");
+    this.#segments.setAttribute("aria-label", "Views of this tab");
     this.page.id = `${board.prefix}-page`;
     this.page.setAttribute("role", "tabpanel");
-    this.element.append(list, this.#menu, this.page);
-    this.element.hidden = this.#tabs.length === 0;
-    listen(board.model, "change:_spec", () => this.#renew(board.model.get("_spec").tabs), board.signal);
-    listen(board.model, "change:tab", () => this.#show(board.model.get("tab")), board.signal);
+    this.page.append(this.#segments, this.#place);
+    this.element.append(this.#list, this.page);
+    listen(board.model, "change:_spec", () => this.#renew(), board.signal);
+    listen(board.model, "change:panel", () => this.#show(), board.signal);
     board.signal.addEventListener("abort", () => this.#stop.abort(), { once: true });
-    this.#show(board.model.get("tab"));
+    this.#renew();
   }
 
-  /** The tab that shows a panel; empty if there is none. */
-  tabOf(panel: string): string {
-    const place = 1 + this.#board.model.get("_spec").names.indexOf(panel);
-    const inside = (list: "panels" | "folded") => this.#tabs.find((tab) => place > 0 && tab[list].includes(place));
-    return (inside("panels") ?? inside("folded"))?.name ?? "";
+  get #tabs(): Tab[] {
+    return this.#board.model.get("_spec").tabs;
+  }
+
+  /** Place among the tabs of the one that is open. */
+  get #open(): number {
+    const panel = this.#placeOf(this.#board.model.get("panel"));
+    return this.#tabs.findIndex(({ panels }) => panels.includes(panel));
+  }
+
+  #placeOf(panel: string): number {
+    return 1 + this.#board.model.get("_spec").names.indexOf(panel);
+  }
+
+  /** Take over the tabs, of which there are others once two jobs are compared. */
+  #renew(): void {
+    this.element.hidden = this.#tabs.length === 0;
+    this.#list.replaceChildren(...this.#tabs.map((tab) => this.#button(tab)));
+    this.#segments.replaceChildren();
+    this.#show();
   }
 
   #button({ name, label }: Tab): HTMLButtonElement {
@@ -69,75 +81,58 @@ export class Tabs {
     return button;
   }
 
-  #makeMenu(): HTMLSelectElement {
-    const options = this.#tabs.map(({ name, label }) => make("option", { value: name }, label));
-    const menu = keepKeys(make("select", { className: "hta-tab-menu" }, ...options));
-    menu.setAttribute("aria-label", "Analysis");
-    menu.addEventListener("change", () => this.#board.open(menu.value), { signal: this.#board.signal });
-    return menu;
-  }
-
   #key(event: KeyboardEvent): void {
-    const here = this.#tabs.findIndex(({ name }) => name === this.#open);
     const last = this.#tabs.length - 1;
     const step = STEPS[event.key];
-    const next = event.key === "Home" ? 0 : event.key === "End" ? last : here + (step ?? Number.NaN);
-    const tab = this.#tabs[(next + this.#tabs.length) % this.#tabs.length];
+    const next = event.key === "Home" ? 0 : event.key === "End" ? last : this.#open + (step ?? Number.NaN);
+    const place = (next + this.#tabs.length) % this.#tabs.length;
+    const tab = this.#tabs[place];
     if (!tab) return;
     event.preventDefault();
     this.#board.open(tab.name);
-    this.#buttons[this.#tabs.indexOf(tab)]?.focus();
+    (this.#list.children[place] as HTMLElement | undefined)?.focus();
   }
 
-  #show(name: string): void {
-    const place = this.#tabs.findIndex((tab) => tab.name === name);
-    const tab = this.#tabs[place];
-    if (!tab || name === this.#open) return;
-    this.#open = name;
-    this.#menu.value = name;
-    for (const [index, button] of this.#buttons.entries()) {
-      button.setAttribute("aria-selected", String(index === place));
-      button.tabIndex = index === place ? 0 : -1;
+  #show(): void {
+    const open = this.#open;
+    const tab = this.#tabs[open];
+    if (!tab) return;
+    for (const [place, button] of ([...this.#list.children] as HTMLElement[]).entries()) {
+      button.setAttribute("aria-selected", String(place === open));
+      button.tabIndex = place === open ? 0 : -1;
     }
-    this.page.setAttribute("aria-labelledby", this.#buttons[place]?.id ?? "");
-    this.#fill(tab);
+    this.page.setAttribute("aria-labelledby", this.#list.children[open]?.id ?? "");
+    this.#showSegments(tab);
+    this.#draw(this.#placeOf(this.#board.model.get("panel")));
   }
 
-  /** Take over other panels of the tabs, which have their names. */
-  #renew(tabs: Tab[]): void {
-    const before = JSON.stringify(this.#tabs);
-    this.#tabs = tabs;
-    const open = tabs.find(({ name }) => name === this.#open);
-    if (open && JSON.stringify(tabs) !== before) this.#fill(open);
+  #showSegments({ name, panels }: Tab): void {
+    if (this.#segments.dataset.tab !== name || this.#segments.childElementCount === 0) {
+      this.#segments.dataset.tab = name;
+      this.#segments.hidden = panels.length < 2; // the tab says what the only one is
+      this.#segments.replaceChildren(...panels.map((place) => this.#segment(place)));
+    }
+    const shown = this.#board.model.get("panel");
+    for (const input of this.#segments.querySelectorAll("input")) input.checked = input.value === shown;
   }
 
-  #fill({ panels, folded, without }: Tab): void {
+  #segment(place: number): HTMLElement {
+    const { names, titles } = this.#board.model.get("_spec");
+    const value = names[place - 1] ?? "";
+    const input = keepKeys(make("input", { type: "radio", name: `${this.#board.prefix}-view`, value }));
+    input.addEventListener("change", () => this.#board.show(value), { signal: this.#board.signal });
+    return make("label", {}, input, make("span", {}, titles[place - 1] ?? ""));
+  }
+
+  #draw(place: number): void {
+    const reference = this.#props.model.get("_panels")[place] ?? "";
+    if (reference === this.#drawn) return;
+    this.#drawn = reference;
     this.#stop.abort();
     this.#stop = new AbortController();
-    const { signal } = this.#stop;
-    const shown = panels.map((place) => this.#panel(place, signal));
-    // Of a panel by itself, the tab says what it is.
-    if (shown.length === 1) shown[0]?.classList.add("hta-alone");
-    const grid = make("div", { className: "hta-grid" }, ...shown);
-    const said = without ? [make("p", { className: "hta-empty" }, without)] : [];
-    this.page.replaceChildren(...said, grid, ...(folded.length > 0 ? [this.#more(folded, signal)] : []));
-  }
-
-  #panel(place: number, signal: AbortSignal): HTMLElement {
     const box = make("div");
-    void show(this.#props.model.get("_panels")[place] ?? "", box, this.#props, signal);
-    return box;
-  }
-
-  /** Panels that are drawn when somebody opens them. */
-  #more(places: readonly number[], signal: AbortSignal): HTMLElement {
-    const grid = make("div", { className: "hta-grid" });
-    const names = `${places.length} more ${places.length === 1 ? "analysis" : "analyses"}`;
-    const more = make("details", { className: "hta-more" }, keepKeys(make("summary", {}, names)), grid);
-    const open = () => {
-      if (more.open && grid.childElementCount === 0) grid.append(...places.map((place) => this.#panel(place, signal)));
-    };
-    more.addEventListener("toggle", open, { signal });
-    return more;
+    this.#place.replaceWith(box);
+    this.#place = box;
+    void show(reference, box, this.#props, this.#stop.signal);
   }
 }

@@ -4,15 +4,14 @@ import type { FindingRow, Option, PanelState } from "../types";
 export interface Tab {
   name: string;
   label: string;
-  /** Places among all panels of the dashboard. */
+  /** Places among all panels of the dashboard, the main one first. */
   panels: number[];
-  folded: number[];
-  without: string;
 }
 
 export interface BoardSpec {
   /** Of the panels behind the first, which is the header. */
   names: string[];
+  titles: string[];
   tabs: Tab[];
   /** Place of the panel. */
   timeline: number | null;
@@ -101,8 +100,8 @@ export interface DashboardState {
   unticked: number[];
   _options: Option[];
   _visible: boolean;
-  /** Name of the open one. */
-  tab: string;
+  /** Name of the one that the tabs show. */
+  panel: string;
   [field: string]: unknown;
 }
 

@@ -14,13 +14,13 @@ export class Verdict {
 
   #together: Together;
 
-  constructor(board: Board, tabOf: (panel: string) => string) {
+  constructor(board: Board) {
     this.band = new Band("verdict", "Why is it slow?", board.prefix);
     this.#error.setAttribute("role", "alert");
     this.#together = new Together(board);
     const send = (fields: Record<string, unknown>) => board.select(fields);
     this.#findings = new Findings(Promise.resolve(board.selection), send, board.prefix, board.signal, {
-      shown: (panel) => board.open(tabOf(panel)),
+      shown: (panel) => board.show(panel),
       tick: this.#together.tick,
     });
     this.band.body.append(this.#error, this.#said, this.#findings.element, this.#together.element);

@@ -6,10 +6,35 @@ import re
 from typing import Final
 
 _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
+_BUILT_IN: Final = re.compile(
+    r"^<built-in (?:function|method) (\S+?)(?: of (\S+) object at 0x[0-9a-f]+)?>$"
+)
+_NO_OWNER: Final = {None, "type"}
+"""Owners that say nothing: of a function, and of a method of a class that is not named."""
+
 _CUT: Final = "…"
 
-
 _LEAST_OF_FILE: Final = 4
+
+
+def without_built_in(name: str) -> str:
+    """What a built-in function or method is called, in place of how Python prints it.
+
+    Other names stay.
+
+    Examples
+    --------
+    >>> without_built_in("<built-in function zoom>")
+    'zoom'
+    >>> without_built_in("<built-in method run_backward of torch._C._EngineBase object at 0x7f2>")
+    'run_backward of torch._C._EngineBase'
+    >>> without_built_in("<built-in method conv2d of type object at 0x7f2d>")
+    'conv2d'
+    """
+    found = _BUILT_IN.match(name)
+    if found is None:
+        return name
+    return found[1] if found[2] in _NO_OWNER else f"{found[1]} of {found[2]}"
 
 
 def without_folders(name: str, width: int) -> str:

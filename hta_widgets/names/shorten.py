@@ -19,7 +19,7 @@ from functools import lru_cache, wraps
 from itertools import accumulate, count, groupby, islice, pairwise
 from typing import TypeAlias, TypeVar
 
-from hta_widgets.names.frames import without_folders
+from hta_widgets.names.frames import without_built_in, without_folders
 
 Said = TypeVar("Said")
 
@@ -48,7 +48,8 @@ def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
 def short_name(name: str, width: int = 48) -> str:
     """Drop ``void`` and the argument list, and cut the middle to at most `width` characters.
 
-    A frame of Python loses folders instead, the outermost first.
+    A frame of Python loses folders instead, the outermost first; a built-in function is what it is
+    called.
 
     Examples
     --------
@@ -60,8 +61,10 @@ def short_name(name: str, width: int = 48) -> str:
     'a_ver…_name'
     >>> short_name("transformers/models/bert/modeling_bert.py(364): forward")
     '…/models/bert/modeling_bert.py(364): forward'
+    >>> short_name("<built-in function zoom>")
+    'zoom'
     """
-    plain = _without_arguments(name.removeprefix("void "))
+    plain = _without_arguments(without_built_in(name).removeprefix("void "))
     return cut_in_the_middle(without_folders(plain, width), width)
 
 

@@ -20,6 +20,7 @@ from hta_widgets.figures.base.style import (
     NEUTRAL,
     TYPE_COLORS,
     axis,
+    count_axis,
     drawing,
     height_for_rows,
     names_axis,
@@ -83,8 +84,12 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         height=260,
         showlegend=False,
         bargap=0,
-        xaxis=axis(f"{words.quantity} ({unit.symbol})", showticklabels=counts.size > 0),
-        yaxis=axis("Calls", rangemode="tozero", showticklabels=counts.size > 0),
+        xaxis=axis(
+            f"{words.quantity} ({unit.symbol})",
+            rangemode="nonnegative",  # a single bar would stand in the middle of 0
+            showticklabels=counts.size > 0,
+        ),
+        yaxis=count_axis("Calls", counts.max(initial=0), showticklabels=counts.size > 0),
         **({} if counts.size else {"annotations": [_note(words.none)]}),
     )
 
@@ -117,7 +122,7 @@ def launches_by_api(result: LaunchStats) -> Drawing:
         barmode="stack",
         height=height_for_rows(len(apis)),
         showlegend=True,
-        xaxis=axis("Operations launched", rangemode="tozero"),
+        xaxis=count_axis("Operations launched", max(operations.values(), default=0)),
         yaxis=names_axis(plot_names(apis)),
     )
 

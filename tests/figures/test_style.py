@@ -23,6 +23,7 @@ from hta_widgets.figures.base.style import (
     TYPE_COLORS,
     class_fill,
     class_marker,
+    count_axis,
     drawing,
     titled,
 )
@@ -120,3 +121,8 @@ def test_a_title_stands_above_the_legend():
         titled(drawing([trace("bar", y=[1])] * count), "Idle time").figure() for count in (1, 2)
     )
     assert two.layout.margin.t > one.layout.margin.t
+
+
+def test_few_counts_are_ticked_one_by_one():
+    assert count_axis("Calls", 3)["dtick"] == 1
+    assert "dtick" not in count_axis("Calls", 300)

@@ -69,6 +69,9 @@ TYPE_COLORS: Final = {
 }
 """A graph that was recorded as a whole counts as compute, and is near it."""
 
+_FEW: Final = 6
+"""Counts below this are ticked one by one; above, plotly's ticks are whole by themselves."""
+
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
 _TITLE_HEIGHT = 36
@@ -184,6 +187,12 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
         "zeroline": False,
         "fixedrange": True,
     } | settings
+
+
+def count_axis(title: str, most: float, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Axis of whole numbers up to `most`, with no ticks between them."""
+    whole = {"dtick": 1} if most < _FEW else {}
+    return axis(title, rangemode="tozero", **whole, **settings)
 
 
 def names_axis(names: list[str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import Option
-from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.selection import TIME_FIELDS, Selection
 from hta_widgets.panels.base.table import answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import Integers, references, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
@@ -88,6 +88,7 @@ class Dashboard(DrawnWidget):
         BoardSpec(
             names=[],
             titles=[],
+            follows=[],
             tabs=[],
             timeline=None,
             what_if=None,
@@ -150,6 +151,10 @@ class Dashboard(DrawnWidget):
         return BoardSpec(
             names=names,
             titles=[panel._spec["title"] for panel in self.panels.values()],  # noqa: SLF001
+            follows=[
+                [each for each in TIME_FIELDS if each in panel.follows]
+                for panel in self.panels.values()
+            ],
             tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),
             timeline=1 + names.index("timeline") if "timeline" in names else None,
             what_if=1 + names.index("what_if") if "what_if" in names else None,

@@ -36,6 +36,7 @@ const TABS = [tab("ranks", [1, 3]), tab("kernels", [2]), tab("memory", [4])];
 const SPEC: BoardSpec = {
   names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"],
   titles: ["Ranks", "Kernels", EVIL, "Lost"],
+  follows: [["steps"], ["steps", "window_ns"], [], []],
   tabs: TABS,
   timeline: null,
   what_if: null,
@@ -183,6 +184,18 @@ test("a second job brings a tab, and the panel that is shown stays as it is", as
   model.receive("panel", "overlap_panel");
   await settle();
   expect(texts(".hta-tab-page .hta-title")).toEqual(["Overlap"]);
+});
+
+test("a panel that counts more than the selected time says so", async () => {
+  const { texts, model, selection } = await show();
+  expect(texts(".hta-unlimited")).toEqual([""]);
+  selection.receive("window_ns", [5, 9]);
+  expect(texts(".hta-unlimited")).toEqual(["Not limited to the selected window."]);
+  selection.receive("steps", [11]);
+  model.receive("panel", "overlap_panel");
+  expect(texts(".hta-unlimited")).toEqual(["Not limited to the selected steps and window."]);
+  model.receive("panel", "kernels_panel");
+  expect(texts(".hta-unlimited")).toEqual([""]);
 });
 
 test("further panels of a tab stand behind segments, which name them as text", async () => {

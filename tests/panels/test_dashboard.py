@@ -73,6 +73,9 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     shown = [board.header, *board.panels.values()]
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
     assert board._spec["titles"] == [panel._spec["title"] for panel in board.panels.values()]
+    follows = dict(zip(board.panels, board._spec["follows"], strict=True))
+    assert follows["idle_time"] == ["steps", "window_ns"]
+    assert follows["queue_length"] == []
 
 
 def test_its_own_panels_have_a_static_picture(loaded: Job):

@@ -21,15 +21,16 @@ class Tab(TypedDict):
 class BoardSpec(TypedDict):
     """The parts of a dashboard; a second job brings more of them.
 
-    `names` are those of the panels behind the first, which is the header, and `titles` their
-    headings; `timeline` and `what_if` are the places of these panels, if there are such. `cycles`
-    are all cycles of the job in words, none if it has only one; `cycle` and `compared` are the
-    places of the one that is shown, and of the one that it is compared with, if that is a cycle of
-    the same traces.
+    `names` are those of the panels behind the first, which is the header, `titles` their headings,
+    and `follows` the fields of the selected time that each counts. `timeline` and `what_if` are the
+    places of these panels, if there are such. `cycles` are all cycles of the job in words, none if
+    it has only one; `cycle` and `compared` are the places of the one that is shown, and of the one
+    that it is compared with, if that is a cycle of the same traces.
     """
 
     names: list[str]
     titles: list[str]
+    follows: list[list[str]]
     tabs: list[Tab]
     timeline: int | None
     what_if: int | None

@@ -10,6 +10,10 @@ import type { DashboardState, Tab } from "./types";
 type Props = RenderProps<DashboardState>;
 
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
+const TIME = [
+  ["steps", "steps"],
+  ["window_ns", "window"],
+] as const;
 
 // Drawn by this module instead of host.getWidget, which in marimo knows only what is displayed by itself.
 export async function show(reference: string, place: HTMLElement, props: Props, signal: AbortSignal): Promise<void> {
@@ -29,6 +33,7 @@ export class Tabs {
   #props: Props;
   #list = make("div", { className: "hta-tab-list" });
   #segments = make("div", { className: "hta-segments" });
+  #mark = make("p", { className: "hta-unlimited" });
   #place = make("div");
   #drawn = ""; // reference of the panel that is there
   #stop = new AbortController();
@@ -43,10 +48,11 @@ export class Tabs {
     this.#segments.setAttribute("aria-label", "Views of this tab");
     this.page.id = `${board.prefix}-page`;
     this.page.setAttribute("role", "tabpanel");
-    this.page.append(this.#segments, this.#place);
+    this.page.append(this.#segments, this.#mark, this.#place);
     this.element.append(this.#list, this.page);
     listen(board.model, "change:_spec", () => this.#renew(), board.signal);
     listen(board.model, "change:panel", () => this.#show(), board.signal);
+    for (const [field] of TIME) listen(board.selection, `change:${field}`, () => this.#markTime(), board.signal);
     board.signal.addEventListener("abort", () => this.#stop.abort(), { once: true });
     this.#renew();
   }
@@ -103,6 +109,7 @@ export class Tabs {
     }
     this.page.setAttribute("aria-labelledby", this.#list.children[open]?.id ?? "");
     this.#showSegments(tab);
+    this.#markTime();
     this.#draw(this.#placeOf(this.#board.model.get("panel")));
   }
 
@@ -114,6 +121,15 @@ export class Tabs {
     }
     const shown = this.#board.model.get("panel");
     for (const input of this.#segments.querySelectorAll("input")) input.checked = input.value === shown;
+  }
+
+  /** Say where the panel counts more than the time that is selected. */
+  #markTime(): void {
+    const { model, selection } = this.#board;
+    const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
+    const isSet = (field: (typeof TIME)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
+    const ignored = TIME.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
+    this.#mark.textContent = ignored.length > 0 ? `Not limited to the selected ${ignored.join(" and ")}.` : "";
   }
 
   #segment(place: number): HTMLElement {

@@ -12,6 +12,8 @@ export interface BoardSpec {
   /** Of the panels behind the first, which is the header. */
   names: string[];
   titles: string[];
+  /** Fields of the selected time that each counts. */
+  follows: string[][];
   tabs: Tab[];
   /** Place of the panel. */
   timeline: number | null;

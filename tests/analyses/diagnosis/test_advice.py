@@ -25,6 +25,7 @@ from tests.golden.test_verdicts import recordings
 from tests.simulator import CAUSES
 
 C = Condition
+FEW = 3
 
 NEVER = {
     r"num_workers|worker processes": ({C.LOADER_WORKERS}, set()),
@@ -83,10 +84,14 @@ def contradictions(advice: Advice, conditions) -> list[str]:
 
 
 def possible_conditions(advice):
-    """All sets of the conditions that a choice depends on, with what they imply."""
-    matter = {each for one in advice for each in (*one.needs, *one.unless)}
-    for size in range(len(matter) + 1):
-        for held in combinations(sorted(matter, key=lambda each: each.name), size):
+    """Sets of the conditions that a choice depends on, with what they imply: few, or nearly all.
+
+    A piece of advice depends on few; all sets of fifteen conditions took a minute.
+    """
+    matter = sorted({each for one in advice for each in (*one.needs, *one.unless)}, key=str)
+    sizes = range(len(matter) + 1)
+    for size in (each for each in sizes if each <= FEW or each >= len(matter) - FEW):
+        for held in combinations(matter, size):
             known = {*held}
             if not any(known >= pair for pair in EXCLUSIVE):
                 yield known | {IMPLIED[each] for each in held if each in IMPLIED}
@@ -94,21 +99,14 @@ def possible_conditions(advice):
 
 @pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
 def test_whatever_is_recorded_there_is_advice_that_does_not_contradict_it(cause):
+    all_given = set()
     for known in possible_conditions(cause.advice):
         given = chosen(cause.advice, known)
         assert 1 <= len(given) <= MOST_GIVEN, known
         wrong = [(each.do, contradictions(each, known)) for each in given]
         assert not [pair for pair in wrong if pair[1]], (known, wrong)
-
-
-@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
-def test_all_advice_is_given_in_some_case(cause):
-    given = {
-        each.code + each.do
-        for known in possible_conditions(cause.advice)
-        for each in chosen(cause.advice, known)
-    }
-    assert given >= {each.code + each.do for each in cause.advice}
+        all_given |= {each.code + each.do for each in given}
+    assert all_given >= {each.code + each.do for each in cause.advice}
 
 
 @pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)

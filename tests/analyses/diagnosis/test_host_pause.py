@@ -89,7 +89,7 @@ def test_what_the_host_does_is_named(tmp_path):
     assert "all of this time inside Python GC" in finding.sentence
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     kind_and_name=st.sampled_from(SHORT_CALLS),
     at_us=st.floats(1, 3600),

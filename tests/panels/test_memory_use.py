@@ -73,7 +73,7 @@ def test_a_selected_window_zooms(job: Job):
 def test_no_memory_events_are_said_and_the_dashboard_does_without(tmp_path):
     path = write(tmp_path / "rank-0.json", [host(0, 9, "aten::mm"), kernel(1, 1)])
     job = open_trace(path, progress=False)
-    assert MemoryPanel(job)._view["empty"] == NO_MEMORY
+    assert MemoryPanel(job)._view["empty"] == f"{NO_MEMORY} Recipes: docs/recording.md."
     assert "memory_use" not in Dashboard(job).panels
 
 

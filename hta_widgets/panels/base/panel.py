@@ -36,6 +36,7 @@ from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Action, Activity, Answer, FindingRow, PanelSpec, View
+from hta_widgets.panels.base.recipes import with_recipe
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
 from hta_widgets.panels.base.shown_paths import without_folders
@@ -630,14 +631,17 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def _render(self) -> RenderedView[ResultT]:
         self._refuse_too_many_ranks()
         result = self.analyse(self.ranks)
-        empty = self.nothing_to_show(result)
+        said, empty = self.sentence(result), self.nothing_to_show(result)
+        if empty is not None:
+            is_said, empty = said == empty, with_recipe(empty)
+            said = empty if is_said else said
         drawings = {} if empty else self.draw(result)
         table, findings = self.tabulate(result), self.list_findings(result)
         look = TableLook(self.table_selects, self.table_labels, self.table_besides)
         listed = self.tabulate(self.of_all_ranks(result)) if self.table_of_all else table
         return RenderedView(
             result,
-            self.sentence(result),
+            said,
             self._notices(result),
             empty,
             drawings,

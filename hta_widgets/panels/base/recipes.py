@@ -1,0 +1,25 @@
+"""Where an empty panel names an option of a profiler, it says which page has the recipe."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PAGE: Final = "docs/recording.md"
+
+_OPTION: Final = re.compile(
+    r"\b(?:record_shapes|with_stack|profile_memory)=True|\bProfilerActivity\b|\bnsys profile\b"
+)
+
+
+def with_recipe(reason: str) -> str:
+    """Add the page of recipes to the reason why there is nothing to draw, if an option is one.
+
+    Examples
+    --------
+    >>> with_recipe("No memory events were recorded (profile_memory=True records them).")
+    'No memory events were recorded (profile_memory=True records them). Recipes: docs/recording.md.'
+    >>> with_recipe("The GPUs are never idle.")
+    'The GPUs are never idle.'
+    """
+    return f"{reason} Recipes: {PAGE}." if _OPTION.search(reason) else reason

@@ -231,6 +231,7 @@ def test_notebooks_are_valid(notebook: dict[str, Any]) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             compile("".join(cell["source"]), cell["id"], "exec")
+    assert [cell["cell_type"] for cell in notebook["cells"]] == ["markdown", "code"]
 
 
 def test_same_cells_reuse_the_file_and_keep_its_outputs(tmp_path: Path) -> None:
@@ -274,7 +275,10 @@ def test_demo_serves_a_notebook_that_ran_and_stops_on_interrupt(
 
     server.send_signal(signal.SIGINT)
     assert server.wait(timeout=20) == 0
-    assert "Traceback" not in server.communicate()[1]
+    said = server.communicate()[1]
+    assert "Traceback" not in said
+    assert "arning" not in said
+    assert "TCP" not in said
 
 
 def sources(path: Path) -> list[str]:

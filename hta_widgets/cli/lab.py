@@ -7,13 +7,17 @@ opened afterwards finds the outputs in the file and the widgets in the kernel.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import signal
 import sys
 import webbrowser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from time import monotonic
+from typing import Final, TextIO
 from urllib.parse import quote
 
 import nbformat
@@ -24,6 +28,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from hta_widgets.errors import HtaWidgetsError
+
+_TELL_AFTER_S: Final = 5
+"""Silence (s) after which the command says that it is still at work."""
 
 KERNEL_NAME = "python3"
 WORKSPACE = "hta-widgets"
@@ -75,7 +82,6 @@ class _Startup:
 
     async def run(self) -> None:
         """Run the notebook and open its page."""
-        _print(f"Running {self._notebook} ...", file=sys.stderr)
         try:
             await self._execute()
         except Exception as error:  # noqa: BLE001
@@ -89,12 +95,14 @@ class _Startup:
 
     async def _execute(self) -> None:
         server, name = self._server, self._notebook.name
-        session = await server.session_manager.create_session(
-            path=name, name=name, type="notebook", kernel_name=KERNEL_NAME
-        )
+        async with _told("Starting Python"):
+            session = await server.session_manager.create_session(
+                path=name, name=name, type="notebook", kernel_name=KERNEL_NAME
+            )
         kernel = server.kernel_manager.get_kernel(session["kernel"]["id"])
         notebook = nbformat.read(self._notebook, as_version=4)  # type: ignore[no-untyped-call]
-        await _run_cells(NotebookClient(notebook, km=kernel, timeout=None))
+        async with _told(f"Reading the traces and running {self._notebook}"):
+            await _run_cells(NotebookClient(notebook, km=kernel, timeout=None))
         contents = server.contents_manager
         contents.notary.mark_cells(notebook, trusted=True)  # type: ignore[no-untyped-call]
         model = {"type": "notebook", "format": "json", "content": notebook}
@@ -124,9 +132,32 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
         # Safe for root: the server only listens on this machine, and requires the token.
         "--ServerApp.allow_root=True",
         f"--IdentityProvider.token={token}",
+        # No question about news, and no news of a version, over the timeline.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        # ipykernel 7 warns of plain TCP, even on one machine.
+        "--KernelManager.transport_encryption=auto",
         "--Application.log_level=ERROR",
     ]
     return arguments if port is None else [*arguments, f"--ServerApp.port={port}"]
+
+
+@asynccontextmanager
+async def _told(doing: str) -> AsyncIterator[None]:
+    """Say what is being done, and every few seconds for how long."""
+    started = monotonic()
+
+    async def go_on_telling() -> None:
+        while True:
+            await asyncio.sleep(_TELL_AFTER_S)
+            _print(f"{doing} ... {monotonic() - started:.0f} s", file=sys.stderr)
+
+    _print(f"{doing} ...", file=sys.stderr)
+    telling = asyncio.ensure_future(go_on_telling())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 def _print(text: str, *, file: TextIO | None = None) -> None:

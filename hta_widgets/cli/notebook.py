@@ -15,13 +15,10 @@ from hta_widgets.cli.traces import GivenTrace
 _DEMO_INTRODUCTION = """\
 # First look
 
-The traces in the folder `trace` come from a simulated training job on {ranks} GPUs with four
-planted bottlenecks. Change a control or click a bar, and all panels follow.
-
-1. Which rank is slow, and what do the others do in the meantime?
-2. How much of the communication is hidden behind computation?
-3. How much of the time are the GPUs idle, and for which line of Python do they wait?
-4. Which modules take the time of the GPUs, and what fills their memory?\
+The traces in the folder `trace` come from a simulated training job on {ranks} GPUs. Its bottlenecks
+were planted: a slow GPU, a starved data loader, exposed communication and an optimizer that is bound
+by launches. The dashboard names them, the most expensive first, with what to do. *Show* lights a
+finding in the timeline. Change a control or click a bar, and all panels follow.\
 """
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\
@@ -31,15 +28,7 @@ job = open_trace({source}{cycle})
 dashboard = Dashboard(job{compare})
 dashboard\
 """
-_RESULTS = """\
-What a panel shows is also available in Python: the result for the current controls.\
-"""
-_FINDINGS = """\
-for name, panel in dashboard.panels.items():
-    print(f"{name}: {panel.result.finding}")\
-"""
 _PUNCTUATION = re.compile(rf"(?![.-])[{re.escape(punctuation)}]")
-_TABLE = 'dashboard.panels["kernel_breakdown"].result.kernels.head()'
 
 
 def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
@@ -139,9 +128,6 @@ def _notebook(
     cells = [
         ("introduction", "markdown", introduction),
         ("dashboard", "code", opened),
-        ("going-on", "markdown", _RESULTS),
-        ("findings", "code", _FINDINGS),
-        ("kernels", "code", _TABLE),
     ]
     return {
         "nbformat": 4,

@@ -104,7 +104,7 @@ def _largest(context: Context) -> str:
     whole_ns = sum(total_ns.values())
     largest = total_ns.most_common(_NAMED)
     names = tuple(name for name, _ in largest)
-    products = [*context.job.reduce(_products, context.ranks, names).values()]
+    products = [*context.job.reduce(products_of, context.ranks, names).values()]
     said = [
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
         for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
@@ -153,7 +153,7 @@ class Product(NamedTuple):
     uneven: str
 
 
-def _products(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
+def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
     """Kernels of some names, if all of them are products of known shapes, on a GPU with a peak."""
     gpu, work = gpu_of(rank.trace.metadata, main_device(rank)), rank.gpu_work
     if gpu.peak is None:

@@ -127,7 +127,7 @@ def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, 
         height=height_for_rows(len(shown)),
         showlegend=len(bars) > 1,
         xaxis=values,
-        yaxis=names_axis(plot_names([_label(row) for row in records(shown)], _LABEL_WIDTH)),
+        yaxis=names_axis(plot_names([operator_label(row) for row in records(shown)], _LABEL_WIDTH)),
     )
 
 
@@ -205,12 +205,12 @@ def _decades(values: pd.Series[float]) -> list[float]:
     ]
 
 
-def _label(row: Row) -> str:
+def operator_label(row: Row) -> str:
     """Operator and shapes of its Tensors, at most `_SHAPES`.
 
     Examples
     --------
-    >>> _label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
+    >>> operator_label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
     'aten::addmm 5 · 2×3 · 3×5'
     """
     found = _SHAPE.findall(row["input_dims"])

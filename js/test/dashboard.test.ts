@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { importOnce } from "../src/assets";
 import type { Bands, BoardSpec, BudgetPart, Tab } from "../src/dashboard/types";
-import type { FindingRow } from "../src/types";
+import type { FindingRow, Table } from "../src/types";
 import widget from "../src/widget";
 import {
   EMPTY_BANDS,
@@ -75,6 +75,13 @@ const DETAIL = {
   place: 3,
   count: 32,
   code: "dash.events",
+};
+
+const TABLE: Table = {
+  columns: [{ name: "kernel", label: "kernel", unit: "", scale: 1, kind: "text", select: "kernel", besides: [] }],
+  rows: [],
+  total: 0,
+  names: {},
 };
 
 const part = (name: string, share: number, other: Partial<BudgetPart> = {}): BudgetPart => ({
@@ -289,6 +296,16 @@ test("findings are ticked, and Python says what is left without those that are",
   expect(boxes.map(({ checked }) => checked)).toEqual([false, true]);
   model.receive("_together", EVIL);
   expect(texts(".hta-together")).toEqual([EVIL]);
+});
+
+test("where only faster kernels help, they stand in place of findings, and are selected", async () => {
+  const kernels = { label: "MFU 12 %", text: "", table: { ...TABLE, rows: [[EVIL]], total: 1 } };
+  const { el, all, texts, selection } = await show({ kernels });
+  expect(texts(".hta-band-verdict .hta-about")).toEqual(["MFU 12 %"]);
+  expect(el.querySelector("img")).toBeNull();
+  all(".hta-band-verdict tbody td")[0]?.click();
+  await settle();
+  expect(selection.get("kernel")).toBe(EVIL);
 });
 
 test("Show selects, and shows the panel that proves it", async () => {

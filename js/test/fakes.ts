@@ -116,6 +116,7 @@ export const EMPTY_BANDS: Bands = {
   said: "",
   findings: [],
   replayed: [],
+  kernels: null,
   budget: null,
   detail: null,
   events: "",

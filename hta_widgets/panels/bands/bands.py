@@ -19,6 +19,7 @@ from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.detail import detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
+from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.bands.together import tickable
 from hta_widgets.panels.base.finding_rows import shown_rows
@@ -57,6 +58,7 @@ NOT_YET: Final = Bands(
     said="",
     findings=[],
     replayed=[],
+    kernels=None,
     budget=None,
     detail=None,
     events="",
@@ -245,6 +247,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         said=_said(found),
         findings=rows or on_cpu,
         replayed=tickable(found),
+        kernels=job.remember(gpu_bound, found) if few else None,
         budget=budget_band(found, selection, rows),
         detail=_detail(job, selection) if few else None,
         events=f"{count_events(job, selection):,}" if few else "",

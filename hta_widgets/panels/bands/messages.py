@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from hta_widgets.panels.base.protocol import FindingRow
+from hta_widgets.panels.base.protocol import FindingRow, Numbers
 
 
 class Tab(TypedDict):
@@ -107,7 +107,8 @@ class Detail(TypedDict):
 class Bands(TypedDict):
     """What a dashboard shows above its tabs; not `ready` until it is computed.
 
-    `replayed` are the places of the findings that can be ticked, to be taken out together.
+    `replayed` are the places of the findings that can be ticked, to be taken out together;
+    `kernels` stand in place of findings where only faster kernels would help.
     """
 
     ready: bool
@@ -116,6 +117,7 @@ class Bands(TypedDict):
     said: str
     findings: list[FindingRow]
     replayed: list[int]
+    kernels: Numbers | None
     budget: BudgetBand | None
     detail: Detail | None
     events: str

@@ -1,5 +1,5 @@
 // What a dashboard of Python sends; hta_widgets/panels/bands/messages.py has the same types, and a test compares them.
-import type { FindingRow, Option, PanelState } from "../types";
+import type { FindingRow, Numbers, Option, PanelState } from "../types";
 
 export interface Tab {
   name: string;
@@ -80,6 +80,7 @@ export interface Bands {
   said: string;
   findings: FindingRow[];
   replayed: number[];
+  kernels: Numbers | null;
   budget: BudgetBand | null;
   detail: Detail | null;
   events: string;

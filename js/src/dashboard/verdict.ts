@@ -1,6 +1,7 @@
-// Why is it slow: the findings with their price, or one sentence where there is none.
+// Why is it slow: the findings with their price, or one sentence where there is none, and the kernels that take longest.
 import { make } from "../dom";
 import { Findings } from "../findings";
+import { TableView } from "../tableview";
 import { Band } from "./band";
 import type { Board } from "./context";
 import { Together } from "./together";
@@ -11,8 +12,9 @@ export class Verdict {
   #said = make("p", { className: "hta-finding" });
   #error = make("p", { className: "hta-error" });
   #findings: Findings;
-
   #together: Together;
+  #far = make("p", { className: "hta-about" });
+  #kernels: TableView;
 
   constructor(board: Board) {
     this.band = new Band("verdict", "Why is it slow?", board.prefix);
@@ -23,14 +25,21 @@ export class Verdict {
       shown: (panel) => board.show(panel),
       tick: this.#together.tick,
     });
-    this.band.body.append(this.#error, this.#said, this.#findings.element, this.#together.element);
+    const selection = Promise.resolve(board.selection);
+    const prefix = `${board.prefix}-largest`;
+    this.#kernels = new TableView({ model: null, selection, send, prefix, title: "Largest kernels" }, board.signal);
+    this.band.body.append(this.#error, this.#said, this.#far, this.#kernels.element);
+    this.band.body.append(this.#findings.element, this.#together.element);
   }
 
-  show({ ready, verdict, said, findings, replayed, error }: Bands): void {
+  show({ ready, verdict, said, findings, replayed, kernels, error }: Bands): void {
     this.band.wait(!ready && error === null);
     this.band.aside.textContent = verdict;
     this.#said.textContent = said;
     this.#error.textContent = error;
+    this.#far.textContent = kernels?.label ?? "";
+    this.#kernels.element.hidden = !kernels?.table;
+    if (kernels?.table) this.#kernels.show(kernels.table);
     this.#together.take(replayed);
     this.#findings.show(findings);
   }

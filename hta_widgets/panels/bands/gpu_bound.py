@@ -1,0 +1,133 @@
+"""Where only faster kernels would help: how far from the peak they are, and the largest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.roofline import roofline
+from hta_widgets.analyses.roofline.sums import over_ranks
+from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.largest_kernels import Product, products_of
+from hta_widgets.diagnosis.replay.critical_path import OF_GPU
+from hta_widgets.figures.roofline import operator_label
+from hta_widgets.panels.base.protocol import Numbers
+from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
+from hta_widgets.quantities import duration, percent
+from hta_widgets.trace.job import Job
+
+_MOST: Final = 5
+"""Kernels that are listed."""
+
+SLOWER: Final = 0.8
+"""Part of the best rate of its operator below which a shape is called slow."""
+
+_LEAST_SHARE: Final = 0.02
+"""Part of the kernel time that a slow shape must take."""
+
+_LOOK: Final = TableLook(
+    selects={"kernel": "kernel"}, labels={"peak_percent": "of peak", "total_ns": "time"}
+)
+
+
+def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
+    """How far from the peak the GPUs are, and the kernels with most time.
+
+    None where a finding is more than that, or where something else than the GPU sets the pace.
+    """
+    if found or next(iter(found.shares), "") != OF_GPU:
+        return None
+    table = largest_kernels(job, found.ranks)
+    if table.empty:
+        return None
+    shown = table_view(table, _LOOK, kernel_labels(table, _LOOK))
+    return Numbers(label=far_from_peak(job, found.ranks), text="", table=shown)
+
+
+def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
+    """The kernels that take most time on some ranks, the most first.
+
+    Returns
+    -------
+    DataFrame
+        ``kernel``, ``calls``, ``mean_ns``, ``total_ns``, ``share_percent`` (of all kernels),
+        ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
+        ``tensor_cores``; columns of which nothing is known are left out.
+    """
+    facts = launch_facts(job, ranks).kernels
+    whole_ns = facts["gpu_ns"].sum()
+    longest_first = facts.sort_values("gpu_ns", ascending=False, kind="stable")
+    groups = longest_first.groupby("name", sort=False)
+    table = (
+        groups[["count", "gpu_ns"]].sum().join(groups[["occupancy_percent", "tensor_core"]].first())
+    )
+    table = table.sort_values("gpu_ns", ascending=False, kind="stable").head(_MOST).reset_index()
+    products = [*job.reduce(products_of, ranks, tuple(table["name"])).values()]
+    shown = pd.DataFrame(
+        {
+            "kernel": table["name"],
+            "calls": table["count"],
+            "mean_ns": table["gpu_ns"] / table["count"],
+            "total_ns": table["gpu_ns"],
+            "share_percent": 100 * table["gpu_ns"] / max(whole_ns, 1),
+            "peak_percent": [_of_peak(products, name) for name in table["name"]],
+            "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),
+            "tensor_cores": table["tensor_core"].where(table["tensor_core"] != ""),
+        }
+    )
+    return shown.dropna(axis="columns", how="all")
+
+
+def _of_peak(products: Sequence[Mapping[str, Product]], name: str) -> float:
+    of_ranks = [each[name] for each in products if name in each]
+    gpu_ns = sum(each.gpu_ns for each in of_ranks)
+    least_ns = sum(each.least_ns for each in of_ranks)
+    return 100 * least_ns / gpu_ns if 0 < least_ns <= gpu_ns else np.nan
+
+
+def far_from_peak(job: Job, ranks: Sequence[int]) -> str:
+    """MFU, the time of kernels that is beyond the roof, and the shape that is slow among others."""
+    found = roofline(job, ranks)
+    operators = over_ranks(found.operators)
+    known = operators[operators["percent_of_peak"] > 0]
+    said = [found.finding]
+    if not known.empty:
+        gpu_ns = float(known["gpu_ns"].sum())
+        at_roof_ns = (known["gpu_ns"] * known["percent_of_peak"].clip(upper=100)).sum() / 100
+        said.append(
+            f"Of {duration(gpu_ns)} of kernels whose roof is known, "
+            f"{duration(gpu_ns - float(at_roof_ns))} are beyond it."
+        )
+    said.append(slow_shape(known, float(operators["gpu_ns"].sum())))
+    return " ".join(each for each in said if each)
+
+
+def slow_shape(known: pd.DataFrame, whole_ns: float) -> str:
+    """The shape that would save most at the best rate that its operator reaches with another.
+
+    Parameters
+    ----------
+    known : DataFrame
+        Operators by shape, with ``operator``, ``input_dims``, ``dtype``, ``bound``, ``gpu_ns`` and
+        ``percent_of_peak``.
+    whole_ns : float
+        Time of all kernels.
+    """
+    bound = known[known["bound"] == "compute"]
+    best = bound.groupby(["operator", "dtype"])["percent_of_peak"].transform("max")
+    reached = bound["percent_of_peak"] / best
+    saved_ns = bound["gpu_ns"] * (1 - reached)
+    slow = saved_ns[(reached < SLOWER) & (bound["gpu_ns"] >= _LEAST_SHARE * whole_ns)]
+    if slow.empty:
+        return ""
+    at = slow.idxmax()
+    row = bound.loc[at]
+    return (
+        f"{operator_label(row.to_dict())} reaches {percent(row['percent_of_peak'])} of the peak, "
+        f"other shapes of it {percent(best[at])}: at that rate it would take "
+        f"{duration(float(slow[at]))} less."
+    )

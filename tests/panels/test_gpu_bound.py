@@ -1,0 +1,58 @@
+"""What stands in place of findings where only faster kernels would help."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from hta_widgets.panels import Dashboard
+from hta_widgets.panels.bands.gpu_bound import slow_shape
+from hta_widgets.trace.job import Job
+from tests.analyses.generated_jobs import open_job
+from tests.kineto_text import call, kernel
+
+
+def test_it_is_not_said_where_there_is_a_finding(loaded: Job):
+    board = Dashboard(loaded)
+    board._show()
+    assert board._bands["findings"]
+    assert board._bands["kernels"] is None
+
+
+def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
+    names = ["small", *["sgemm"] * 5, *["norm"] * 4]
+    launches = [call(n, 1, n + 1) for n in range(len(names))]
+    kernels = [
+        kernel(20 + 1000 * n, 1000, name=name, correlation=n + 1) for n, name in enumerate(names)
+    ]
+    board = Dashboard(open_job(tmp_path, [[*launches, *kernels]]))
+    board._show()
+    table = board._bands["kernels"]["table"]
+    names = [each["name"] for each in table["columns"]]
+    rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
+    assert [row["kernel"] for row in rows] == ["sgemm", "norm", "small"]
+    assert [row["calls"] for row in rows] == [5, 4, 1]
+    assert [row["share_percent"] for row in rows] == pytest.approx([50, 40, 10])
+    assert all(row["mean_ns"] == 1_000_000 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("peak_percent", "words"),
+    [
+        (44, "aten::mm 8×8 · 8×8 reaches 44 % of the peak, other shapes of it 60 %: at that rate "),
+        (50, ""),  # near enough to the best
+    ],
+)
+def test_a_shape_that_is_slower_than_others_of_its_operator_is_named(peak_percent, words):
+    table = pd.DataFrame(
+        {
+            "operator": ["aten::mm", "aten::mm", "aten::addmm"],
+            "input_dims": ["[[4, 4], [4, 4]]", "[[8, 8], [8, 8]]", "[[4], [4, 4]]"],
+            "dtype": "bf16",
+            "bound": "compute",
+            "gpu_ns": [1_000_000, 3_000_000, 9_000_000],
+            "percent_of_peak": [60.0, peak_percent, 90.0],
+        }
+    )
+    said = slow_shape(table, 13_000_000)
+    assert said == (f"{words}it would take 800 µs less." if words else "")

@@ -29,8 +29,8 @@ _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
-_MOST_RANKS: Final = 64
-_TYPICAL_RANKS: Final = 16  # at each end, and around the median, of more ranks than that
+_MOST_RANKS: Final = 48
+_TYPICAL_RANKS: Final = 8  # at each end, and around the median, of more ranks than that
 _GAP_ROWS: Final = 3
 _ROOM_ABOVE: Final = 1.05
 _NS_PER_MS: Final = 1e6
@@ -44,7 +44,7 @@ def rank_budgets(
 ) -> Drawing:
     """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
 
-    Of more than 64 ranks, those are drawn that are first, in the middle, last or selected, and the
+    Of more than 48 ranks, those are drawn that are first, in the middle, last or selected, and the
     gaps between them say how many are left out.
 
     Parameters
@@ -60,7 +60,7 @@ def rank_budgets(
     shown = table.iloc[[place for run in runs for place in run]]
     rows, ticks, count = _rows(runs, [f"rank {rank}" for rank in table["rank"].tolist()])
     bars = _bars(shown, "rank", meta=SELECT_RANKS, orientation="h", y=rows)
-    row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(count, 1)))
+    row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(len(table), 1)))
     return drawing(
         bars,
         barmode="stack",
@@ -166,7 +166,7 @@ def step_budgets(
 
 
 def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
-    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 16."""
+    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 8."""
     if count <= _MOST_RANKS:
         return [range(count)] if count else []
     middle = (count - _TYPICAL_RANKS) // 2

@@ -30,7 +30,7 @@ from hta_widgets.figures.base.text import hover_name
 _FAINTEST = 0.05
 _GAP = 0.03
 _TICKS_AT_MOST = 24
-_HIGHEST = 640
+_HIGHEST = 420
 _HEADING_HEIGHT = 28
 _SCALE_HEIGHT = 36
 

@@ -22,7 +22,7 @@ import numpy as np
 from hta_widgets.analyses.communication.kernels import JobCollectives, Series
 from hta_widgets.analyses.communication.matching import MOST_DIFFERENT, Matches
 from hta_widgets.analyses.communication.operations import SEND_RECEIVE
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -95,7 +95,12 @@ def ending_together(lanes: Lanes) -> list[Int64Array]:
     by_lanes: dict[tuple[int, ...], list[Int64Array]] = {}
     for members in _candidates(lanes):
         by_lanes.setdefault(tuple(lanes.lane[members].tolist()), []).append(members)
-    kept = {key: own for key, own in by_lanes.items() if _chance(lanes, key, own) <= MOST_CHANCE}
+    chances = _chances(lanes)
+    kept = {
+        key: own
+        for key, own in by_lanes.items()
+        if chances[[*key]].max() ** len(own) <= MOST_CHANCE
+    }
     counts = np.bincount(lanes.lane)
     while True:
         inside = np.zeros_like(counts)
@@ -133,16 +138,17 @@ def _candidates(lanes: Lanes) -> list[Int64Array]:
     return [members[np.argsort(lanes.lane[members])] for members in chosen]
 
 
-def _chance(lanes: Lanes, key: tuple[int, ...], own: list[Int64Array]) -> float:
-    """Chance that kernels of unrelated streams end together as often: of two of them, the busiest.
+def _chances(lanes: Lanes) -> Float64Array:
+    """Chance that a kernel of an unrelated stream ends together with one of each stream.
 
-    An end lies within the time around another one as often as that fits between two ends.
+    It does as often as the time around an end fits between two ends.
     """
-    often = 0.0
-    for lane in key:
-        ends = lanes.end_ns[lanes.lane == lane]
-        often = max(often, ends.size / max(int(np.ptp(ends)), 1))
-    return float(min(2 * TOGETHER_NS * often, 1.0) ** len(own))
+    by_lane = grouped(lanes.lane)
+    span_ns = by_lane.reduce(np.maximum, lanes.end_ns) - by_lane.reduce(np.minimum, lanes.end_ns)
+    found = np.zeros(int(lanes.lane.max(initial=-1)) + 1)
+    often = by_lane.sizes / np.maximum(span_ns, 1)
+    found[lanes.lane[by_lane.first]] = np.minimum(2 * TOGETHER_NS * often, 1)
+    return found
 
 
 def _with(matches: Matches, found: list[Int64Array], end_ns: Times) -> Matches:

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 from urllib.parse import quote
 
 import nbformat
@@ -31,6 +31,8 @@ from hta_widgets.errors import HtaWidgetsError
 
 _TELL_AFTER_S: Final = 5
 """Silence (s) after which the command says that it is still at work."""
+
+_ANNOUNCEMENTS: Final = "@jupyterlab/apputils-extension:announcements"
 
 KERNEL_NAME = "python3"
 WORKSPACE = "hta-widgets"
@@ -59,6 +61,7 @@ def serve(notebook: Path, options: LabOptions) -> None:
     """
     token = secrets.token_hex(24)
     server = LabApp.initialize_server(argv=_arguments(notebook.parent, options.port, token))
+    server.web_app.settings["page_config_hook"] = _without_announcements
     # Jupyter would ask for confirmation in a terminal, but nothing can be lost here.
     signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
     startup = _Startup(server, notebook, token, options)
@@ -125,6 +128,12 @@ async def _run_cells(client: NotebookClient) -> None:
             client.kc.stop_channels()
 
 
+def _without_announcements(_: object, page: dict[str, Any]) -> dict[str, Any]:
+    """Leave out JupyterLab's question about news, which would lie over the timeline."""
+    disabled = page.get("disabledExtensions", [])
+    return {**page, "disabledExtensions": [*disabled, _ANNOUNCEMENTS]}
+
+
 def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
     arguments = [
         "--no-browser",
@@ -132,9 +141,6 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
         # Safe for root: the server only listens on this machine, and requires the token.
         "--ServerApp.allow_root=True",
         f"--IdentityProvider.token={token}",
-        # No question about news, and no news of a version, over the timeline.
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         # ipykernel 7 warns of plain TCP, even on one machine.
         "--KernelManager.transport_encryption=auto",
         "--Application.log_level=ERROR",

@@ -16,9 +16,9 @@ _DEMO_INTRODUCTION = """\
 # First look
 
 The traces in the folder `trace` come from a simulated training job on {ranks} GPUs. Its bottlenecks
-were planted: a slow GPU, a starved data loader, exposed communication and an optimizer that is bound
-by launches. The dashboard names them, the most expensive first, with what to do. *Show* lights a
-finding in the timeline. Change a control or click a bar, and all panels follow.\
+were planted: a slow GPU, a starved data loader, exposed communication, and an optimizer that cannot
+launch fast enough. The dashboard names them, the most expensive first, with what to do; *Show*
+lights one in the timeline. Change a control or click a bar, and all panels follow.\
 """
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\

@@ -30,7 +30,7 @@ STICKING_OUT = """root => {
 }"""
 
 
-def board(lab: Lab, folder: str, *, width: int = 1100, height: int = 1000) -> LabPage:
+def board(lab: Lab, folder: str, *, width: int = 1100, height: int = 1400) -> LabPage:
     page = lab.open(
         cells(folder, "dash = Dashboard(job)\ndash"), width=width + MARGINS, height=height
     )

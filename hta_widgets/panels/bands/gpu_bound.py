@@ -11,6 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.sums import over_ranks
+from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.largest_kernels import Product, products_of
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
@@ -121,13 +122,13 @@ def slow_shape(known: pd.DataFrame, whole_ns: float) -> str:
     best = bound.groupby(["operator", "dtype"])["percent_of_peak"].transform("max")
     reached = bound["percent_of_peak"] / best
     saved_ns = bound["gpu_ns"] * (1 - reached)
-    slow = saved_ns[(reached < SLOWER) & (bound["gpu_ns"] >= _LEAST_SHARE * whole_ns)]
-    if slow.empty:
-        return ""
-    at = slow.idxmax()
-    row = bound.loc[at]
-    return (
-        f"{operator_label(row.to_dict())} reaches {percent(row['percent_of_peak'])} of the peak, "
-        f"other shapes of it {percent(best[at])}: at that rate it would take "
-        f"{duration(float(slow[at]))} less."
-    )
+    slow = bound.assign(best=best, saved_ns=saved_ns)[
+        (reached < SLOWER) & (bound["gpu_ns"] >= _LEAST_SHARE * whole_ns)
+    ]
+    for row in records(slow.nlargest(1, "saved_ns")):
+        return (
+            f"{operator_label(row)} reaches {percent(row['percent_of_peak'])} of the peak, "
+            f"other shapes of it {percent(row['best'])}: at that rate it would take "
+            f"{duration(row['saved_ns'])} less."
+        )
+    return ""

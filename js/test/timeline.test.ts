@@ -3,6 +3,7 @@ import * as hover from "../src/hover";
 import { Bands } from "../src/timeline/bands";
 import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, type Lane, longestStep } from "../src/timeline/lanes";
+import { bars } from "../src/timeline/lit";
 import { inkOn, pixels } from "../src/timeline/raster";
 import { fromRuns, overviewBytes } from "../src/timeline/runs";
 import { isOnPath, isPointed, pathOf, type Scene } from "../src/timeline/scene";
@@ -421,6 +422,15 @@ test("buffers that come compressed together are taken apart", async () => {
   drawn.length = 0;
   model.reply({ ...ANSWER, id: asked.id, sizes }, [new DataView(packed)]);
   await vi.waitFor(() => expect(drawn).toContain("gemm"));
+});
+
+test("lit intervals are bars of at least a pixel, and those less than one apart are one", () => {
+  const times = [0, 10, 10.2, 10.4, 30, 30.1, 200, 300];
+  expect(bars(times, (time) => time, 5, 250)).toEqual([
+    [5, 11.2],
+    [30, 31],
+    [200, 250],
+  ]);
 });
 
 test("a drag selects a window of time, and draws no lane again", async () => {

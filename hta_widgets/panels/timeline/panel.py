@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
-from traitlets import Bunch, Bytes, TraitError, validate
+from traitlets import Bunch, Bytes, List, TraitError, validate
 
 from hta_widgets.analyses.timeline import Timeline, timeline
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.critical_path_lanes import CRITICAL_PATH
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.excerpt import write_excerpt
@@ -28,6 +29,7 @@ from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, typed_dict
 from hta_widgets.panels.timeline.bands import bands, most_band_pixels
 from hta_widgets.panels.timeline.encoding import in_runs, overview_bytes
+from hta_widgets.panels.timeline.lit import LitRank, lit
 from hta_widgets.panels.timeline.messages import TimelineLayout
 from hta_widgets.panels.timeline.requests import Answer, answer, known_kinds, packed
 from hta_widgets.trace.model.formats import Recorded
@@ -124,6 +126,20 @@ class TimelinePanel(Panel[Timeline]):
 
     _timeline = typed_dict(NOTHING).tag(sync=True)
     _overview = Bytes(b"").tag(sync=True, to_json=in_runs)
+
+    _lit: List[LitRank] = List().tag(sync=True)
+
+    def _selected(self, name: str) -> None:
+        """Light the intervals of the finding that is selected."""
+        super()._selected(name)
+        if name not in ("finding", "window_ns"):
+            return
+        place = self.selection.finding
+        found = () if place is None else self.job.remember(diagnosis)
+        if place is None or place >= len(found):
+            self._lit = []
+        else:
+            self._lit = lit(found.proof(found[place]).intervals, self.selection.window_ns)
 
     def _follow(self) -> None:
         super()._follow()

@@ -2,6 +2,7 @@
 import { paintAxis, paintGrid, paintSteps } from "./axis";
 import { paintLane } from "./content";
 import { GUTTER } from "./lanes";
+import { paintLit } from "./lit";
 import { paintOver, paintRings } from "./overlay";
 import { FOOT, HEAD, type Painter } from "./painter";
 
@@ -17,7 +18,10 @@ export function draw(painter: Painter): void {
     const y = painter.top(lane);
     if (y + lane.height >= HEAD && y <= height - FOOT) paintLane(painter, lane, y);
   }
-  painter.clipped(GUTTER, HEAD, width - GUTTER, room, () => paintOver(painter));
+  painter.clipped(GUTTER, HEAD, width - GUTTER, room, () => {
+    paintLit(painter, GUTTER);
+    paintOver(painter);
+  });
   painter.clipped(0, HEAD, width, room, () => paintRings(painter));
   paintSteps(painter);
   paintAxis(painter);

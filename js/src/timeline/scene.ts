@@ -15,6 +15,8 @@ export interface Scene {
   /** Newest tile of each lane. */
   tiles: Map<string, LaneTile>;
   overview: Map<number, LaneTile>;
+  /** Start and end of each interval of the selected finding in turn, by rank. */
+  lit: ReadonlyMap<number, number[]>;
   /** What many ranks do together. */
   bands: Bands;
   unfolded: boolean;

@@ -19,7 +19,7 @@ import { homeOf, type Scene, wholeOf } from "./scene";
 import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
 import { inWords, Tip } from "./tip";
-import type { LaneName, TimelineLayout, TimelineState } from "./types";
+import type { LaneName, LitRank, TimelineLayout, TimelineState } from "./types";
 import { clamped, type Span } from "./view";
 
 const NOTHING: TimelineLayout = {
@@ -97,6 +97,7 @@ export class Stage {
       aligned: false,
       tiles: new Map(),
       overview: new Map(),
+      lit: new Map(),
       bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
@@ -171,6 +172,12 @@ export class Stage {
   add(kinds: readonly string[]): void {
     this.added.choose(kinds);
     this.#lay();
+  }
+
+  /** Light intervals of ranks. */
+  light(lit: readonly LitRank[]): void {
+    this.scene.lit = new Map(lit);
+    this.redraw();
   }
 
   search(text: string): void {

@@ -55,6 +55,9 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
     classes = newer;
   };
   listen(model, "change:_timeline", load, signal);
+  const light = () => stage.light(model.get("_lit") ?? []);
+  listen(model, "change:_lit", light, signal);
+  light();
   listen(model, "change:lanes", () => stage.add(model.get("lanes")), signal);
   const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));
   listen(model, "change:_answer", tell, signal);

@@ -1,4 +1,5 @@
 // What the timeline of Python sends; hta_widgets/panels/timeline/messages.py has the same types, and a test compares them.
+
 import type { Fill, PanelState } from "../types";
 
 export interface ClassLook {
@@ -44,11 +45,16 @@ export interface TimelineLayout {
   band_pixels: number;
 }
 
+/** A rank, and start and end of each of its intervals in turn. */
+export type LitRank = [rank: number, times: number[]];
+
 export interface TimelineState extends PanelState {
   _timeline: TimelineLayout;
   _overview: DataView;
   /** Kinds of lanes that are added to each rank. */
   lanes: string[];
+  /** What the selected finding is seen in. */
+  _lit: LitRank[];
   /** In a saved report only. */
   _recorded?: RecordedRank[];
 }

@@ -1,0 +1,50 @@
+"""The intervals of the selected finding, which the timeline lights on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.intervals import Intervals
+
+MOST_LIT: Final = 6_000
+"""Intervals that a page is sent of all ranks outside of the window, and as many inside."""
+
+LitRank = tuple[int, list[int]]
+"""A rank, and start and end (ns, on the common clock) of each of its lit intervals in turn."""
+
+
+def lit(intervals: pd.DataFrame, window_ns: Sequence[int] | None) -> list[LitRank]:
+    """What is lit of each rank: exact inside the window, if these are not too many.
+
+    Parameters
+    ----------
+    intervals : DataFrame
+        `Proof.intervals`.
+    window_ns : pair of int, optional
+        The selected window.
+    """
+    ranks = intervals["rank"].unique().tolist()
+    most = max(MOST_LIT // max(len(ranks), 1), 1)
+    found = []
+    for rank in ranks:
+        own = intervals[intervals["rank"] == rank]
+        whole = Intervals.union(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
+        window = Intervals.union(*(([each] for each in window_ns) if window_ns else ([], [])))
+        shown = coarse(whole - window, most) | coarse(whole & window, most)
+        found.append((rank, np.column_stack((shown.starts, shown.ends)).ravel().tolist()))
+    return found
+
+
+def coarse(intervals: Intervals, most: int) -> Intervals:
+    """The intervals, with the shortest of their gaps closed until they are no more than `most`."""
+    if len(intervals) <= most:
+        return intervals
+    gaps_ns = intervals.starts[1:] - intervals.ends[:-1]
+    kept = np.sort(np.argsort(-gaps_ns, kind="stable")[: most - 1])
+    starts = np.concatenate((intervals.starts[:1], intervals.starts[1:][kept]))
+    ends = np.concatenate((intervals.ends[:-1][kept], intervals.ends[-1:]))
+    return Intervals.union(starts, ends)

@@ -25,7 +25,7 @@ from tests.browser.test_dashboard import MARGINS, dashboard
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-WIDTH, HEIGHT = 1100, 1300
+WIDTH, HEIGHT = 1100, 1600
 SHOWN_HEIGHT = 860
 SMALLER = 0.75
 MS = 60

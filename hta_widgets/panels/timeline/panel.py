@@ -134,12 +134,13 @@ class TimelinePanel(Panel[Timeline]):
         super()._selected(name)
         if name not in ("finding", "window_ns"):
             return
+        shown: list[LitRank] = []
         place = self.selection.finding
-        found = () if place is None else self.job.remember(diagnosis)
-        if place is None or place >= len(found):
-            self._lit = []
-        else:
-            self._lit = lit(found.proof(found[place]).intervals, self.selection.window_ns)
+        if place is not None:
+            found = self.job.remember(diagnosis)
+            if place < len(found):
+                shown = lit(found.proof(found[place]).intervals, self.selection.window_ns)
+        self._lit = shown
 
     def _follow(self) -> None:
         super()._follow()

@@ -210,25 +210,27 @@ def test_every_panel_of_a_real_export(lab: Lab, real_traces: Path):
     count = page.python("len(dashboard.panels)")
     assert page.python("list(dashboard.panels)") == [
         "diagnosis",
+        "what_if",
         "timeline",
-        "temporal_breakdown",
-        "overlap",
         "rank_overlap",
+        "temporal_breakdown",
+        "critical_path",
         "kernel_breakdown",
-        "idle_time",
-        "idle_owners",
-        "collectives",
+        "duration_tails",
+        "kernel_sequences",
         "operators",
-        "modules",
         "flame",
+        "modules",
         "gpu_annotations",
         "roofline",
+        "collectives",
+        "overlap",
+        "idle_owners",
+        "idle_time",
         "launch_stats",
-        "duration_tails",
         "launch_overlap",
         "queue_length",
         "memory_bandwidth",
-        "kernel_sequences",
         "ranks",
         "steps",
     ]
@@ -248,9 +250,9 @@ def test_every_panel_of_a_real_export(lab: Lab, real_traces: Path):
 def test_a_recipe_folder_has_the_panels_that_it_can_fill(lab: Lab, recipe8: str):
     page = lab.open(cells(recipe8, "dashboard = Dashboard(job)\ndashboard"), height=2000)
     assert page.python("list(dashboard.panels)") == [
+        "rank_overlap",
         "temporal_breakdown",
         "overlap",
-        "rank_overlap",
     ]
     expect(page.panel().get_by_role("tab")).to_have_text(["Ranks", "Communication"])
     expect(page.page.locator(".js-plotly-plot .main-svg").first).to_be_visible()

@@ -78,7 +78,11 @@ def idle_causes(
 
 
 def idle_owners_by_name(
-    table: pd.DataFrame, *, num_owners: int = 10, as_percent: bool = True
+    table: pd.DataFrame,
+    *,
+    num_owners: int = 10,
+    as_percent: bool = True,
+    has_legend: bool = False,
 ) -> Drawing:
     """Draw the calls with the most idle time by cause, summed over the GPUs.
 
@@ -90,6 +94,8 @@ def idle_owners_by_name(
         How many calls have a bar; the others have none.
     as_percent : bool
         Share of the idle time of all GPUs instead of time.
+    has_legend : bool
+        Say what the colours are; the causes of each GPU, beside it, otherwise do.
     """
     times = table.to_numpy()
     whole_ns = int(times.sum())
@@ -106,7 +112,7 @@ def idle_owners_by_name(
         ],
         barmode="stack",
         height=height_for_rows(len(owners)),
-        showlegend=False,  # the colours are those of the causes beside it
+        showlegend=has_legend,
         xaxis=axis(title, rangemode="tozero"),
         yaxis=names_axis(plot_names(names)),
     )

@@ -84,7 +84,12 @@ class IdleOwnersPanel(Panel[IdleOwners]):
             *(causes, tuple(self.ranks), as_percent),
         )
         title, owners = self._memo.get("names", lambda: self._named(result), result, self.by)
-        by_name = idle_owners_by_name(owners, num_owners=self.num_owners, as_percent=as_percent)
+        by_name = idle_owners_by_name(
+            owners,
+            num_owners=self.num_owners,
+            as_percent=as_percent,
+            has_legend=len(causes) == 1,  # a page leaves the other chart out, as it has one bar
+        )
         return {title: with_width(by_name, LONG_NAMES), CAUSES: with_width(by_cause, FEW_BARS)}
 
     def _named(self, result: IdleOwners) -> tuple[str, pd.DataFrame]:

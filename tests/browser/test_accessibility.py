@@ -93,7 +93,7 @@ def complaints(page: LabPage, rules: list[str] | None) -> list[str]:
     said = {}
     menu = page.page.get_by_role("button", name="+ lanes")
     menu.click()
-    expect(page.page.get_by_label("queue length")).to_be_visible()
+    expect(page.page.get_by_role("checkbox", name="queue length")).to_be_visible()
     said["lanes"] = page.page.evaluate(RUN_AXE, rules)
     menu.press("Escape")
     for panel in page.python("[name for name, panel in dash.panels.items() if panel.tab]"):

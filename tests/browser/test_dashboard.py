@@ -25,7 +25,9 @@ TABS_END = """root => root.querySelector('.hta-tab-list').getBoundingClientRect(
 
 STICKING_OUT = """root => {
     const { right } = root.getBoundingClientRect();
-    const out = each => each.checkVisibility() && each.getBoundingClientRect().right > right + 1;
+    const scrolls = each => each.parentElement.closest('.hta-table') !== null;
+    const out = each => each.checkVisibility() && !scrolls(each)
+        && each.getBoundingClientRect().right > right + 1;
     return [...root.querySelectorAll('*')].filter(out).map(each => each.className);
 }"""
 

@@ -12,8 +12,6 @@ from hta_widgets.figures.idle_owners import NO_OWNER
 from tests.browser.lab_pages import Lab
 from tests.browser.test_dashboard import dashboard
 
-LINES = "Lines of Python with the most idle time"
-
 
 def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
     """Click on a part of where the time goes; the first bar of a call is of the line."""
@@ -21,8 +19,10 @@ def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
     budget = dashboard(page).locator(".hta-budget")
     budget.get_by_role("button", name=re.compile(f"^{part}")).click()
     page.wait_for("dash.tab", "idle")
-    chart = dashboard(page).locator(".hta-figure").filter(has_text=LINES)
+    dashboard(page).locator(".hta-tab-page").scroll_into_view_if_needed()  # drawn once it is seen
+    chart = dashboard(page).locator(".hta-tab-page .hta-figure").first
     expect(chart.locator(".ytick text").first).to_be_visible()
+    expect(dashboard(page).locator(".hta-tab-page .hta-legend:visible").first).to_be_visible()
     page.page.wait_for_timeout(500)
     ticks = chart.locator(".ytick").evaluate_all(
         "ticks => ticks.map(tick => [tick.getBoundingClientRect().top, tick.textContent])"

@@ -10,7 +10,7 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from hta_widgets.figures.svg.frame import WIDTH
 
-CHARTS = 1
+CHARTS = 2
 """Charts of a dashboard with its first tab open."""
 
 DRAWN_MS = 60_000

@@ -241,7 +241,7 @@ def test_the_dashboard_links_its_panels(lab: Lab, job8: str):
         height=1500,
     )
     expect(page.page.locator(".hta-dashboard .main-svg").first).to_be_visible()
-    alone = page.page.locator(".hta-panel").last
+    alone = page.page.get_by_role("region", name="Temporal breakdown")
     alone.get_by_role("button", name="all 8 ranks").click()
     alone.get_by_role("checkbox", name="0").click()
     page.wait_for("board.selection.ranks", [1, 2, 3, 4, 5, 6, 7])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -16,6 +16,8 @@ from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.cli.diagnose.report import report
 from hta_widgets.panels.bands.bands import verdict
+from hta_widgets.panels.bands.own_panels import RanksPanel
+from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.analyses.diagnosis.scripts import Host
@@ -65,7 +67,10 @@ def board(request, tmp_path_factory, planted) -> Iterator[Dashboard]:
         write_sample(folder, ranks=2, steps=4, progress=False)
     elif name == SLOW_START:
         write_slow_start(folder)
-    with closing(Dashboard(open_trace(folder, progress=False))) as board:
+    with closing(Dashboard(open_trace(folder, progress=False))) as board, ExitStack() as left_out:
+        for panel in (RanksPanel, TemporalBreakdownPanel):
+            if panel.name not in board.panels:  # of a job of one rank, which the budget describes
+                board.panels[panel.name] = left_out.enter_context(closing(panel(board.job)))
         board.compute_all()
         for panel in board.panels.values():
             panel.compute_all()

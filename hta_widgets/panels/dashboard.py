@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anywidget
 import pandas as pd
@@ -99,7 +99,7 @@ class Dashboard(DrawnWidget):
     ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
     _together = Unicode().tag(sync=True)
-    _options: List[Option] = List().tag(sync=True)
+    _options = cast("List[Option]", List()).tag(sync=True)
     _visible = Bool(default_value=False).tag(sync=True, echo_update=False)
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pandas as pd
 from traitlets import Bunch, Bytes, List, TraitError, validate
@@ -127,7 +127,7 @@ class TimelinePanel(Panel[Timeline]):
     _timeline = typed_dict(NOTHING).tag(sync=True)
     _overview = Bytes(b"").tag(sync=True, to_json=in_runs)
 
-    _lit: List[LitRank] = List().tag(sync=True)
+    _lit = cast("List[LitRank]", List()).tag(sync=True)
 
     def _selected(self, name: str) -> None:
         """Light the intervals of the finding that is selected."""

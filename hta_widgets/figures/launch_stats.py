@@ -28,6 +28,9 @@ from hta_widgets.figures.base.style import (
 from hta_widgets.figures.base.text import plot_name, plot_names
 from hta_widgets.quantities import duration, time_unit
 
+_NOTE_HEIGHT = 90
+"""Of a histogram that has nothing to count, and says so."""
+
 
 class _Words(NamedTuple):
     """Words of a histogram; ``{}`` is the cutoff."""
@@ -81,15 +84,15 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     )
     return drawing(
         [bar],
-        height=260,
+        height=260 if counts.size else _NOTE_HEIGHT,
         showlegend=False,
         bargap=0,
         xaxis=axis(
             f"{words.quantity} ({unit.symbol})",
             rangemode="nonnegative",  # a single bar would stand in the middle of 0
-            showticklabels=counts.size > 0,
+            visible=counts.size > 0,
         ),
-        yaxis=count_axis("Calls", counts.max(initial=0), showticklabels=counts.size > 0),
+        yaxis=count_axis("Calls", counts.max(initial=0), visible=counts.size > 0),
         **({} if counts.size else {"annotations": [_note(words.none)]}),
     )
 

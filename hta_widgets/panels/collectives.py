@@ -14,7 +14,9 @@ from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.facts import may_communicate
 
 Listed: TypeAlias = Literal["groups", "kernels", "matched"]
 
@@ -38,6 +40,11 @@ class CollectivesPanel(Panel[Collectives]):
     )
     """Contents of the table: collectives by kind, size and group; communication kernels; or
     collectives of several ranks with who came last."""
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether any rank communicates, as a single GPU does not."""
+        return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Collectives:
         """List the collectives of the ranks, matched over all ranks of the job."""

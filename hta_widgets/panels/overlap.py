@@ -14,6 +14,8 @@ from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import may_communicate
 
 
 class OverlapPanel(Panel[Overlap]):
@@ -34,6 +36,11 @@ class OverlapPanel(Panel[Overlap]):
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
     """Show shares of each GPU's communication time instead of time."""
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether any rank communicates, as a single GPU does not."""
+        return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Overlap:
         """Measure the overlap on the ranks."""

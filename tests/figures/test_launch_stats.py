@@ -10,6 +10,7 @@ import pytest
 from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
 from hta_widgets.figures.base.style import TYPE_COLORS
 from hta_widgets.figures.launch_stats import launch_histogram, launches_by_api
+from hta_widgets.figures.svg.picture import svg
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
@@ -39,6 +40,18 @@ def test_histograms(job):
     assert long_calls.layout.yaxis.title.text == "Calls"
     assert sum(long_delays.data[0].y) == 1
     assert long_delays.data[0].hovertext[-1].endswith("<br>Calls: 1")
+
+
+def test_one_that_counts_nothing_is_a_line_of_text_without_axes(tmp_path):
+    path = write(tmp_path / "rank-0.json", [call(0, 9, 1), kernel(10, 1, correlation=1)])
+    shown = launch_histogram(launch_stats(open_trace(path, progress=False)), "runtime_outliers")
+    figure = shown.figure()
+    assert figure.layout.annotations[0].text == "No launch call is longer than 50 µs"
+    assert figure.layout.height < 100
+    picture = svg(shown)
+    assert "No launch call is longer" in picture
+    assert "Calls" not in picture
+    assert "above" not in picture
 
 
 def test_at_most_300_bins_travel(tmp_path):

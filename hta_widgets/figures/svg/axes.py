@@ -79,8 +79,8 @@ class Axis:
 
     @cached_property
     def ticks(self) -> list[tuple[Any, str]]:
-        """Values and labels."""
-        if self.settings.get("showticklabels") is False:
+        """Values and labels; none of an axis that is not visible."""
+        if not self._is_visible:
             return []
         values = self.settings.get("tickvals")
         if values is not None:
@@ -97,8 +97,12 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """Its title; empty if it has none."""
-        return str(self.settings.get("title", {}).get("text", ""))
+        """Its title; empty if it has none or is not visible."""
+        return str(self.settings.get("title", {}).get("text", "")) if self._is_visible else ""
+
+    @property
+    def _is_visible(self) -> bool:
+        return self.settings.get("visible", True) is not False
 
     @property
     def _is_log(self) -> bool:

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import numpy as np
+
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.formats import RANK_LIMIT
 from hta_widgets.trace.model.health.rank_health import RankHealth
+from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import origin_of
@@ -39,6 +42,12 @@ def lacks_of(rank: Rank) -> Lacks:
 def has_gpu_work(rank: Rank) -> bool:
     """Whether any GPU work of the rank is analysed."""
     return len(rank.gpu_work) > 0
+
+
+def may_communicate(rank: Rank) -> bool:
+    """Whether any kernel communicates, or is in a graph that was recorded as a whole."""
+    types = (KernelType.COMMUNICATION, KernelType.CUDA_GRAPH)
+    return bool(np.isin(rank.gpu_work.type, types).any())
 
 
 def world_size_of(rank: Rank) -> int:

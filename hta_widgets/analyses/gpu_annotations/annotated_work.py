@@ -10,7 +10,6 @@ from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -133,7 +132,7 @@ def _by_thread(
 
 
 def _thread_of_steps(rank: Rank) -> tuple[int, int] | None:
-    rows, _ = step_marks(rank.trace.events)
+    rows = rank.steps.rows
     if not rows.size:
         return None
     return int(rank.trace.events.pid[rows[0]]), int(rank.trace.events.tid[rows[0]])

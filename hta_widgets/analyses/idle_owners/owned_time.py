@@ -26,7 +26,6 @@ from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
 
 UNDECIDED = -1
@@ -307,9 +306,8 @@ class _Split:
 
 
 def _first_step_thread(rank: Rank) -> tuple[int, int]:
-    """Process and thread of the first ProfilerStep."""
-    events = rank.trace.events
-    rows, _ = step_marks(events)
+    """Process and thread of the first mark of a step."""
+    events, rows = rank.trace.events, rank.steps.rows
     return int(events.pid[rows[0]]), int(events.tid[rows[0]])
 
 

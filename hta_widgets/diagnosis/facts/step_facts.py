@@ -17,7 +17,6 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
 
 HOST_COLUMNS: Final = ("host", "in_loader", "in_alloc", "in_profiler", "frees")
@@ -90,9 +89,8 @@ class _Marks:
             self.number = window.steps
             self.start_ns, self.end_ns = edges[:1], edges[-1:]
             return
-        rows, self.number = step_marks(rank.trace.events)
-        self.start_ns = rank.trace.events.start_ns[rows]
-        self.end_ns = self.start_ns + rank.trace.events.duration_ns[rows]
+        marks = rank.steps
+        self.number, self.start_ns, self.end_ns = marks.number, marks.start_ns, marks.end_ns
 
     @property
     def length_ns(self) -> Times:
@@ -150,7 +148,7 @@ def _of_launching_threads(rank: Rank, calls: Calls) -> Mask:
     """Calls of the threads that launch work, or that mark steps."""
     launch = np.unique(rank.gpu_work.launch)
     launching = np.unique(calls.thread_of(calls.places_of(launch[launch >= 0]))).tolist()
-    marks, _ = step_marks(rank.trace.events)
+    marks = rank.steps.rows
     events = rank.trace.events
     marking = set(zip(events.pid[marks].tolist(), events.tid[marks].tolist(), strict=True))
     chosen = np.zeros(calls.kind.size, dtype=np.bool_)

@@ -20,7 +20,6 @@ from hta_widgets.panels.base.protocol import Option
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.steps import step_marks
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_NAMES: Final = 400
@@ -143,7 +142,7 @@ def _calls_of(rank: Rank, kind: Kind) -> tuple[_Calls, ...]:
     """The calls of a kind that last longest in all, without the marks of steps."""
     events = rank.trace.events
     rows, names = events.rows_of(kind), events.name.values
-    rows = rows[~np.isin(rows, step_marks(events)[0])]
+    rows = rows[~np.isin(rows, rank.steps.rows)]
     groups = grouped(events.name.codes[rows])
     total_ns = groups.reduce(np.add, events.duration_ns[rows])
     longest_ns = groups.reduce(np.maximum, events.duration_ns[rows])

@@ -27,6 +27,8 @@ class StepSpan(NamedTuple):
         all accepted.
     is_part : bool
         The work of a draft model: no step, but part of one.
+    number : int or None
+        Of the step, as the engine counts.
     """
 
     engine: str
@@ -36,6 +38,7 @@ class StepSpan(NamedTuple):
     generation_requests: int | None = None
     generation_tokens: int | None = None
     is_part: bool = False
+    number: int | None = None
 
 
 Parser = Callable[[str], StepSpan | None]
@@ -52,7 +55,7 @@ _VLLM_EARLIER: Final = re.compile(rf"execute_new_{_N}_cached_{_N}")
 _SGLANG: Final = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
 _ATOM: Final = re.compile(rf"(prefill|decode)\[bs={_N}(?:/\d+)? tok={_N}(?: [^\]]*)?\]")
 _TENSORRT_LLM: Final = re.compile(
-    rf"\[Executor\] _forward_step \d+: {_N} ctx reqs, (?:{_N} ctx tokens, )?{_N} gen reqs"
+    rf"\[Executor\] _forward_step {_N}: {_N} ctx reqs, (?:{_N} ctx tokens, )?{_N} gen reqs"
 )
 _PREFILL_MODES: Final = {"EXTEND", "PREFILL", "SPLIT_PREFILL", "DLLM_EXTEND"}
 _DRAFT_MODES: Final = {"DRAFT_EXTEND", "DRAFT_EXTEND_V2", "DRAFT_LOOP"}
@@ -120,10 +123,11 @@ def _tensorrt_llm(name: str) -> StepSpan | None:
     found = _TENSORRT_LLM.fullmatch(name)
     if found is None:
         return None
-    context, generation = int(found[1]), int(found[3])
-    tokens = None if found[2] is None else int(found[2])
+    number, context, generation = int(found[1]), int(found[2]), int(found[4])
+    tokens = None if found[3] is None else int(found[3])
     phase = _phase(context, generation)
-    return StepSpan("TensorRT-LLM", phase, context, tokens, generation, generation)
+    span = StepSpan("TensorRT-LLM", phase, context, tokens, generation, generation)
+    return span._replace(number=number)
 
 
 ENGINES: Final[dict[str, Parser]] = {

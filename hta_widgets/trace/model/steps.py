@@ -1,10 +1,10 @@
-"""ProfilerStep boundaries and the step filter."""
+"""Marks of steps, of a profiler or a server, and the step filter."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
+from hta_widgets.trace.model.server_steps import ServerSteps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,20 +23,29 @@ STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 """Names of the marks of steps, with their number, which fits into 64 bits."""
 
 
+StepSource = Literal["ProfilerStep", "server"]
+"""Who wrote the marks of the steps."""
+
+
 @dataclass(frozen=True, eq=False)
-class ProfilerSteps:
-    """ProfilerSteps of one rank, ascending by start.
+class StepMarks:
+    """Marks of the steps of one rank on the CPU, ascending by start.
 
     Attributes
     ----------
     number : ndarray of int64
     start_ns, end_ns : ndarray of int64
         Nanoseconds since the trace's origin.
+    rows : ndarray of int64
+        The event of each.
+    source : {"ProfilerStep", "server"}
     """
 
     number: Int64Array
     start_ns: Times
     end_ns: Times
+    rows: Int64Array
+    source: StepSource = "ProfilerStep"
 
     def __len__(self) -> int:
         """Number of steps, counting repeated numbers."""
@@ -51,8 +61,8 @@ class ProfilerSteps:
         return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
 
 
-def step_marks(events: Events) -> tuple[Int64Array, Int64Array]:
-    """Rows of the marks of ProfilerSteps that the CPU recorded, and their numbers."""
+def profiler_steps(events: Events) -> StepMarks:
+    """List the ProfilerSteps that the CPU recorded."""
     numbers = {
         code: int(found[1])
         for code, name in enumerate(events.name.values)
@@ -61,22 +71,42 @@ def step_marks(events: Events) -> tuple[Int64Array, Int64Array]:
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     rows = rows[np.isin(events.name.codes[rows], list(numbers))]
     codes = events.name.codes[rows].tolist()
-    return rows, np.array([numbers[code] for code in codes], dtype=np.int64)
-
-
-def profiler_steps(events: Events) -> ProfilerSteps:
-    """List the ProfilerSteps that the CPU recorded."""
-    rows, number = step_marks(events)
     start_ns = events.start_ns[rows]
-    return ProfilerSteps(
-        number=number,
+    return StepMarks(
+        number=np.array([numbers[code] for code in codes], dtype=np.int64),
         start_ns=start_ns,
         end_ns=start_ns + events.duration_ns[rows],
+        rows=rows,
     )
 
 
-def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) -> tuple[int, ...]:
-    """Numbers of the ProfilerSteps that are analysed (see `rows_to_analyse`)."""
+def marks_of_steps(events: Events, server: ServerSteps, *, is_training: bool) -> StepMarks:
+    """The ProfilerSteps, or the steps of a server where these say more.
+
+    Where each ProfilerStep holds one span at most, they are the same steps: vLLM calls
+    `profiler.step()` before each. One that holds several is a whole recording of a server, and in
+    training with a rollout the step of the training.
+
+    Parameters
+    ----------
+    events : Events
+    server : ServerSteps
+    is_training : bool
+        Whether the rank trains, too.
+    """
+    profiler = profiler_steps(events)
+    if not len(server):
+        return profiler
+    if len(profiler.distinct) and is_training:
+        return profiler
+    held = np.searchsorted(profiler.start_ns, server.span_ns, side="right")
+    if len(profiler.distinct) > 1 and np.unique(held).size == held.size:
+        return profiler
+    return StepMarks(server.number, server.start_ns, server.end_ns, server.rows, "server")
+
+
+def analysed_steps(steps: StepMarks, *, include_last_profiler_step: bool) -> tuple[int, ...]:
+    """Numbers of the steps that are analysed (see `rows_to_analyse`)."""
     if len(steps.distinct) < 2 or include_last_profiler_step:  # noqa: PLR2004
         return steps.distinct
     return tuple(sorted(set(steps.number[steps.start_ns < steps.start_ns.max()].tolist())))
@@ -85,13 +115,13 @@ def analysed_steps(steps: ProfilerSteps, *, include_last_profiler_step: bool) ->
 def rows_to_analyse(
     events: Events,
     launches: Int32Array,
-    steps: ProfilerSteps,
+    steps: StepMarks,
     *,
     include_last_profiler_step: bool,
 ) -> Mask:
     """Mask of the events that are analysed.
 
-    With two or more ProfilerSteps, the last one is left out, as in HTA: CPU events from its start
+    With two or more steps, the last one is left out, as in HTA: CPU events from its start
     on, and GPU work that they launched. GPU work launched earlier is kept, however late it runs;
     GPU work whose launch is not in the trace is kept if it starts before the last step. With
     `include_last_profiler_step`, the bound is the end of the last step instead of its start. With
@@ -102,7 +132,7 @@ def rows_to_analyse(
     events : Events
     launches : ndarray of int32
         Row of the launch call of each event, -1 for none (see `links.launch_rows`).
-    steps : ProfilerSteps
+    steps : StepMarks
     include_last_profiler_step : bool
 
     Returns

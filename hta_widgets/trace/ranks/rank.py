@@ -28,7 +28,9 @@ from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
-from hta_widgets.trace.model.steps import ProfilerSteps, profiler_steps, rows_to_analyse
+from hta_widgets.trace.model.server_steps import ServerSteps, server_steps
+from hta_widgets.trace.model.steps import StepMarks, marks_of_steps, rows_to_analyse
+from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
 from hta_widgets.trace.ranks.source import RankSource
@@ -201,9 +203,16 @@ class Rank:
         return read_only(parent_rows(self.trace.events) if known is None else known)
 
     @cached_property
-    def steps(self) -> ProfilerSteps:
-        """ProfilerSteps that the CPU recorded."""
-        return read_only(profiler_steps(self.trace.events))
+    def server_steps(self) -> ServerSteps:
+        """Steps of an inference server that the CPU recorded; none of other jobs."""
+        return read_only(server_steps(self.trace.events))
+
+    @cached_property
+    def steps(self) -> StepMarks:
+        """Marks of steps that the CPU recorded: ProfilerSteps, or the spans of a server."""
+        events, server = self.trace.events, self.server_steps
+        is_training = len(server) > 0 and trains(events)
+        return read_only(marks_of_steps(events, server, is_training=is_training))
 
     @cached_property
     def analysed(self) -> Mask:
@@ -344,8 +353,9 @@ class Rank:
         kept = f"steps {number_ranges(distinct[:-1])} are"
         if len(distinct) == 2:  # noqa: PLR2004
             kept = f"step {distinct[0]} is"
+        mark = "ProfilerStep" if self.steps.source == "ProfilerStep" else "step of the server"
         words = (
-            f"the last ProfilerStep, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
+            f"the last {mark}, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
             "(include_last_profiler_step=True keeps all)"
         )
         return [Notice(words, (int((~self.analysed).sum()),))]

@@ -14,10 +14,12 @@ import numpy as np
 
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.server_spans import ENGINES, step_span
+from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.rank import Rank
 
 KindName = Literal[
@@ -47,13 +49,6 @@ those that merely replay have 0, and a long one that happens to capture a graph 
 LEAST_COMPILING: Final = 0.2
 """A recording is of compilation if this part of its time is."""
 
-FEWEST_BACKWARD: Final = 5
-"""With this many operators of a backward pass, a recording is of training: a single one may be the
-name of somebody's own function."""
-
-_OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#")
-_BACKWARD_RANGE: Final = re.compile(r"## backward")
-_BACKWARD: Final = re.compile(r"autograd::engine::evaluate_function|.*Backward\d+$", re.DOTALL)
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
 _REQUEST: Final = re.compile(r"execute_diffusion_\d+_\d+x\d+|model_inference")
 _COMPILING: Final = re.compile(
@@ -120,7 +115,6 @@ class RecordedKind(NamedTuple):
 class _Named(NamedTuple):
     """What the names of operators and annotations show."""
 
-    trains: bool = False
     engine: str = ""
     is_request: bool = False
     capture_name: str = ""
@@ -133,13 +127,13 @@ def recorded_kind(rank: Rank) -> RecordedKind:
     captures = captures_of(events)
     if not has_work and not captures.launches:
         return RecordedKind("CPU only")
-    named = _named(events)
+    named, trained = _named(events), trains(events)
     if captures.operations and (captures.share >= LEAST_CAPTURED or named.capture_name):
         kind = RecordedKind("graph capture", captures=captures)
         return kind._replace(capture_name=named.capture_name)
     if named.engine:
-        return RecordedKind("rollout + training" if named.trains else "server", named.engine)
-    if named.trains:
+        return RecordedKind("rollout + training" if trained else "server", named.engine)
+    if trained:
         return RecordedKind("training")
     compiling = _compiling_share(events)
     if compiling >= LEAST_COMPILING:
@@ -180,12 +174,9 @@ def by_rank(words: Mapping[int, str]) -> str:
 def _named(events: Events) -> _Named:
     rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
     codes, names = events.name.codes[rows], events.name.values
-    counts = np.bincount(codes) if codes.size else np.zeros(0, dtype=np.int64)
-    backward, trains, is_request, engines, captures = 0, False, False, set(), []
-    for code in np.flatnonzero(counts).tolist():
+    is_request, engines, captures = False, set(), []
+    for code in distinct(codes).tolist():
         name = names[code]
-        trains |= bool(_OPTIMIZER.match(name) or _BACKWARD_RANGE.match(name))
-        backward += int(counts[code]) if _BACKWARD.match(name) else 0
         is_request |= bool(_REQUEST.fullmatch(name))
         span = step_span(name)
         if span is not None and span.phase != "idle":
@@ -194,7 +185,6 @@ def _named(events: Events) -> _Named:
             captures.append(code)
     first = codes[np.isin(codes, captures)][:1].tolist()
     return _Named(
-        trains=trains or backward >= FEWEST_BACKWARD,
         engine=next((each for each in ENGINES if each in engines), ""),
         is_request=is_request,
         capture_name="".join(names[code] for code in first),

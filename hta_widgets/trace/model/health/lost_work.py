@@ -20,7 +20,7 @@ import numpy as np
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events
-from hta_widgets.trace.model.steps import ProfilerSteps
+from hta_widgets.trace.model.steps import StepMarks
 
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
 """Calls that always give work: a graph may be empty, and filling 0 bytes is no work."""
@@ -85,7 +85,7 @@ class LostWork:
 
 
 def lost_work(
-    events: Events, launches: Int32Array, parents: Int32Array, steps: ProfilerSteps
+    events: Events, launches: Int32Array, parents: Int32Array, steps: StepMarks
 ) -> LostWork:
     """Find the launches of kernels whose work is not in the trace.
 
@@ -94,7 +94,7 @@ def lost_work(
     events : Events
     launches, parents : ndarray of int32
         Row of the launch of each event, and of the call around it; -1 for none.
-    steps : ProfilerSteps
+    steps : StepMarks
     """
     calls, known = _kernel_launches(events, parents)
     work = events.rows_of(*GPU_WORK)
@@ -228,9 +228,7 @@ def _stretches(lost_ns: Times, launch_ns: Times) -> tuple[Stretch, ...]:
     )
 
 
-def _touched(
-    steps: ProfilerSteps, launch_ns: Times, lost_ns: Times, holes: _Holes
-) -> tuple[int, ...]:
+def _touched(steps: StepMarks, launch_ns: Times, lost_ns: Times, holes: _Holes) -> tuple[int, ...]:
     """Numbers of the steps that lack too many kernels, or that are too much of a hole.
 
     A step ends with its last kernel, so that a hole between two steps may be of either.

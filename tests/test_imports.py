@@ -26,7 +26,11 @@ MODULES = sorted(
     for found in pkgutil.walk_packages(hta_widgets.__path__, "hta_widgets.")
     if found.name != "hta_widgets.__main__"  # runs the command
 )
-NAMED_OTHERWISE = {"modules": "ModuleTree", "operators": "OperatorTable"}
+NAMED_OTHERWISE = {
+    "modules": "ModuleTree",
+    "operators": "OperatorTable",
+    "server_steps": "ServerStepTable",
+}
 """Results that do not have the name of their analysis."""
 
 

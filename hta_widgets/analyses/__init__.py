@@ -54,6 +54,8 @@ if TYPE_CHECKING:  # the types for editors; at run time the modules are found
     from hta_widgets.analyses.result import Result as Result
     from hta_widgets.analyses.roofline import Roofline as Roofline
     from hta_widgets.analyses.roofline import roofline as roofline
+    from hta_widgets.analyses.server_steps import ServerStepTable as ServerStepTable
+    from hta_widgets.analyses.server_steps import server_steps as server_steps
     from hta_widgets.analyses.step_table import StepTable as StepTable
     from hta_widgets.analyses.step_table import step_table as step_table
     from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown as TemporalBreakdown
@@ -62,7 +64,11 @@ if TYPE_CHECKING:  # the types for editors; at run time the modules are found
     from hta_widgets.analyses.timeline import timeline as timeline
 
 _NO_ANALYSES: Final = frozenset({"budget", "communication", "result", "time"})
-_RESULTS_NAMED_OTHERWISE: Final = {"modules": "ModuleTree", "operators": "OperatorTable"}
+_RESULTS_NAMED_OTHERWISE: Final = {
+    "modules": "ModuleTree",
+    "operators": "OperatorTable",
+    "server_steps": "ServerStepTable",
+}
 
 
 def _result_of(analysis: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.own_time import own_time
@@ -56,8 +57,8 @@ class DiagnosisPanel(Panel[Diagnosis]):
 
     def sentence(self, result: Diagnosis) -> str:
         """What was recorded, and the finding."""
-        kind = result.job.kind_in_words
-        said = f"{kind[:1].upper()}{kind[1:]}: " if kind else ""
+        kind = recording_in_words(result.job)
+        said = f"{kind[:1].upper()}{kind[1:]}{'.' if ':' in kind else ':'} " if kind else ""
         return f"{said}{result.finding}"
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:

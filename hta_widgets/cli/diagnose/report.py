@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 from hta_widgets.diagnosis import CpuWork, Diagnosis, Finding
 from hta_widgets.diagnosis.analysis import MOST_SHOWN
@@ -42,7 +43,7 @@ def report(diagnosis: Diagnosis) -> str:
 
 def _what_was_looked_at(diagnosis: Diagnosis) -> str:
     steps, name = _recorded_steps(diagnosis), cut(diagnosis.job.name, MOST_CHARACTERS)
-    kind = diagnosis.job.kind_in_words
+    kind = recording_in_words(diagnosis.job)
     name += f" ({kind})" if kind else ""
     if not len(diagnosis.steps):
         return name

@@ -10,6 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline.peaks import devices_of
+from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
@@ -191,7 +192,7 @@ def gpu_names(rank: Rank) -> tuple[str, ...]:
 def facts(job: Job, found: Diagnosis) -> list[str]:
     """Whether it is not sound, its kind, devices, analysed steps, and the time of one."""
     sign = "" if found.health.is_sound else _NOT_SOUND
-    said = [each for each in (sign, job.kind_in_words, devices_in_words(job)) if each]
+    said = [each for each in (sign, recording_in_words(job), devices_in_words(job)) if each]
     steps = found.steps["step"].unique().tolist()
     has_steps = bool(steps) and steps != [-1]
     if has_steps:

@@ -1,0 +1,345 @@
+"""Steps of an inference server: phase, tokens, and what the GPU waits for around each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.rows import records
+from hta_widgets.analyses.time.window import window_of
+from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.quantities import counted, duration
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
+from hta_widgets.trace.model.server_spans import StepSpan
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.recorded_kind import recorded_kind
+
+PHASES: Final = ("decode", "mixed", "prefill")
+"""In the order in which a headline names them."""
+
+TIMES: Final = ("period_ns", "gap_before_ns", "scheduling_ns", "preparing_ns", "gap_inside_ns")
+"""Times of a step of which a phase has the median."""
+
+FEW: Final = 2
+"""With more recorded steps than this of a phase, the first step of the recording is not like the
+others: it waits for what came before."""
+
+STEADY_STEPS: Final = 5
+STEADY_WITHIN: Final = 0.1
+"""A steady state is a run of at least `STEADY_STEPS` decoding steps with the same number of
+requests, within this part of it, and at least 1."""
+
+_TEXTS: Final = ("label", "engine", "phase")
+_SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
+_HOST: Final = ("host_start_ns", "host_end_ns")
+_MEASURED: Final = (
+    *("gpu_start_ns", "gpu_end_ns", "period_ns", "busy_ns", "gap_before_ns"),
+    *("scheduling_ns", "preparing_ns", "gap_inside_ns", "kernels", "graphs"),
+)
+STEP_COLUMNS: Final = ("rank", "step", *_TEXTS, *_SAID, *_HOST, *_MEASURED, "recorded")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ServerStepTable(Result):
+    """Steps of inference servers, and their phases.
+
+    Attributes
+    ----------
+    steps : DataFrame
+        One row per rank and analysed step: ``rank``, ``step``, ``label`` (name of its span),
+        ``engine``, ``phase`` (``prefill``, ``decode`` or ``mixed``); ``context_requests``,
+        ``context_tokens``, ``generation_requests`` and ``generation_tokens`` (NA where the name
+        does not say them; tokens of a verifying step are not all accepted); times in int64 ns since
+        the rank's first event: ``host_start_ns``, ``host_end_ns`` (to the start of the next step),
+        ``gpu_start_ns`` and ``gpu_end_ns`` (the edges of the step on the GPU), ``period_ns`` (their
+        difference), ``busy_ns`` (work runs), ``gap_before_ns`` (until its first work), of which the
+        GPU waits for the host before its span (``scheduling_ns``) and from there to its first
+        launch (``preparing_ns``), and ``gap_inside_ns`` (idle after its first work); ``kernels``,
+        ``graphs`` (graph launches) and ``recorded`` (False if it launched work, of which the trace
+        has none). ``period_ns`` is the sum of busy time and both gaps.
+    phases : DataFrame
+        One row per rank and phase, of its like steps: those that are recorded, without the first
+        step of the recording if there are more than two. ``rank``, ``phase``, ``steps`` (all),
+        ``like`` (of them), medians of ``period_ns``, ``gap_before_ns``, ``scheduling_ns``,
+        ``preparing_ns``, ``gap_inside_ns``, ``requests``, ``kernels`` and ``graphs`` (float),
+        ``busy_percent``, ``share_percent`` (of the time of all steps), ``output_tokens_per_s`` and
+        ``prompt_tokens_per_s`` (of the phase; NaN where tokens are not known, or are verified and
+        not all accepted).
+    """
+
+    steps: pd.DataFrame
+    phases: pd.DataFrame
+
+
+def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTable:
+    """List the steps of an inference server, by the spans that it writes around them.
+
+    Parameters
+    ----------
+    job : Job
+    ranks : iterable of int, optional
+        All ranks when not given.
+
+    Returns
+    -------
+    ServerStepTable
+        Without rows if no rank serves.
+
+    Raises
+    ------
+    UnknownRankError
+        If the job lacks a rank.
+    """
+    chosen = job.select_ranks(ranks)
+    return job.remember(_server_steps, tuple(chosen))
+
+
+def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
+    found = job.reduce(rank_steps, ranks)
+    steps = [each.assign(rank=rank) for rank, each in found.items() if len(each)]
+    table = pd.concat(steps, ignore_index=True) if steps else _no_steps()
+    table = table[[*STEP_COLUMNS]]
+    return ServerStepTable(
+        steps=table,
+        phases=_phases(table),
+        finding=headline(table, job.reduce(_words_of, ranks)),
+        notices=job.notices_for(ranks),
+    )
+
+
+def _words_of(rank: Rank) -> str:
+    return recorded_kind(rank).words
+
+
+def rank_steps(rank: Rank) -> pd.DataFrame:
+    """The rows of one rank, without ``rank``."""
+    device = main_device(rank) if rank.steps.source == "server" else None
+    if device is None:
+        return _no_steps().drop(columns="rank")
+    server, window = rank.server_steps, window_of(rank)
+    kept = np.flatnonzero(np.isin(server.number, window.steps))
+    spans = [server.spans[place] for place in kept.tolist()]
+    names = rank.trace.events.name
+    measured = _measured(rank, device, server.span_ns[kept])
+    return pd.DataFrame(
+        {
+            "step": server.number[kept],
+            "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
+            "engine": [span.engine for span in spans],
+            "phase": [span.phase for span in spans],
+            **{name: _known(spans, name) for name in _SAID},
+            "host_start_ns": server.start_ns[kept],
+            "host_end_ns": server.end_ns[kept],
+            **measured,
+        }
+    )
+
+
+def _known(spans: Sequence[StepSpan], name: str) -> Any:  # noqa: ANN401
+    return pd.array([getattr(span, name) for span in spans], dtype="Int64")
+
+
+def _no_steps() -> pd.DataFrame:
+    types = dict.fromkeys(STEP_COLUMNS, "int64") | dict.fromkeys(_SAID, "Int64")
+    types |= {**dict.fromkeys(_TEXTS, "object"), "recorded": "bool"}
+    return pd.DataFrame({name: pd.Series(dtype=of) for name, of in types.items()})
+
+
+def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, Int64Array | Mask]:
+    """What the GPU does in each step."""
+    window, edges = window_of(rank), window_of(rank).step_edges(rank, device)
+    work = rank.gpu_work.by_device()[device]
+    work = work.take(np.flatnonzero(window.is_of_a_step(rank, work)))
+    step, count = window.step_of(rank, work), window.steps.size
+    starts, ends = edges[:-1], edges[1:]
+    first_ns = ends.copy()
+    np.minimum.at(first_ns, step, work.start_ns)
+    launch_ns = _first_launch_ns(rank, work.launch, step, ends)
+    first_ns = np.clip(first_ns, starts, ends)
+    late_ns = np.clip(launch_ns, starts, first_ns)
+    scheduled_ns = np.clip(span_ns, starts, late_ns)
+    busy = Intervals.union(work.start_ns, work.end_ns)
+    busy_ns = busy.covered_until(ends) - busy.covered_until(first_ns)
+    launches, replays = (np.bincount(each, minlength=count) for each in _launches(rank))
+    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    return {
+        "gpu_start_ns": starts,
+        "gpu_end_ns": ends,
+        "period_ns": ends - starts,
+        "busy_ns": busy_ns,
+        "gap_before_ns": first_ns - starts,
+        "scheduling_ns": scheduled_ns - starts,
+        "preparing_ns": late_ns - scheduled_ns,
+        "gap_inside_ns": ends - first_ns - busy_ns,
+        "kernels": np.bincount(step[is_kernel], minlength=count),
+        "graphs": replays,
+        "recorded": (np.bincount(step, minlength=count) > 0) | (launches == 0),
+    }
+
+
+def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Times) -> Times:
+    """Start of the first call of each step that launches work; of none, its end."""
+    first_ns = ends.copy()
+    known = launch >= 0
+    np.minimum.at(first_ns, step[known], rank.trace.events.start_ns[launch[known]])
+    return first_ns
+
+
+def _launches(rank: Rank) -> tuple[Int64Array, Int64Array]:
+    """Place of the step of each call that launches kernels, and of those that launch a graph."""
+    events = rank.trace.events
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[rank.analysed[calls]]
+    is_graph = events.named(calls, patterns.GRAPH_LAUNCH)
+    launches = is_graph | events.named(calls, LAUNCHES_A_KERNEL)
+    mark_ns = window_of(rank).step_start_ns
+    step = np.searchsorted(mark_ns, events.start_ns[calls], side="right") - 1
+    return step[launches & (step >= 0)], step[is_graph & (step >= 0)]
+
+
+def like_steps(steps: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Steps of a rank and phase that are like each other: recorded, and not the first one."""
+    recorded = steps[steps["recorded"] & (steps["period_ns"] > 0)]
+    return recorded[recorded["step"] != first] if len(recorded) > FEW else recorded
+
+
+def _phases(steps: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for rank, of_rank in steps.groupby("rank"):
+        whole_ns = int(of_rank["period_ns"].sum())
+        for phase in PHASES:
+            every = of_rank[of_rank["phase"] == phase]
+            if len(every):
+                like = like_steps(every, of_rank["step"].iloc[0])
+                numbers = _phase(every, like, whole_ns)
+                rows.append({"rank": rank, "phase": phase, **numbers})
+    columns = ["rank", "phase", *_phase_columns()]
+    return pd.DataFrame(rows, columns=columns).astype({"rank": "int64"})
+
+
+def _phase_columns() -> list[str]:
+    counts, rates = ["requests", "kernels", "graphs"], ["busy_percent", "share_percent"]
+    return ["steps", "like", *TIMES, *counts, *rates, "output_tokens_per_s", "prompt_tokens_per_s"]
+
+
+def _phase(every: pd.DataFrame, like: pd.DataFrame, whole_ns: int) -> dict[str, Any]:
+    spent_ns = int(like["period_ns"].sum())
+    requests = like["context_requests"] + like["generation_requests"]
+    verified = like["generation_tokens"] > like["generation_requests"]
+    output = like["generation_tokens"].where(~verified.fillna(value=False))
+    return {
+        "steps": len(every),
+        "like": len(like),
+        **{name: float(like[name].median()) for name in TIMES},
+        "requests": _median(requests),
+        "kernels": float(like["kernels"].median()),
+        "graphs": float(like["graphs"].median()),
+        "busy_percent": 100 * int(like["busy_ns"].sum()) / spent_ns if spent_ns else np.nan,
+        "share_percent": 100 * int(every["period_ns"].sum()) / max(whole_ns, 1),
+        "output_tokens_per_s": _rate(output, spent_ns),
+        "prompt_tokens_per_s": _rate(like["context_tokens"], spent_ns),
+    }
+
+
+def _median(values: pd.Series[Any]) -> float:
+    return float(values.astype("Float64").median()) if values.notna().any() else np.nan
+
+
+def _rate(tokens: pd.Series[Any], spent_ns: int) -> float:
+    """Tokens per second; NaN where those of a step are not known."""
+    if tokens.isna().any() or not spent_ns:
+        return np.nan
+    return float(int(tokens.sum()) / spent_ns * 1e9)
+
+
+def steady_state(steps: pd.DataFrame) -> pd.DataFrame:
+    """The longest run of decoding steps of a rank with the same number of requests, or no row.
+
+    The first step of the recording is none of it. Requests are the same if all are within
+    `STEADY_WITHIN` of their median, or 1.
+    """
+    rows = records(steps.iloc[1:][["phase", "generation_requests", "recorded"]])
+    best = (0, 0)
+    start = 0
+    for end in range(1, len(rows) + 1):
+        row = rows[end - 1]
+        if row["phase"] != "decode" or not row["recorded"] or pd.isna(row["generation_requests"]):
+            start = end
+            continue
+        while not _are_same([each["generation_requests"] for each in rows[start:end]]):
+            start += 1
+        best = max(best, (end - start, start), key=lambda run: run[0])
+    length, start = best
+    return steps.iloc[1 + start : 1 + start + (length if length >= STEADY_STEPS else 0)]
+
+
+def _are_same(requests: Sequence[int]) -> bool:
+    middle = float(np.median(requests))
+    within = max(STEADY_WITHIN * middle, 1)
+    return max(requests) - middle <= within and middle - min(requests) <= within
+
+
+def recording_in_words(job: Job) -> str:
+    """What was recorded, for a header: of a server how fast it is, too; empty if not known."""
+    return server_steps(job).finding or job.kind_in_words
+
+
+def headline(steps: pd.DataFrame, words: dict[int, str]) -> str:
+    """What was served and how fast, in a line, of the first rank; empty if none serves."""
+    if not len(steps):
+        return ""
+    rank = int(steps["rank"].iloc[0])
+    own = steps[steps["rank"] == rank]
+    whose = f", rank {rank}" if len(words) > 1 else ""
+    return f"{words[rank]}{whose}: {', '.join([_counts(own), *_speed(own)])}"
+
+
+def _counts(own: pd.DataFrame) -> str:
+    counts = own["phase"].value_counts()
+    kinds = [f"{counts[phase]:,} {phase}" for phase in PHASES if phase in counts]
+    if len(kinds) > 1:
+        return f"{counted(len(own), 'step')} ({', '.join(kinds)})"
+    return f"{kinds[0]} {'step' if len(own) == 1 else 'steps'}"
+
+
+def _speed(own: pd.DataFrame) -> list[str]:
+    """Length of a step, requests and tokens: of one step, of a steady state, or why of neither."""
+    if len(own) == 1:
+        return _said(own, " of this step")
+    steady = steady_state(own)
+    if len(steady):
+        return _said(steady, "")
+    known = own["generation_requests"].dropna()
+    known = known[known > 0]
+    if not len(known):
+        return []
+    least, most = int(known.min()), int(known.max())
+    many = f"{least:,} to {most:,} requests" if least < most else counted(least, "request")
+    return [f"no steady state: {many}"]
+
+
+def _said(steps: pd.DataFrame, of_this: str) -> list[str]:
+    phase = str(steps["phase"].iloc[0])
+    median_ns = float(steps["period_ns"].median())
+    is_decoding = phase == "decode"
+    said = [duration(median_ns) if of_this else f"{phase} {duration(median_ns)}"]
+    requests = steps["context_requests"] + steps["generation_requests"]
+    if requests.notna().all():
+        said.append(counted(int(requests.median()), "request"))
+    tokens = steps["generation_tokens"] if is_decoding else steps["context_tokens"]
+    if phase != "mixed" and tokens.notna().all():
+        verified = is_decoding and bool((tokens > steps["generation_requests"]).any())
+        noun = "verified tokens" if verified else "tokens" if is_decoding else "prompt tokens"
+        per_s = _rate(tokens, int(steps["period_ns"].sum()))
+        said.append(f"{round(per_s):,} {noun}/s{of_this}")
+    return said

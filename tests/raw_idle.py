@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache, cached_property
 from itertools import pairwise
@@ -73,6 +74,10 @@ ON_THE_PATH = [
 ]
 
 
+SERVED = re.compile(r"execute_.*generation_\d+\(.*\)|step\[(DECODE|EXTEND|MIXED) .*\]").fullmatch
+"""Names of the steps of a server."""
+
+
 class RawIdle:
     """The idle time of one rank, from its events."""
 
@@ -86,7 +91,10 @@ class RawIdle:
             if event.get("ph") == "X":
                 self._add(event, index)
         self.threads = cut(self.calls)
-        several = len({int(STEP.match(each.name)[1]) for each in self.steps}) > 1
+        self.number = {id(each): int(STEP.match(each.name)[1]) for each in self.steps}
+        if not self.steps:
+            self._add_server_steps()
+        several = len({*self.number.values()}) > 1
         is_cut = several and not last_step
         self.last_start = max(each.start for each in self.steps) if is_cut else None
         self.numbers = self._analysed_steps(last_step=last_step)
@@ -127,16 +135,27 @@ class RawIdle:
                 order = [(each.start, each.start - each.end) for each in (call, known)]
                 self.call_of[correlation] = call if order[0] <= order[1] else known
 
+    def _add_server_steps(self) -> None:
+        """Outermost spans of a server, one after another: each lasts until the next."""
+        spans = [each for each in self.calls if each.kind == "annotation" and SERVED(each.name)]
+        for each in sorted(spans, key=lambda each: (each.start, -each.end)):
+            if not self.steps or each.start >= self.steps[-1].end:
+                self.steps.append(each)
+        starts = [each.start for each in self.steps[1:]]
+        ends = [*starts, *(each.end for each in self.steps[-1:])]
+        self.steps = [replace(each, end=end) for each, end in zip(self.steps, ends, strict=True)]
+        self.number = {id(each): place for place, each in enumerate(self.steps)}
+
     def _analysed_steps(self, *, last_step: bool) -> list[int]:
         self.steps.sort(key=lambda each: (each.start, each.index))
-        numbers = list(dict.fromkeys(int(STEP.match(each.name)[1]) for each in self.steps))
+        numbers = list(dict.fromkeys(self.number[id(each)] for each in self.steps))
         if len(numbers) < 2 or last_step:
             return numbers
         latest = max(each.start for each in self.steps)
         return [
             number
             for number in numbers
-            if any(int(STEP.match(s.name)[1]) == number and s.start < latest for s in self.steps)
+            if any(self.number[id(s)] == number and s.start < latest for s in self.steps)
         ]
 
     @cached_property
@@ -238,7 +257,7 @@ class RawIdle:
         """Number, begin and end of each step on the device; none without marks."""
         marks: dict[int, int] = {}
         for each in self.marks:
-            marks.setdefault(int(STEP.match(each.name)[1]), each.start)
+            marks.setdefault(self.number[id(each)], each.start)
         order = sorted(marks, key=marks.get)
         starts = [marks[number] for number in order]
         ends: dict[int, dict[bool, int]] = {number: {} for number in order}

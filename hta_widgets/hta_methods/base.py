@@ -49,10 +49,8 @@ class JobMethods:
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
-    if rank.steps.source != "ProfilerStep":
-        return ()
     include_last = rank.settings.include_last_profiler_step
-    return analysed_steps(rank.steps, include_last_profiler_step=include_last)
+    return analysed_steps(rank.profiler_steps, include_last_profiler_step=include_last)
 
 
 def show(drawn: Drawing, title: str, renderer: str = "") -> None:

@@ -75,7 +75,7 @@ def _self_ns(rank: Rank) -> Times:
 
 def steps_of(rank: Rank) -> tuple[int, ...]:
     """Numbers of all ProfilerSteps that were recorded."""
-    return rank.steps.distinct
+    return rank.profiler_steps.distinct
 
 
 def compared_sums(

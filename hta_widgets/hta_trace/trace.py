@@ -249,10 +249,11 @@ class Trace:
             kept = kept & (
                 rank.analysed
                 if self._include_last == self.job.include_last_profiler_step
+                and rank.steps.source == "ProfilerStep"
                 else rows_to_analyse(
                     events,
                     rank.launches,
-                    rank.steps,
+                    rank.profiler_steps,
                     include_last_profiler_step=self._include_last,
                 )
             )

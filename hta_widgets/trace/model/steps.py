@@ -80,7 +80,7 @@ def profiler_steps(events: Events) -> StepMarks:
     )
 
 
-def marks_of_steps(events: Events, server: ServerSteps, *, is_training: bool) -> StepMarks:
+def marks_of_steps(profiler: StepMarks, server: ServerSteps, *, is_training: bool) -> StepMarks:
     """The ProfilerSteps, or the steps of a server where these say more.
 
     Where each ProfilerStep holds one span at most, they are the same steps: vLLM calls
@@ -89,15 +89,13 @@ def marks_of_steps(events: Events, server: ServerSteps, *, is_training: bool) ->
 
     Parameters
     ----------
-    events : Events
+    profiler : StepMarks
+        ProfilerSteps.
     server : ServerSteps
     is_training : bool
         Whether the rank trains, too.
     """
-    profiler = profiler_steps(events)
-    if not len(server):
-        return profiler
-    if len(profiler.distinct) and is_training:
+    if not len(server) or (len(profiler) and is_training):
         return profiler
     held = np.searchsorted(profiler.start_ns, server.span_ns, side="right")
     if len(profiler.distinct) > 1 and np.unique(held).size == held.size:

@@ -12,7 +12,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.ranks.iterations import iterations
+from hta_widgets.trace.ranks.iterations import steps_of_events
 from hta_widgets.trace.ranks.rank import Rank
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _columns(rank: Rank, offset_ns: int) -> _Columns:
         "correlation": events.correlation,
         "launch": rank.launches.astype(np.int64),
         "parent": rank.parents.astype(np.int64),
-        "step": iterations(rank),
+        "step": steps_of_events(rank),
         "analysed": rank.analysed,
         "kernel_type": _kernel_types(rank),
     }

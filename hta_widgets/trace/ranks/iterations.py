@@ -1,4 +1,4 @@
-"""The ProfilerStep that each event belongs to."""
+"""The step that each event belongs to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
+from hta_widgets.trace.model.steps import StepMarks
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_ITERATION = -1
@@ -14,28 +15,41 @@ NO_ITERATION = -1
 _LAUNCHED = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 
 
-def iterations(rank: Rank) -> Int64Array:
-    """Number of the ProfilerStep of each event, by row; -1 for none.
+def steps_of_events(rank: Rank) -> Int64Array:
+    """Number of the step of each event, by row; -1 for none.
 
     CPU events, and ranges that the profiler projected onto the GPU, belong to the last step whose
     mark is open when they start, what runs on the GPU to that of its launch call, whatever its
     stream.
     """
-    return rank.remember(_iterations)
+    return rank.remember(_steps_of_events)
 
 
-def _iterations(rank: Rank) -> Int64Array:
+def iterations(rank: Rank) -> Int64Array:
+    """The same of ProfilerSteps alone, as HTA counts them, whatever else marks steps."""
+    is_same = rank.steps.source == "ProfilerStep"
+    return steps_of_events(rank) if is_same else _found(rank, rank.profiler_steps)
+
+
+def _steps_of_events(rank: Rank) -> Int64Array:
+    return _found(rank, rank.steps)
+
+
+def _found(rank: Rank, steps: StepMarks) -> Int64Array:
     events, launch = rank.trace.events, rank.launches
     on_gpu = _LAUNCHED.among(events.kind)
     asked = np.where(on_gpu & (launch >= 0), launch, np.arange(len(events)))
-    found = iterations_at(rank, events.start_ns[asked])
+    found = _open_at(steps, events.start_ns[asked])
     found[on_gpu & (launch < 0)] = NO_ITERATION
     return found
 
 
 def iterations_at(rank: Rank, times: Times) -> Int64Array:
     """Number of the ProfilerStep whose mark, the last started one, is open; -1 for none."""
-    steps = rank.steps
+    return _open_at(rank.profiler_steps, times)
+
+
+def _open_at(steps: StepMarks, times: Times) -> Int64Array:
     last = np.searchsorted(steps.start_ns, times, side="right") - 1
     ends = np.append(steps.end_ns, np.iinfo(np.int64).min)
     return np.where(times < ends[last], np.append(steps.number, NO_ITERATION)[last], NO_ITERATION)

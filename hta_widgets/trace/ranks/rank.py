@@ -29,7 +29,7 @@ from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.model.server_steps import ServerSteps, server_steps
-from hta_widgets.trace.model.steps import StepMarks, marks_of_steps, rows_to_analyse
+from hta_widgets.trace.model.steps import StepMarks, marks_of_steps, profiler_steps, rows_to_analyse
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
@@ -208,11 +208,16 @@ class Rank:
         return read_only(server_steps(self.trace.events))
 
     @cached_property
+    def profiler_steps(self) -> StepMarks:
+        """ProfilerSteps that the CPU recorded."""
+        return read_only(profiler_steps(self.trace.events))
+
+    @cached_property
     def steps(self) -> StepMarks:
         """Marks of steps that the CPU recorded: ProfilerSteps, or the spans of a server."""
-        events, server = self.trace.events, self.server_steps
-        is_training = len(server) > 0 and trains(events)
-        return read_only(marks_of_steps(events, server, is_training=is_training))
+        server = self.server_steps
+        is_training = len(server) > 0 and trains(self.trace.events)
+        return read_only(marks_of_steps(self.profiler_steps, server, is_training=is_training))
 
     @cached_property
     def analysed(self) -> Mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,6 @@ import pandas as pd
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
@@ -268,25 +268,26 @@ def steady_state(steps: pd.DataFrame) -> pd.DataFrame:
     The first step of the recording is none of it. Requests are the same if all are within
     `STEADY_WITHIN` of their median, or 1.
     """
-    rows = records(steps.iloc[1:][["phase", "generation_requests", "recorded"]])
-    best = (0, 0)
-    start = 0
-    for end in range(1, len(rows) + 1):
-        row = rows[end - 1]
-        if row["phase"] != "decode" or not row["recorded"] or pd.isna(row["generation_requests"]):
-            start = end
+    later = steps.iloc[1:]
+    known = (later["phase"] == "decode") & later["recorded"] & later["generation_requests"].notna()
+    requests = later["generation_requests"].fillna(0).astype("int64").tolist()
+    longest, first, run = 0, 0, list[int]()  # the requests of a run, ascending
+    for place, is_known in enumerate(known.tolist()):
+        if not is_known:
+            run.clear()
             continue
-        while not _are_same([each["generation_requests"] for each in rows[start:end]]):
-            start += 1
-        best = max(best, (end - start, start), key=lambda run: run[0])
-    length, start = best
-    return steps.iloc[1 + start : 1 + start + (length if length >= STEADY_STEPS else 0)]
+        insort(run, requests[place])
+        while not _are_same(run):
+            run.remove(requests[place + 1 - len(run)])
+        if len(run) > longest:
+            longest, first = len(run), place + 1 - len(run)
+    return later.iloc[first : first + (longest if longest >= STEADY_STEPS else 0)]
 
 
-def _are_same(requests: Sequence[int]) -> bool:
-    middle = float(np.median(requests))
+def _are_same(ascending: Sequence[int]) -> bool:
+    middle = (ascending[len(ascending) // 2] + ascending[(len(ascending) - 1) // 2]) / 2
     within = max(STEADY_WITHIN * middle, 1)
-    return max(requests) - middle <= within and middle - min(requests) <= within
+    return ascending[-1] - middle <= within and middle - ascending[0] <= within
 
 
 def recording_in_words(job: Job) -> str:

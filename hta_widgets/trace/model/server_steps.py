@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -98,7 +98,8 @@ def _of_one_thread(events: Events, rows: Int64Array, spans: dict[int, StepSpan])
         return rows[:0]
     each, counts = np.unique(threads, axis=0, return_counts=True)
     pid, tid = each[np.argmax(counts)]
-    return rows[(events.pid[rows] == pid) & (events.tid[rows] == tid)]
+    is_own = (events.pid[rows] == pid) & (events.tid[rows] == tid)
+    return rows[np.flatnonzero(is_own)]
 
 
 def _batches(events: Events, spans: Int64Array) -> tuple[Times, Times]:
@@ -125,9 +126,10 @@ def _filled(outer: StepSpan, inner: StepSpan) -> StepSpan:
     """What the outer span says, and where it is silent the inner one."""
     if inner.is_part:
         return outer
-    filled = [o if o is not None else i for o, i in zip(outer, inner, strict=True)]
-    ran = min(outer.engine, inner.engine, key=[*ENGINES].index)
-    return StepSpan(*filled)._replace(engine=ran)
+    unknown = [name for name, value in outer._asdict().items() if value is None]
+    says: dict[str, Any] = {name: getattr(inner, name) for name in unknown}
+    says["engine"] = min(outer.engine, inner.engine, key=[*ENGINES].index)
+    return outer._replace(**says)
 
 
 def _steps(found: list[_Found]) -> ServerSteps:

@@ -33,8 +33,8 @@ _TRACE_FOLDER = "trace"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
-    ``diagnose`` and ``report`` have another, 130 after Ctrl-C, and ``diagnose`` 3 for findings and
-    4 where nothing can be told, if asked to fail then.
+    ``diagnose``, ``compare`` and ``report`` have another, 130 after Ctrl-C, and the first two 3 for
+    findings or a regression and 4 where nothing can be told, if asked to fail then.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_open(commands)
     _add_diagnose(commands)
+    _add_comparison(commands)
+    _add_baseline(commands)
     _add_report(commands)
     _add_cache(commands)
     _add_doctor(commands)
@@ -134,6 +136,77 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="exit with 3 if there are findings, with 4 if nothing can be told",
     )
     diagnose.set_defaults(run=_print_diagnosis)
+
+
+def _add_comparison(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="print what changed between two jobs, and fail if it is worse",
+        description="Print what changed from one job to another: whether it is more than noise, "
+        "where the time went, and which causes are gone or new.",
+        epilog="example: hta-widgets compare before after --fail-on step:2%% --fail-on finding",
+    )
+    compare.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="folders or files of two jobs, the earlier one first; of one with --baseline",
+    )
+    compare.add_argument(
+        "--baseline", metavar="NAME", help="compare with this baseline: a name, or an .arrow file"
+    )
+    compare.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help="exit with 3 if the job is worse, with 4 if that cannot be told: step:2%%, "
+        "kernel:5%%, memory:5%%, finding; may be repeated",
+    )
+    compare.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="CAUSE",
+        help="a cause that may be found anew; may be repeated",
+    )
+    forms = compare.add_mutually_exclusive_group()
+    for form, what in (("json", "JSON"), ("markdown", "Markdown for a pull request")):
+        forms.add_argument(
+            f"--{form}", action="store_const", const=form, dest="form", help=f"print {what}"
+        )
+    _add_baselines(compare)
+    compare.set_defaults(run=_print_change, form="text")
+
+
+def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    baseline = commands.add_parser(
+        "baseline",
+        help="keep what later jobs are compared with",
+        description="Keep what later jobs are compared with: some 100 kB of a job, not its traces.",
+    )
+    actions = baseline.add_subparsers(required=True, dest="action", metavar="ACTION")
+    for action, names, what in (
+        ("save", ("name", "trace"), "write the baseline of a job"),
+        ("list", (), "print the names of all baselines"),
+        ("show", ("name",), "print what a baseline holds"),
+    ):
+        parser = actions.add_parser(action, help=what, description=f"{what.capitalize()}.")
+        for name in names:
+            said = "a name, or an .arrow file" if name == "name" else "a folder or file of traces"
+            parser.add_argument(name, metavar=name.upper(), help=said)
+        _add_baselines(parser)
+        parser.set_defaults(run=_keep_baseline)
+
+
+def _add_baselines(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--baselines",
+        type=Path,
+        default=Path("hta_widgets_baselines"),
+        metavar="FOLDER",
+        help="where baselines are kept by name (default: %(default)s)",
+    )
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -251,6 +324,29 @@ def _print_diagnosis(options: argparse.Namespace) -> int:
         as_json=options.json,
         fail_on_findings=options.fail_on_findings,
     )
+
+
+def _print_change(options: argparse.Namespace) -> int:
+    from hta_widgets.cli.compare import print_change  # noqa: PLC0415  # needs pandas
+
+    return print_change(
+        options.traces,
+        options.baseline,
+        form=options.form,
+        limits=options.fail_on,
+        allowed=options.allow,
+        folder=options.baselines,
+    )
+
+
+def _keep_baseline(options: argparse.Namespace) -> int:
+    from hta_widgets.cli import compare  # noqa: PLC0415  # needs pandas
+
+    if options.action == "save":
+        return compare.save_baseline(options.name, options.trace, options.baselines)
+    if options.action == "show":
+        return compare.show_baseline(options.name, options.baselines)
+    return compare.list_baselines(options.baselines)
 
 
 def _write_report(options: argparse.Namespace) -> int:

@@ -47,6 +47,22 @@ class RankSplit(NamedTuple):
     is_p2p: Mask
 
 
+class PartOfWork(NamedTuple):
+    """Work whose time is one of `PARTS`, as far as those before leave it.
+
+    Attributes
+    ----------
+    positions : ndarray of int64
+        Among the work of the device.
+    start_ns, end_ns : ndarray of int64
+        Of that part of each: a communication kernel waits first, and then transfers.
+    """
+
+    positions: Int64Array
+    start_ns: Times
+    end_ns: Times
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
     """Time of a device by what it does.
@@ -70,10 +86,10 @@ class Partition:
         split : RankSplit
             Of its rank.
         """
-        covers = [_union(work, np.isin(work.type, _COMPUTING))]
-        covers.append(covers[-1] | _union(work, work.type == KernelType.MEMORY))
-        for starts, ends in _communication(work, split):
-            covers.append(covers[-1] | Intervals.union(starts, ends))
+        covers: list[Intervals] = []
+        for part in work_by_part(work, split):
+            own = Intervals.union(part.start_ns, part.end_ns)
+            covers.append(covers[-1] | own if covers else own)
         return cls(tuple(covers))
 
     def in_bins(self, edges: Times) -> Int64Array:
@@ -88,10 +104,29 @@ class Partition:
         return np.diff([np.zeros_like(cumulative[0]), *cumulative, np.diff(edges)], axis=0)
 
 
-def _communication(work: GpuWork, split: RankSplit) -> list[tuple[Times, Times]]:
+def work_by_part(work: GpuWork, split: RankSplit) -> tuple[PartOfWork, ...]:
+    """The work whose time is each of `PARTS` but the last, in the same order.
+
+    Parameters
+    ----------
+    work : GpuWork
+        Of one device.
+    split : RankSplit
+        Of its rank.
+    """
+    computes = np.flatnonzero(np.isin(work.type, _COMPUTING))
+    copies = np.flatnonzero(work.type == KernelType.MEMORY)
     communicates = np.flatnonzero(work.type == KernelType.COMMUNICATION)
-    start_ns, end_ns = work.start_ns[communicates], work.end_ns[communicates]
-    return communication_parts(work.rows[communicates], start_ns, end_ns, split)
+    rows, start_ns = work.rows[communicates], work.start_ns[communicates]
+    _, is_split, p2p = waiting_until(rows, start_ns, split)
+    one_to_one, among_many = communicates[is_split & p2p], communicates[is_split & ~p2p]
+    undivided = communicates[~is_split]
+    times = communication_parts(rows, start_ns, work.end_ns[communicates], split)
+    positions = (among_many, one_to_one, undivided, among_many, one_to_one)
+    return (
+        *(PartOfWork(each, work.start_ns[each], work.end_ns[each]) for each in (computes, copies)),
+        *(PartOfWork(each, *own) for each, own in zip(positions, times, strict=True)),
+    )
 
 
 def communication_parts(
@@ -138,8 +173,3 @@ def waiting_until(rows: Int64Array, start: Times, split: RankSplit) -> tuple[Tim
     p2p = is_split.copy()
     p2p[is_split] = split.is_p2p[at[is_split]]
     return last, is_split, p2p
-
-
-def _union(work: GpuWork, chosen: Mask) -> Intervals:
-    positions = np.flatnonzero(chosen)
-    return Intervals.union(work.start_ns[positions], work.end_ns[positions])

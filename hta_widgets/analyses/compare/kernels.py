@@ -130,7 +130,7 @@ def _named_work(rank: Rank) -> list[_Named]:
     wanted = np.flatnonzero(events.kind[work.rows] != Kind.BUSY)
     keys = [work.name[wanted], work.type[wanted]]
     kernels = pd.Series(work.duration_ns[wanted]).groupby(keys).agg(["size", "sum"])
-    mangled = _mangled_names(events)
+    mangled = mangled_names(events)
     graphs = set(events.name.codes[events.rows_of(Kind.GRAPH)].tolist())
     return [
         _Named(
@@ -145,7 +145,7 @@ def _named_work(rank: Rank) -> list[_Named]:
     ]
 
 
-def _mangled_names(events: Events) -> dict[int, str]:
+def mangled_names(events: Events) -> dict[int, str]:
     """Mangled name for the code of a name, if the trace has one that can be demangled."""
     side = events.side.get("mangled")
     column = side.columns["mangled"] if side else None

@@ -1,0 +1,118 @@
+"""``hta-widgets compare`` and ``baseline``: what changed between two jobs, and whether it may."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from hta_widgets.cli.compare.document import json_text
+from hta_widgets.cli.compare.markdown import markdown as markdown_text
+from hta_widgets.cli.compare.report import baseline_text
+from hta_widgets.cli.compare.report import report as report_text
+from hta_widgets.cli.diagnose import INTERRUPTED
+from hta_widgets.cli.terminal import printable, say
+from hta_widgets.diagnosis.causes import ALL_CAUSES
+from hta_widgets.diagnosis.change.analysis import Change, explain_change
+from hta_widgets.diagnosis.change.baseline import (
+    baseline_file,
+    baselines,
+    read_baseline,
+    write_baseline,
+)
+from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge
+from hta_widgets.diagnosis.change.summary import Summary, summary
+from hta_widgets.errors import ParameterError
+from hta_widgets.quantities import data_size
+from hta_widgets.trace.opening.open import open_trace
+
+EXIT_CODES: Final = {"passed": 0, "regression": 3, "cannot_tell": 4}
+"""By outcome of the limits."""
+
+FORMS: Final[dict[str, Callable[[Change, Judgement | None], str]]] = {
+    "text": report_text,
+    "json": json_text,
+    "markdown": markdown_text,
+}
+
+
+def print_change(
+    traces: Sequence[str],
+    baseline: str | None,
+    *,
+    form: str,
+    limits: Sequence[str],
+    allowed: Sequence[str],
+    folder: Path,
+) -> int:
+    """Print what changed from one job to another and return the exit code of the command.
+
+    Parameters
+    ----------
+    traces : sequence of str
+        Paths or URLs: two of them, or one and a baseline.
+    baseline : str or None
+        Name or file of what the job is compared with.
+    form : str
+        Key of `FORMS`.
+    limits : sequence of str
+        What must not become worse, as `Limit.parse` takes it.
+    allowed : sequence of str
+        Causes that may be found anew.
+    folder : Path
+        Where baselines are kept by name.
+    """
+    asked = [Limit.parse(each) for each in limits]
+    known = {each.name for each in ALL_CAUSES}
+    for cause in allowed:
+        if cause not in known:
+            msg = f"no cause is called {cause[:80]!r}; there are {', '.join(sorted(known))}"
+            raise ParameterError(msg)
+    wanted = 2 if baseline is None else 1
+    if len(traces) != wanted:
+        msg = (
+            f"{len(traces)} paths were given: give two, the earlier one first, or one and "
+            "--baseline NAME; of a job with several files, give their folder"
+        )
+        raise ParameterError(msg)
+    try:
+        first = _opened(traces[0]) if baseline is None else read_baseline(baseline, folder)
+        change = explain_change(first, _opened(traces[-1]))
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return INTERRUPTED
+    judgement = judge(change, asked, allowed) if asked else None
+    say(FORMS[form](change, judgement))
+    return EXIT_CODES[judgement.outcome] if judgement else 0
+
+
+def _opened(source: str) -> Summary:
+    return summary(open_trace(source, progress=sys.stderr.isatty()))
+
+
+def save_baseline(name: str, trace: str, folder: Path) -> int:
+    """Write a baseline of a job."""
+    path = baseline_file(name, folder)
+    size = write_baseline(_opened(trace), path)
+    say(f"wrote {printable(str(path))} ({data_size(size)})\n")
+    return 0
+
+
+def list_baselines(folder: Path) -> int:
+    """Print the names of all baselines in a folder."""
+    names = baselines(folder)
+    if not names:
+        say(
+            f"no baselines in {printable(str(folder))}: hta-widgets baseline save NAME PATH writes "
+            "one\n"
+        )
+    for name in names:
+        say(f"{printable(name)}\n")
+    return 0
+
+
+def show_baseline(name: str, folder: Path) -> int:
+    """Print what a baseline holds."""
+    say(baseline_text(read_baseline(name, folder)))
+    return 0

@@ -1,0 +1,62 @@
+"""A change as Markdown that fits the comment of a pull request."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hta_widgets.cli.terminal import cut, printable
+from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.gate import Judgement
+from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
+
+MOST_CHARACTERS: Final = 600
+"""Of a text that may hold names of a trace."""
+
+MOST_LISTED: Final = 10
+
+_NS_PER_MS: Final = 1e6
+_ACTIVE: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$:])")
+
+
+def markdown(change: Change, judgement: Judgement | None = None) -> str:
+    """Write the verdict, broken limits, a table of the classes, causes and differences."""
+    lines = [f"### hta-widgets: {change.verdict}", "", plain(change.finding), ""]
+    if judgement is not None:
+        for title, texts in (
+            ("Limits that are broken", judgement.broken),
+            ("Limits that cannot be checked", judgement.untold),
+        ):
+            lines += _listed(title, texts)
+        if judgement.outcome == "passed":
+            lines += ["All limits are kept.", ""]
+    lines += ["| ms per step | first | second | change |", "|:--|--:|--:|--:|"]
+    for row in level(change.waterfall, "class").to_dict("records"):
+        lines.append(_row(CLASS_LABELS[row["class"]], row["first_ns"], row["second_ns"]))
+    lines += [_row("**all**", change.first.mean_ns, change.second.mean_ns), ""]
+    lines += _listed("Causes, with their prices by replay", [e.words for e in change.causes])
+    lines += _listed("In what the jobs differ", [each.sentence for each in change.differences])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def plain(text: str) -> str:
+    r"""Text that Markdown shows as it is, on one line: names come from traces.
+
+    Examples
+    --------
+    >>> plain("<b> @everyone [x](y)")
+    '\\<b\\> \\@everyone \\[x\\]\\(y\\)'
+    """
+    return _ACTIVE.sub(r"\\\1", cut(printable(text), MOST_CHARACTERS))
+
+
+def _listed(title: str, texts: tuple[str, ...] | list[str]) -> list[str]:
+    if not texts:
+        return []
+    more = [f"- and {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
+    return [f"{title}:", "", *(f"- {plain(each)}" for each in texts[:MOST_LISTED]), *more, ""]
+
+
+def _row(label: str, first_ns: int, second_ns: int) -> str:
+    cells = [f"{ns / _NS_PER_MS:,.3f}" for ns in (first_ns, second_ns)]
+    return f"| {label} | {cells[0]} | {cells[1]} | {(second_ns - first_ns) / _NS_PER_MS:+,.3f} |"

@@ -1,0 +1,77 @@
+"""A change as text that fits a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
+from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.gate import Judgement
+from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted, data_size, duration
+
+_WIDTH: Final = 20
+_NS_PER_MS: Final = 1e6
+
+
+def report(change: Change, judgement: Judgement | None = None) -> str:
+    """Write the verdict, in what the jobs differ, where the time went, and broken limits."""
+    names = f"{cut(change.first.name, _MOST)} → {cut(change.second.name, _MOST)}"
+    lines = [f"{change.verdict[0].upper()}{change.verdict[1:]}", "", *wrapped(names)]
+    lines += wrapped(change.finding)
+    lines += section("In what they differ:", [each.sentence for each in change.differences])
+    lines += ["", *_waterfall(change)]
+    lines += section("Causes, with their prices by replay:", [e.words for e in change.causes])
+    if judgement is not None:
+        lines += section("Limits that are broken:", judgement.broken)
+        lines += section("Limits that cannot be checked:", judgement.untold)
+        if judgement.outcome == "passed":
+            lines += ["", f"{MARGIN}All limits are kept."]
+    doubts = [notice for notice in change.notices if notice not in _said(change)]
+    lines += section("Notices:", doubts)
+    return "\n".join(lines) + "\n"
+
+
+_MOST: Final = MOST_CHARACTERS // 4
+
+
+def _said(change: Change) -> set[str]:
+    return {each.sentence for each in change.differences}
+
+
+def _waterfall(change: Change) -> Iterator[str]:
+    """The classes of a step in both jobs, and their differences, which add up."""
+    if change.waterfall.empty:
+        return
+    yield f"{MARGIN}{'':{_WIDTH}}{'first':>12}{'second':>12}{'change':>12}   ms"
+    rows = level(change.waterfall, "class")
+    for row in rows.to_dict("records"):
+        yield _row(CLASS_LABELS[row["class"]], row["first_ns"], row["second_ns"])
+    yield _row("all", change.first.mean_ns, change.second.mean_ns)
+
+
+def _row(label: str, first_ns: int, second_ns: int) -> str:
+    cells = [ns / _NS_PER_MS for ns in (first_ns, second_ns)]
+    delta = (second_ns - first_ns) / _NS_PER_MS
+    return f"{MARGIN}{label:{_WIDTH}}{cells[0]:12,.3f}{cells[1]:12,.3f}{delta:+12,.3f}"
+
+
+def baseline_text(summary: Summary) -> str:
+    """Write what is kept of a job."""
+    known = summary.environment
+    ranks = counted(len(known["ranks"]), "rank")
+    which = f" ({number_ranges(known['ranks'])})" if known["ranks"] else ""
+    steps = counted(len(summary.steps), "step") if known["steps_marked"] else "no marked steps"
+    lines = [*wrapped(cut(summary.name, MOST_CHARACTERS))]
+    lines += wrapped(f"{ranks}{which}, {steps}, {duration(summary.mean_ns)} {summary.unit}")
+    lines += wrapped(f"GPU: {', '.join(known['gpus']) or 'not recorded'}")
+    if summary.memory_bytes >= 0:
+        lines += wrapped(f"memory at its peak: {data_size(summary.memory_bytes)}")
+    versions = [f"{name.replace('_', ' ')} {text}" for name, text in known["versions"].items()]
+    lines += wrapped(", ".join([*versions, f"hta_widgets {known['hta_widgets']}"]))
+    findings = [str(each["sentence"]) for each in summary.findings]
+    lines += section("Findings:", findings) or ["", *item("", "No finding")]
+    return "\n".join(lines) + "\n"

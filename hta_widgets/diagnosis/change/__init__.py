@@ -1,0 +1,1 @@
+"""What changed between two jobs: what a step takes, where, and whether that is more than noise."""

@@ -1,0 +1,303 @@
+"""Explain what changed between two jobs, and whether it is more than noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import pandas as pd
+
+from hta_widgets.analyses.result import Result
+from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
+from hta_widgets.diagnosis.change.significance import (
+    FEWEST_STEPS,
+    Significance,
+    significance,
+)
+from hta_widgets.diagnosis.change.summary import Summary, summary
+from hta_widgets.diagnosis.change.waterfall import (
+    CLASS_LABELS,
+    LEVELS,
+    Line,
+    largest_lines,
+    waterfall,
+)
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, duration, number, percent
+from hta_widgets.trace.job import Job
+
+Verdict: TypeAlias = Literal[
+    "regression", "improvement", "method changed", "other hardware", "noise", "cannot tell"
+]
+
+LEAST_PERCENT: Final = 2.0
+"""Of a step: three in four changes of 2 % are found among five steps a side, one of 1 % is not."""
+
+_WIDTH: Final = 60
+_GREW: Final = 1.05
+"""The price of a cause is another from this factor on."""
+
+_LEAST_OF_IT: Final = 0.2
+"""Part of the difference from which the price of a cause is said with the verdict."""
+
+_NS_PER_MS: Final = 1e6
+
+
+class CauseChange(NamedTuple):
+    """What became of a cause of lost time.
+
+    Attributes
+    ----------
+    cause : str
+    outcome : {"gone", "new", "grew", "fell", "same", "untold"}
+        ``untold``: the other trace lacks something that it may be seen in.
+    first_ms, second_ms : float
+        By how much a step would be shorter without it, by replay; 0 where there is none.
+    sentence : str
+        Of the finding of the second job, or of the first if it is gone.
+    """
+
+    cause: str
+    outcome: Literal["gone", "new", "grew", "fell", "same", "untold"]
+    first_ms: float
+    second_ms: float
+    sentence: str
+
+    @property
+    def words(self) -> str:
+        """The cause with both prices."""
+        before, after = (duration(each * _NS_PER_MS) for each in (self.first_ms, self.second_ms))
+        if self.outcome == "new":
+            return f"{self.cause}: new, {after}"
+        if self.outcome in ("gone", "untold"):
+            said = "gone" if self.outcome == "gone" else "cannot tell whether it is gone"
+            return f"{self.cause}: {said} (was {before})"
+        return f"{self.cause}: {self.outcome}, {before} → {after}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Change(Result):
+    """What changed from one job to another.
+
+    Attributes
+    ----------
+    verdict : str
+        ``regression`` or ``improvement`` (steps differ by more than `LEAST_PERCENT` and more than
+        noise), ``noise`` (they do not), ``other hardware`` or ``method changed`` (they may, for
+        what `differences` says), ``cannot tell``.
+    verdict_sentence : str
+        The same in words, with both times; `finding` adds the cause and the largest lines.
+    first, second : Summary
+    differences : tuple of Difference
+        In what the jobs differ beside their times; those that forbid most come first.
+    step : Significance
+        Of the job's steps, each as long as that of its slowest rank.
+    waterfall : DataFrame
+        See `waterfall`: one row per class, part, module, operator, shape and kernel; ``delta_ns``
+        of all rows is the difference of the mean steps, exactly.
+    lines : tuple of Line
+        The few parts of it that explain most.
+    causes : tuple of CauseChange
+        What became of the findings, that with the largest change of price first.
+    """
+
+    verdict: Verdict
+    verdict_sentence: str
+    first: Summary
+    second: Summary
+    differences: tuple[Difference, ...]
+    step: Significance
+    waterfall: pd.DataFrame
+    lines: tuple[Line, ...]
+    causes: tuple[CauseChange, ...]
+
+    @property
+    def delta_ns(self) -> int:
+        """By how much the mean step of the second is longer."""
+        return self.second.mean_ns - self.first.mean_ns
+
+    @property
+    def main_cause(self) -> str:
+        """The cause whose price explains most, as a sentence behind another; empty for none."""
+        towards = [
+            each
+            for each in self.causes
+            if (each.second_ms - each.first_ms) * self.delta_ns > 0 and each.outcome != "untold"
+        ]
+        if not towards:
+            return ""
+        change_ns = abs(towards[0].second_ms - towards[0].first_ms) * _NS_PER_MS
+        if change_ns < _LEAST_OF_IT * abs(self.delta_ns):
+            return ""
+        return f" Cause by replay: {towards[0].words}."
+
+    def line_words(self, line: Line) -> str:
+        """A part of the difference in words, with both times."""
+        labels = {**self.first.labels, **self.second.labels}
+        texts = dict(zip(LEVELS, line.path, strict=False))
+        where = [CLASS_LABELS[texts["class"]]]
+        around = (texts.get(name, "") for name in ("module", "operator"))
+        where += [short_name(each, _WIDTH) for each in around if each]
+        kernel = texts.get("kernel", "")
+        if kernel and kernel not in (texts.get("operator"), texts.get("module")):
+            where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
+        sign = "+" if line.delta_ns >= 0 else "−"
+        said = f"{sign}{duration(abs(line.delta_ns))} {', '.join(where)}"
+        if line.outcome in ("new", "gone"):
+            return f"{said}: {line.outcome}"
+        times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
+        counts = [number(each) for each in (line.first_count, line.second_count)]
+        pieces = f", {counts[0]} → {counts[1]} pieces" if counts[0] != counts[1] else ""
+        return f"{said}: {line.outcome}, {times}{pieces}"
+
+
+def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
+    """Explain what changed from one job to another.
+
+    Parameters
+    ----------
+    first, second : Job or Summary
+        From `open_trace`, or what was kept of a job as a baseline.
+
+    Returns
+    -------
+    Change
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import hta_widgets
+    >>> from hta_widgets.diagnosis.change.analysis import explain_change
+    >>> with TemporaryDirectory() as folder:
+    ...     path = hta_widgets.sample.write_sample(folder, ranks=2, steps=6, progress=False)
+    ...     job = hta_widgets.open_trace(path, progress=False)
+    ...     change = explain_change(job, job)
+    >>> change.verdict, change.delta_ns
+    ('noise', 0)
+    """
+    one, other = (each if isinstance(each, Summary) else summary(each) for each in (first, second))
+    found = differences(one, other)
+    step = significance(one.steps["job_ns"].tolist(), other.steps["job_ns"].tolist())
+    table = waterfall(one, other)
+    verdict, why = _verdict(one, other, found, step)
+    lines = largest_lines(table) if verdict not in ("noise", "cannot tell") else ()
+    change = Change(
+        verdict=verdict,
+        verdict_sentence=why,
+        first=one,
+        second=other,
+        differences=found,
+        step=step,
+        waterfall=table,
+        lines=lines,
+        causes=_causes(one, other),
+        finding=why,
+        notices=(
+            *(each.sentence for each in found),
+            *(f"{each.name}: {doubt}" for each in (one, other) for doubt in each.doubts),
+        ),
+    )
+    if not lines:
+        return change
+    why += change.main_cause
+    said = "; ".join(change.line_words(each) for each in lines)
+    share = 100 * sum(each.delta_ns for each in lines) / change.delta_ns if change.delta_ns else 0
+    of_it = f"{percent(share)} of the difference" if share <= 100 else "Most of it"  # noqa: PLR2004
+    return _with_finding(change, f"{why} {of_it}: {said}.")
+
+
+def _with_finding(change: Change, finding: str) -> Change:
+    values: dict[str, Any] = {name: getattr(change, name) for name in change.__dataclass_fields__}
+    return Change(**{**values, "finding": finding})
+
+
+def _verdict(
+    one: Summary, other: Summary, found: tuple[Difference, ...], step: Significance
+) -> tuple[Verdict, str]:
+    """The verdict, and the sentence that says it."""
+    for each in (one, other):
+        if not each.mean_ns:
+            return "cannot tell", f"There is nothing to compare: {each.name} has no GPU work."
+        if each.doubts:
+            said = f"Cannot tell: the times of {each.name} cannot be believed, {each.doubts[0]}."
+            return "cannot tell", said
+    takes = _takes(one, other)
+    for weight, verdict, said in _NOT_ALIKE:
+        differs = next((each for each in found if each.weight == weight), None)
+        if differs is not None:
+            return verdict, f"{said} {_capital(differs.sentence)}. {_capital(takes)}"
+    if not one.environment["steps_marked"]:
+        return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
+    if not step.can_tell:
+        steps = counted(min(step.counts), "step")
+        said = f"Cannot tell: {steps} on one side, {FEWEST_STEPS} tell noise from a change."
+        return "cannot tell", f"{said} {_capital(takes)}"
+    verdict, said = _of_steps(step)
+    chance = f"{step.counts[0]} and {step.counts[1]} steps, p = {number(step.chance)}"
+    return verdict, f"{said}: {takes[:-1]} ({chance})."
+
+
+_NOT_ALIKE: Final[tuple[tuple[Weight, Verdict, str], ...]] = (
+    ("hardware", "other hardware", "Other hardware."),
+    ("method", "method changed", "Not comparable as they are."),
+)
+
+
+def _of_steps(step: Significance) -> tuple[Verdict, str]:
+    if step.is_longer(LEAST_PERCENT):
+        return "regression", "Regression"
+    if step.is_shorter(LEAST_PERCENT):
+        return "improvement", "Improvement"
+    return "noise", "No difference beyond noise"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _takes(one: Summary, other: Summary) -> str:
+    before, after = one.mean_ns, other.mean_ns
+    if one.unit != other.unit:
+        return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
+    change = 100 * (after / before - 1)
+    sign = "+" if change >= 0 else "−"
+    return (
+        f"the mean step takes {duration(after)} instead of {duration(before)} "
+        f"({sign}{percent(abs(change))})."
+        if one.environment["steps_marked"]
+        else f"the GPU span is {duration(after)} instead of {duration(before)}."
+    )
+
+
+def _rates(one: Summary, other: Summary) -> str:
+    """Work per time, which recordings of a fixed length differ in."""
+    rates = [
+        each.spent[each.spent["part"].isin(["compute", "memory"])]["count"].sum()
+        / (each.steps["period_ns"].sum() / _NS_PER_MS)
+        for each in (one, other)
+    ]
+    return (
+        f"In recordings of {duration(one.mean_ns)} and {duration(other.mean_ns)}, the GPU runs "
+        f"{number(rates[0])} and {number(rates[1])} kernels and copies per ms."
+    )
+
+
+def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:
+    by_cause = [{each["cause"]: each for each in job.findings} for job in (one, other)]
+    lacks = [{*each.lacks} for each in (one, other)]
+    found = []
+    for cause in dict.fromkeys([*by_cause[0], *by_cause[1]]):
+        before, after = (each.get(cause) for each in by_cause)
+        was, now = (each["recoverable_ms"] if each else 0.0 for each in (before, after))
+        kept = after or before or {}
+        outcome: Any
+        if before is None:
+            outcome = "new"
+        elif after is None:
+            outcome = "untold" if lacks[1] - lacks[0] else "gone"
+        elif now > was * _GREW:
+            outcome = "grew"
+        else:
+            outcome = "fell" if was > now * _GREW else "same"
+        found.append(CauseChange(cause, outcome, was, now, kept["sentence"]))
+    return tuple(sorted(found, key=lambda each: -abs(each.second_ms - each.first_ms)))

@@ -1,0 +1,188 @@
+"""In what two jobs differ beside their times, and what that forbids to conclude."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from math import prod
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import pandas as pd
+
+from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted
+
+Weight: TypeAlias = Literal["hardware", "method", "note"]
+
+OTHER_SHARE: Final = 0.5
+"""Of the compute time of operators with one shape on each side: above it, the work is another."""
+
+PADDING: Final = 0.05
+"""Sizes that are rounded up, or are not, are the same work; a batch of one sequence more or less
+among twenty is another."""
+
+_TYPES: Final = ' ["'
+_TENSOR: Final = re.compile(r"\[[\d, ]*\]")
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+
+class Difference(NamedTuple):
+    """Something in which two jobs differ.
+
+    Attributes
+    ----------
+    what : str
+    first, second : str
+        What it is in each.
+    forbids : str
+        What cannot be concluded.
+    weight : {"hardware", "method", "note"}
+        Whether the times of both are of other GPUs, of other work or another recording, or may
+        still be compared.
+    """
+
+    what: str
+    first: str
+    second: str
+    forbids: str
+    weight: Weight
+
+    @property
+    def sentence(self) -> str:
+        """All of it in words."""
+        return f"{self.what}: {self.first} → {self.second}; {self.forbids}"
+
+
+def differences(first: Summary, second: Summary) -> tuple[Difference, ...]:
+    """List in what two jobs differ; what forbids most comes first."""
+    found = [*_environment(first, second), *_work(first, second), *_recording(first, second)]
+    order = ("hardware", "method", "note")
+    return tuple(sorted(found, key=lambda each: order.index(each.weight)))
+
+
+def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
+    one, other = first.environment, second.environment
+    if one["gpus"] and other["gpus"] and one["gpus"] != other["gpus"]:
+        yield Difference(
+            "GPU",
+            ", ".join(one["gpus"]),
+            ", ".join(other["gpus"]),
+            "what became slower or faster may be the hardware, not the program",
+            "hardware",
+        )
+    if one["world_size"] and other["world_size"] and one["world_size"] != other["world_size"]:
+        yield Difference(
+            "ranks of the job",
+            f"{one['world_size']:,}",
+            f"{other['world_size']:,}",
+            "a step is other work on each rank",
+            "method",
+        )
+    elif one["ranks"] != other["ranks"]:
+        same = len(one["ranks"]) == len(other["ranks"])
+        yield Difference(
+            "ranks that are compared",
+            number_ranges(one["ranks"]) or "none",
+            number_ranges(other["ranks"]) or "none",
+            "ranks differ among each other" if same else "means are over other ranks",
+            "note" if same else "method",
+        )
+    for name in sorted({*one["versions"]} & {*other["versions"]}):
+        before, after = one["versions"][name], other["versions"][name]
+        if before != after:
+            said = "kernels may have other names; modules and operators are matched"
+            yield Difference(name.replace("_", " "), before, after, said, "note")
+
+
+def _work(first: Summary, second: Summary) -> Iterator[Difference]:
+    shapes = [_only_shapes(each) for each in (first, second)]
+    both = shapes[0].add_suffix("_first").join(shapes[1].add_suffix("_second"), how="inner")
+    whole = int(both["time_ns_second"].sum())
+    if not whole:
+        return
+    for what, column, weight, forbids in _OF_OPERATORS:
+        differ = both[[_is_other(row, column) for row in both.to_dict("records")]]
+        if int(differ["time_ns_second"].sum()) > OTHER_SHARE * whole:
+            row = differ.nlargest(1, "time_ns_second").reset_index().to_dict("records")[0]
+            before, after = row[f"{column}_first"], row[f"{column}_second"]
+            yield Difference(what, f"{before} of {row['operator']}", f"{after}", forbids, weight)
+
+
+_OF_OPERATORS: Final[tuple[tuple[str, str, Weight, str], ...]] = (
+    ("shapes of inputs", "dims", "method", "a step is other work"),
+    ("types of inputs", "types", "note", "if that is the change, this is its price"),
+)
+
+
+def _is_other(row: Mapping[Hashable, Any], column: str) -> bool:
+    """Whether types differ, or elements by more than padding: of a call, and of a step."""
+    before, after = (str(row[f"{column}_{side}"]) for side in ("first", "second"))
+    sizes = [_elements(each) for each in (before, after)]
+    if not all(sizes):
+        return before != after
+    of_step = [
+        size * row[f"count_{side}"] for size, side in zip(sizes, ("first", "second"), strict=True)
+    ]
+    return all(abs(two / one - 1) > PADDING for one, two in (sizes, of_step))
+
+
+def _elements(dims: str) -> float:
+    """Elements of all tensors of an operator; 0 where the text holds no dimensions."""
+    return float(
+        sum(
+            prod(map(int, _NUMBER.findall(each)))
+            for each in _TENSOR.findall(dims)
+            if _NUMBER.search(each)
+        )
+    )
+
+
+def _only_shapes(each: Summary) -> pd.DataFrame:
+    """Dimensions and types of the operators that have the same ones each time, by module."""
+    known = each.spent[(each.spent["part"] == "compute") & (each.spent["shape"] != "")]
+    known = known[known["operator"] != ""]
+    parts = [text.partition(_TYPES) for text in known["shape"].tolist()]
+    known = known.assign(dims=[each[0] for each in parts], types=[each[2] for each in parts])
+    by_call = known.groupby(["module", "operator"])
+    table = by_call[["dims", "types"]].first()
+    table["time_ns"] = by_call["time_ns"].sum()
+    table["count"] = by_call["count"].sum() / max(each.rows, 1)
+    shapes = known[["module", "operator", "shape"]].drop_duplicates()
+    return table[shapes.groupby(["module", "operator"]).size() == 1]
+
+
+_RECORDED: Final = {
+    "kernels": ("kernels", "what the GPU computes cannot be compared"),
+    "host_code": ("operators", "causes cannot be told apart on one side"),
+    "frames": ("Python frames (with_stack)", "recording them slows the host: its times differ"),
+    "memory": ("memory events", "recording them slows the host a little"),
+    "collectives": ("process groups and sizes", "waiting is known on one side only"),
+}
+_OTHER_METHOD: Final = frozenset({"kernels", "frames"})
+
+
+def _recording(first: Summary, second: Summary) -> Iterator[Difference]:
+    one, other = first.environment, second.environment
+    words = {True: "recorded", False: "not recorded"}
+    if one["steps_marked"] != other["steps_marked"]:
+        yield Difference(
+            "steps",
+            words[one["steps_marked"]],
+            words[other["steps_marked"]],
+            "a step cannot be compared with a recording",
+            "method",
+        )
+    for name, (what, forbids) in _RECORDED.items():
+        had, has = (bool(each["recorded"][name]) for each in (one, other))
+        if had != has:
+            weight: Weight = "method" if name in _OTHER_METHOD else "note"
+            yield Difference(what, words[had], words[has], forbids, weight)
+    if any(each.left_out for each in (first, second)):
+        before, after = (_left_out(each) for each in (first, second))
+        if before != after:
+            yield Difference("steps left out", before, after, "they are not counted", "note")
+
+
+def _left_out(each: Summary) -> str:
+    return counted(len(each.left_out), "step") if each.left_out else "none"

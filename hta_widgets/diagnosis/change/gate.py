@@ -1,0 +1,165 @@
+"""Whether a job has become worse than limits allow: for continuous integration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, Literal, NamedTuple
+
+from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.significance import significance
+from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.errors import ParameterError
+from hta_widgets.quantities import data_size, duration, percent
+
+What = Literal["step", "kernel", "finding", "memory"]
+
+LIMITS: Final[dict[What, float]] = {"step": 2.0, "kernel": 5.0, "finding": 0.0, "memory": 5.0}
+"""What can be limited, and the percentage where none is given."""
+
+LEAST_SHARE: Final = 0.005
+"""Part of a step that a kernel must cost more for it to be worth a failure."""
+
+_LIMIT: Final = re.compile(r"(step|kernel|memory)(?::(\d{1,4}(?:\.\d{1,4})?)\s?%?)?|finding")
+
+
+class Limit(NamedTuple):
+    """Something that must not become worse.
+
+    Attributes
+    ----------
+    what : str
+        Key of `LIMITS`.
+    percent : float
+        By how much it may; of findings, none may be new.
+    """
+
+    what: What
+    percent: float
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Read a limit such as ``step:2%``, ``kernel:5%``, ``memory`` or ``finding``.
+
+        Raises
+        ------
+        ParameterError
+            If it is none.
+
+        Examples
+        --------
+        >>> Limit.parse("step:2.5%"), Limit.parse("finding")
+        (Limit(what='step', percent=2.5), Limit(what='finding', percent=0.0))
+        """
+        found = _LIMIT.fullmatch(text)
+        if found is None:
+            msg = f"{text[:80]!r} is no limit: use step:2%, kernel:5%, memory:5% or finding"
+            raise ParameterError(msg)
+        what: What = found[1] or "finding"  # type: ignore[assignment]
+        return cls(what, float(found[2]) if found[2] else LIMITS[what])
+
+
+class Judgement(NamedTuple):
+    """What was asked of a change, and the answer.
+
+    Attributes
+    ----------
+    broken : tuple of str
+        Which limits are broken, by what.
+    untold : tuple of str
+        Which cannot be checked, and why.
+    """
+
+    broken: tuple[str, ...]
+    untold: tuple[str, ...]
+
+    @property
+    def outcome(self) -> Literal["regression", "cannot_tell", "passed"]:
+        """What it comes to."""
+        if self.broken:
+            return "regression"
+        return "cannot_tell" if self.untold else "passed"
+
+
+def judge(change: Change, limits: Iterable[Limit], allowed: Collection[str] = ()) -> Judgement:
+    """Check a change against limits.
+
+    Parameters
+    ----------
+    change : Change
+    limits : iterable of Limit
+    allowed : collection of str
+        Causes that may be found anew.
+    """
+    broken: list[str] = []
+    untold: list[str] = []
+    for limit in limits:
+        doubt = _doubt(change, limit)
+        if doubt:
+            untold.append(f"{limit.what}: {doubt}")
+        else:
+            broken += _broken(change, limit, allowed)
+    return Judgement(tuple(broken), tuple(untold))
+
+
+def _doubt(change: Change, limit: Limit) -> str:
+    """Why a limit cannot be checked; empty if it can."""
+    both = (change.first, change.second)
+    if limit.what == "memory":
+        lacking = [each.name for each in both if each.memory_bytes < 0]
+        return f"memory is not recorded in {' and '.join(lacking)}" if lacking else ""
+    if limit.what == "finding":
+        unknown = [each.name for each in both if each.status not in ("findings", "healthy")]
+        return f"the diagnosis of {' and '.join(unknown)} cannot tell" if unknown else ""
+    comparable = change.verdict in ("regression", "improvement", "noise")
+    return "" if comparable else f"the verdict is {change.verdict}"
+
+
+def _broken(change: Change, limit: Limit, allowed: Collection[str]) -> Iterator[str]:
+    if limit.what == "step" and change.step.is_longer(limit.percent):
+        yield (
+            f"step: the median step takes {percent(100 * (change.step.ratio - 1))} longer, the "
+            f"limit is {percent(limit.percent)}"
+        )
+    if limit.what == "kernel":
+        yield from _kernels(change, limit.percent)
+    if limit.what == "finding":
+        for each in change.causes:
+            if each.outcome == "new" and each.cause not in allowed:
+                yield f"finding: {each.words}"
+    if limit.what == "memory":
+        before, after = change.first.memory_bytes, change.second.memory_bytes
+        if after > before * (1 + limit.percent / 100):
+            yield (
+                f"memory: {data_size(after)} at the peak instead of {data_size(before)}, the limit "
+                f"is {percent(limit.percent)}"
+            )
+
+
+def _kernels(change: Change, most: float) -> Iterator[str]:
+    """Kernels of both jobs that take longer in a step, by more than noise and by enough."""
+    values = [_by_step(each) for each in (change.first, change.second)]
+    ranks = [max(len(each.environment["ranks"]), 1) for each in (change.first, change.second)]
+    for kernel in values[1]:
+        if kernel not in values[0]:
+            continue
+        pair = [
+            [ns / count for ns in side[kernel]] for side, count in zip(values, ranks, strict=True)
+        ]
+        more_ns = sum(pair[1]) / len(pair[1]) - sum(pair[0]) / len(pair[0])
+        found = significance(*pair)
+        if more_ns > LEAST_SHARE * change.first.mean_ns and found.is_longer(most):
+            label = change.second.labels.get(kernel, kernel)
+            yield (
+                f"kernel: {label} takes {percent(100 * (found.ratio - 1))} longer in a step "
+                f"(+{duration(more_ns)}), the limit is {percent(most)}"
+            )
+
+
+def _by_step(each: Summary) -> dict[str, list[int]]:
+    """Time (ns) of each kernel in each step, over all ranks; 0 in steps without."""
+    steps = each.steps["step"].tolist()
+    table = each.kernels.pivot_table(
+        index="kernel", columns="step", values="total_ns", aggfunc="sum", fill_value=0
+    ).reindex(columns=steps, fill_value=0)
+    return dict(zip(table.index.tolist(), table.to_numpy().tolist(), strict=True))

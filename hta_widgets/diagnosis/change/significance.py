@@ -1,0 +1,143 @@
+"""Whether the steps of one recording take longer than those of another, or only vary.
+
+A change is real if the medians differ by more than the limit, the steps of one side rank above
+those of the other more than chance would have it (Mann-Whitney, exact for few steps), and the ratio
+of medians stays on its side of 1 when steps are drawn again (bootstrap). Both tests must agree:
+each alone cries wolf, the first where steps drift a little, the second where there are few of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEWEST_STEPS: Final = 5
+"""Of each side: four against four steps cannot reach `MOST_CHANCE` (1 of 70 orders is 0.014), five
+against five can (1 of 252 is 0.004)."""
+
+MOST_CHANCE: Final = 0.01
+"""The one-sided p of Mann-Whitney from which on a change is noise."""
+
+CONFIDENCE: Final = 0.98
+"""Of the interval of the ratio of medians, drawn `DRAWS` times from a fixed seed."""
+
+DRAWS: Final = 4_000
+_SEED: Final = 34
+_MOST_EXACT: Final = 30
+"""Values of each side whose orders are counted; of more, the normal distribution is as good."""
+
+
+class Significance(NamedTuple):
+    """What can be said of the values of two sides.
+
+    Attributes
+    ----------
+    ratio : float
+        Median of the second ÷ median of the first; NaN without values.
+    low, high : float
+        Interval of the ratio, of `CONFIDENCE`; NaN with fewer than `FEWEST_STEPS` on a side.
+    chance : float
+        One-sided p of Mann-Whitney in the direction of the change; NaN with too few.
+    counts : tuple of int
+        Values of each side.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    chance: float
+    counts: tuple[int, int]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether both sides have enough values."""
+        return min(self.counts) >= FEWEST_STEPS
+
+    def is_longer(self, percent: float) -> bool:
+        """Whether the second is longer, by more than a percentage and more than noise."""
+        beyond = self.ratio > 1 + percent / 100
+        return bool(self.can_tell and beyond and self.low > 1 and self.chance < MOST_CHANCE)
+
+    def is_shorter(self, percent: float) -> bool:
+        """Whether the second is shorter: whether the first is longer than it."""
+        beyond = self.ratio > 0 and 1 / self.ratio > 1 + percent / 100
+        return bool(self.can_tell and beyond and self.high < 1 and self.chance < MOST_CHANCE)
+
+
+def significance(first: Sequence[float], second: Sequence[float]) -> Significance:
+    """Compare the values of two sides.
+
+    Examples
+    --------
+    >>> found = significance([100, 101, 99, 100, 102], [104, 105, 103, 104, 106])
+    >>> round(found.ratio, 2), found.is_longer(2), found.is_longer(5)
+    (1.04, True, False)
+    """
+    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    counts = (int(one.size), int(other.size))
+    nothing = math.nan
+    median = float(np.median(one)) if one.size else 0.0
+    if not (one.size and other.size and median > 0):
+        return Significance(nothing, nothing, nothing, nothing, counts)
+    ratio = float(np.median(other)) / median
+    if min(counts) < FEWEST_STEPS:
+        return Significance(ratio, nothing, nothing, nothing, counts)
+    low, high = _interval(one, other)
+    chance = mann_whitney(one, other) if ratio >= 1 else mann_whitney(other, one)
+    return Significance(ratio, low, high, chance, counts)
+
+
+def _interval(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Ends of the bootstrap interval of the ratio of medians."""
+    draw = np.random.default_rng(_SEED)
+    medians = [
+        np.median(each[draw.integers(0, each.size, (DRAWS, each.size))], axis=1)
+        for each in (one, other)
+    ]
+    ratios = medians[1] / np.where(medians[0] > 0, medians[0], np.nan)
+    edge = 50 * (1 - CONFIDENCE)
+    low, high = np.nanpercentile(ratios, [edge, 100 - edge])
+    return float(low), float(high)
+
+
+def mann_whitney(lower: NDArray[np.float64], higher: NDArray[np.float64]) -> float:
+    """Chance that one side would rank above the other by as much, if both were alike.
+
+    Counted over all ways to deal the ranks to the sides, where equal values have their mean rank;
+    for many values by the normal distribution, with its corrections for ties and continuity.
+
+    Examples
+    --------
+    >>> round(mann_whitney(np.arange(5.0), np.arange(5.0) + 10), 4)  # 1 of 252
+    0.004
+    """
+    every = np.concatenate((lower, higher))
+    _, of_value, sizes = np.unique(every, return_inverse=True, return_counts=True)
+    # twice the mean rank, which is whole: (first + last rank) of those that are equal
+    ends = np.cumsum(sizes)
+    twice = (2 * ends - sizes + 1)[of_value.ravel()]
+    reached = int(twice[lower.size :].sum())
+    if max(lower.size, higher.size) <= _MOST_EXACT:
+        return _exact(twice, higher.size, reached)
+    count, size = every.size, higher.size
+    mean = size * (count + 1)
+    ties = float((sizes**3 - sizes).sum())
+    spread = size * lower.size / 12 * (count + 1 - ties / (count * (count - 1)))
+    if spread <= 0:
+        return 1.0
+    distance = (reached - mean) / 2 - 0.5
+    return 0.5 * math.erfc(distance / math.sqrt(2 * spread))
+
+
+def _exact(twice: NDArray[np.int64], size: int, reached: int) -> float:
+    """Share of the choices of so many ranks whose sum is at least what was reached."""
+    most = int(twice.sum())
+    ways = np.zeros((size + 1, most + 1))
+    ways[0, 0] = 1
+    for rank in twice.tolist():
+        ways[1:, rank:] = ways[1:, rank:] + ways[:-1, : most + 1 - rank]
+    return float(ways[size, reached:].sum() / ways[size].sum())

@@ -1,0 +1,246 @@
+"""What is kept of a job to compare it with another: small beside the traces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.communication.partition import PARTS
+from hta_widgets.analyses.memory_use import memory_use
+from hta_widgets.analyses.memory_use.analysis import may_record_memory
+from hta_widgets.diagnosis.analysis import Diagnosis, diagnosis
+from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent
+from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+from hta_widgets.trace.ranks.identity import identity_of
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.version import __version__
+
+MOST_ROWS: Final = 1_000
+"""Rows of the time that is kept; what is smaller is summed up by operator, module, and part."""
+
+MOST_FOLDED: Final = 200
+"""Operators, and modules, that the smaller rows are summed up by."""
+
+MOST_KERNELS: Final = 100
+"""Kernels whose time is kept by step, those with most time."""
+
+MOST_STEPS: Final = 25
+"""Steps that are kept, the first ones: the tests for noise do not get better with more."""
+
+SMALLER: Final = "(smaller ones)"
+
+COLUMNS: Final = tuple(dict.fromkeys((*PARTS[:-1], *GAPS)))
+"""What the time of a step is divided into."""
+
+CLASS_OF: Final = {
+    column.removesuffix("_ns"): each.name for each in BUDGET for column in each.columns
+}
+"""Class of the budget of each of `COLUMNS`."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summary:
+    """A job, as far as it is compared.
+
+    Attributes
+    ----------
+    name : str
+    environment : dict of str to value of JSON
+        What jobs must have in common to be compared: ``world_size`` (0 if not stated), ``ranks``
+        (that were analysed), ``gpus`` (names), ``steps_marked``, ``versions``, ``recorded`` (what
+        the traces hold), ``hta_widgets``.
+    steps : DataFrame
+        One row per step that counts: ``step``, ``job_ns`` (that of the slowest rank), ``period_ns``
+        and `COLUMNS` (ns, sums over ``ranks`` of the environment; the latter add up to the former).
+    spent : DataFrame
+        See `TimeSpent.table`; sums over ranks and steps, as many as `rows`.
+    kernels : DataFrame
+        See `TimeSpent.kernels`; sums over ranks.
+    labels : dict of str to str
+        How kernels are called on screen.
+    findings : tuple of dict
+        `Finding.to_dict` of each, without advice and evidence.
+    status : str
+        `Diagnosis.status`.
+    doubts : tuple of str
+        Why times cannot be believed.
+    left_out : tuple of int
+        Steps that do not count, as warm-up and what lacks work.
+    lacks : tuple of str
+        What the traces lack, in words.
+    memory_bytes : int
+        Most that any GPU had allocated; -1 if not recorded.
+    """
+
+    name: str
+    environment: dict[str, Any]
+    steps: pd.DataFrame
+    spent: pd.DataFrame
+    kernels: pd.DataFrame
+    labels: dict[str, str]
+    findings: tuple[dict[str, Any], ...]
+    status: str
+    doubts: tuple[str, ...]
+    left_out: tuple[int, ...]
+    lacks: tuple[str, ...]
+    memory_bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Steps of ranks: what sums are divided by for the mean step."""
+        return len(self.steps) * len(self.environment["ranks"])
+
+    @property
+    def mean_ns(self) -> int:
+        """Length of the mean step of all ranks, rounded."""
+        return rounded(int(self.steps["period_ns"].sum()), self.rows)
+
+    @property
+    def unit(self) -> str:
+        """What times are of."""
+        return "per step" if self.environment["steps_marked"] else "of the GPU span"
+
+
+def rounded(total: int, count: int) -> int:
+    """Quotient of whole numbers, rounded; 0 of nothing."""
+    return (2 * total + count) // (2 * count) if count else 0
+
+
+def summary(job: Job) -> Summary:
+    """Summarise a job, once.
+
+    Parameters
+    ----------
+    job : Job
+
+    Returns
+    -------
+    Summary
+    """
+    return job.remember(_summary)
+
+
+def _summary(job: Job) -> Summary:
+    found = diagnosis(job)
+    own = found.counted or job
+    numbers = sorted({*found.steps["step"].tolist()})
+    counted = [each for each in numbers if each not in found.left_out_steps] or numbers
+    counted = counted[:MOST_STEPS]
+    splits = rank_splits(own)
+    ranks = found.ranks if counted else ()
+    answers = own.reduce_each(time_spent, {rank: (splits[rank], (*counted,)) for rank in ranks})
+    records = own.reduce(rank_records, own.ranks)
+    kernels = _kernels(answers)
+    spent = _folded(_summed([each.table for each in answers.values()], [*KEYS]))
+    named = {*kernels["kernel"], *spent["kernel"]}
+    labels = {key: text for each in answers.values() for key, text in each.labels.items()}
+    return Summary(
+        name=job.name,
+        environment=_environment(own, [*ranks], [*records.values()], counted),
+        steps=_steps(found, counted),
+        spent=spent,
+        kernels=kernels,
+        labels={key: kept_name(text) for key, text in labels.items() if key in named},
+        findings=tuple(map(_finding, found)),
+        status=found.status,
+        doubts=found.health.doubts,
+        left_out=tuple(each for each in numbers if each not in counted),
+        lacks=tuple(each.lack for each in found.not_recorded),
+        memory_bytes=_memory(own),
+    )
+
+
+def _finding(each: Any) -> dict[str, Any]:  # noqa: ANN401
+    whole = each.to_dict()
+    names = ("cause", "ranks", "recoverable_ms", "bound", "percent", "sentence", "confidence")
+    return {name: whole[name] for name in names}
+
+
+def _steps(found: Diagnosis, counted: list[int]) -> pd.DataFrame:
+    kept = found.steps[found.steps["step"].isin(counted)]
+    sums = [f"{name}_ns" for name in COLUMNS]
+    by_step = kept.groupby("step")
+    table = by_step[["period_ns", *sums]].sum()
+    table.insert(0, "job_ns", by_step["period_ns"].max())
+    table = table.rename(columns={f"{name}_ns": name for name in COLUMNS})
+    return table.reset_index().astype(np.int64)
+
+
+def _summed(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
+    if not tables:
+        columns: dict[str, Any] = {name: pd.Series(dtype=object) for name in keys}
+        return pd.DataFrame(columns).assign(count=np.int64(0), time_ns=np.int64(0))
+    table = pd.concat(tables).groupby(keys, as_index=False)[["count", "time_ns"]].sum()
+    return table.sort_values(["time_ns", *keys], ascending=[False, *(True for _ in keys)])
+
+
+def _folded(table: pd.DataFrame) -> pd.DataFrame:
+    """The largest rows; the others are one row for each operator, or module, or part."""
+    kept, rest = [table.iloc[:MOST_ROWS]], table.iloc[MOST_ROWS:]
+    for level in range(len(KEYS) - 2, 0, -1):
+        if rest.empty:
+            break
+        keys = [*KEYS[:level]]
+        sums = _summed([rest], keys).assign(**dict.fromkeys(KEYS[level:], SMALLER))
+        most = MOST_FOLDED if level > 1 else len(sums)
+        largest = sums.iloc[:most][keys]
+        kept.append(sums.iloc[:most][table.columns.tolist()])
+        rest = rest[~pd.MultiIndex.from_frame(rest[keys]).isin(pd.MultiIndex.from_frame(largest))]
+    return pd.concat(kept, ignore_index=True)
+
+
+def _kernels(answers: dict[int, TimeSpent]) -> pd.DataFrame:
+    tables = [each.kernels for each in answers.values() if len(each.kernels)]
+    if not tables:
+        none = pd.DataFrame({"kernel": pd.Series(dtype=object)})
+        return none.assign(step=np.int64(0), count=np.int64(0), total_ns=np.int64(0))
+    table = pd.concat(tables).groupby(["kernel", "step"], as_index=False)[["count", "total_ns"]]
+    sums = table.sum()
+    largest = sums.groupby("kernel")["total_ns"].sum().nlargest(MOST_KERNELS).index
+    return sums[sums["kernel"].isin(largest)].reset_index(drop=True)
+
+
+def versions_of(rank: Rank) -> tuple[tuple[str, str], ...]:
+    """Versions that the trace states of what it was recorded with."""
+    metadata = rank.trace.metadata
+    names = ("pytorch_version", "torch_version", "cuda_runtime_version", "cuda_driver_version")
+    known = ((name, metadata.get(name)) for name in names)
+    return tuple((name, str(value)[:40]) for name, value in known if value is not None)
+
+
+def _environment(
+    job: Job, ranks: list[int], records: list[RankRecords], counted: list[int]
+) -> dict[str, Any]:
+    gpus = Counter(
+        name for each in job.reduce(identity_of, job.ranks).values() for name in each.gpus
+    )
+    versions = dict(pair for each in job.reduce(versions_of, job.ranks).values() for pair in each)
+    return {
+        "world_size": world_size_among(job.reduce(world_size_of, job.ranks)),
+        "ranks": ranks,
+        "gpus": sorted(kept_name(name) for name in gpus),
+        "steps_marked": bool(counted) and min(counted) >= 0,
+        "versions": versions,
+        "recorded": {
+            name: all(getattr(each, name) for each in records)
+            for name in ("kernels", "host_code", "frames", "memory", "collectives")
+        },
+        "hta_widgets": __version__,
+    }
+
+
+def _memory(job: Job) -> int:
+    if not may_record_memory(job):
+        return -1
+    peak = memory_use(job).peak
+    of_gpus = peak[peak["device_type"] != "CPU"]["bytes"]
+    return int(of_gpus.max()) if len(of_gpus) else -1

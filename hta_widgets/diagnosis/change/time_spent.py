@@ -1,0 +1,310 @@
+"""What the time of the steps of a rank is spent on, down to the kernel, each instant once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.communication.partition import PARTS, RankSplit, work_by_part
+from hta_widgets.analyses.compare.kernels import mangled_names
+from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.modules import module_paths, region_places
+from hta_widgets.arrays import Int64Array
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.names.normalise import normalised_kernel_name
+from hta_widgets.names.readable import readable_name
+from hta_widgets.names.shorten import short_name
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.rank import Rank
+
+KEYS: Final = ("part", "module", "operator", "shape", "kernel")
+"""What tells rows of `TimeSpent.table` apart, from the coarsest to the finest."""
+
+GRAPHS: Final = "CUDA graphs"
+"""All that were recorded as a whole: their numbers differ from run to run."""
+
+LONGEST_NAME: Final = 200
+"""Characters of a name; of a longer one, the beginning and a digest are kept."""
+
+WIDTH: Final = 60
+_DIGITS: Final = re.compile(r"\d+")
+_NONE: Final = -1
+
+
+class TimeSpent(NamedTuple):
+    """What the time of some steps of one rank is spent on.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per ``part`` (one of `PARTS` but idle, or of `GAPS`), ``module`` (its path, or
+        without modules the annotation with ``N`` for its numbers), ``operator``, ``shape`` (of the
+        inputs, with their types) and ``kernel`` (normalised name; of idle time, the call that the
+        host is in); all empty where not recorded. ``count`` is the number of pieces of work, or of
+        idle time, and ``time_ns`` their time of that part: that of all rows is the length of the
+        steps, exactly, and that of the rows of a part its column of `step_facts`.
+    kernels : DataFrame
+        One row per ``kernel`` and ``step`` that launches it: ``count``, and ``total_ns`` of their
+        durations, which may overlap.
+    labels : dict of str to str
+        How kernels are called on screen, by their normalised names.
+    """
+
+    table: pd.DataFrame
+    kernels: pd.DataFrame
+    labels: dict[str, str]
+
+
+def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpent:
+    """What the time of some steps of a rank is spent on.
+
+    Parameters
+    ----------
+    rank : Rank
+    split : RankSplit
+        The waiting of its communication kernels.
+    steps : tuple of int
+        Numbers of the steps; -1 alone without steps.
+    """
+    found = device_steps(rank, split)
+    names = _Names(rank)
+    if found is None:
+        empty = pd.DataFrame({name: pd.Series(dtype=object) for name in KEYS})
+        none = pd.DataFrame({"kernel": pd.Series(dtype=object)})
+        return TimeSpent(
+            empty.assign(count=np.int64(0), time_ns=np.int64(0)),
+            none.assign(step=np.int64(0), count=np.int64(0), total_ns=np.int64(0)),
+            {},
+        )
+    chosen = np.flatnonzero(np.isin(found.window.steps, steps))
+    pieces = [*_busy_pieces(rank, found, split, chosen), _idle_pieces(found, chosen)]
+    columns = pd.DataFrame(
+        {name: np.concatenate([getattr(each, name) for each in pieces]) for name in _Pieces._fields}
+    )
+    return TimeSpent(
+        names.table(columns),
+        _kernels(rank, found, chosen, names),
+        names.labels(),
+    )
+
+
+class _Pieces(NamedTuple):
+    """Pieces of time: the part, the call they belong to (-1 for none), and the kernel or call."""
+
+    part: Int64Array
+    place: Int64Array
+    name: Int64Array
+    is_graph: Int64Array
+    time_ns: Times
+
+
+_ALL: Final = (*PARTS[:-1], *GAPS)
+
+
+def _busy_pieces(
+    rank: Rank, found: DeviceSteps, split: RankSplit, chosen: Int64Array
+) -> list[_Pieces]:
+    pieces = []
+    places = calls_of(rank).places_of(found.work.launch)
+    earlier = Intervals.union([], [])
+    for part, of_part in enumerate(work_by_part(found.work, split)):
+        which, start_ns, end_ns = first_come(of_part.start_ns, of_part.end_ns)
+        positions = of_part.positions[which]
+        for step in chosen.tolist():
+            lo = np.maximum(start_ns, found.edges[step])
+            hi = np.minimum(end_ns, found.edges[step + 1])
+            inside = np.flatnonzero(hi > lo)
+            lo, hi, of_piece = lo[inside], hi[inside], positions[inside]
+            left_ns = hi - lo - (earlier.covered_until(hi) - earlier.covered_until(lo))
+            is_graph = found.work.type[of_piece] == KernelType.CUDA_GRAPH
+            pieces.append(
+                _Pieces(
+                    np.full(of_piece.size, part),
+                    places[of_piece],
+                    found.work.name[of_piece].astype(np.int64),
+                    is_graph.astype(np.int64),
+                    left_ns,
+                )
+            )
+        earlier = found.busy.covers[part]
+    return pieces
+
+
+def first_come(start_ns: Times, end_ns: Times) -> tuple[Int64Array, Times, Times]:
+    """Give each instant to the interval that covers it and began first.
+
+    Returns
+    -------
+    which, start_ns, end_ns : ndarray of int64
+        Disjoint parts of the intervals, ascending, and which interval each is of.
+
+    Examples
+    --------
+    >>> which, start, end = first_come(np.array([0, 2, 5]), np.array([4, 9, 7]))
+    >>> which.tolist(), start.tolist(), end.tolist()
+    ([0, 1], [0, 4], [4, 9])
+    """
+    order = np.argsort(start_ns, kind="stable")
+    first, last = start_ns[order], end_ns[order]
+    reached = np.maximum.accumulate(last)
+    own = first.copy()
+    own[1:] = np.maximum(first[1:], reached[:-1])
+    kept = np.flatnonzero(last > own)
+    return order[kept], own[kept], last[kept]
+
+
+def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
+    segments = found.gaps.segments
+    step = np.searchsorted(found.edges, segments.start_ns, side="right") - 1
+    kept = np.flatnonzero(np.isin(step, chosen))
+    owner = segments.owner[kept]
+    return _Pieces(
+        found.gaps.kind[kept].astype(np.int64) + len(PARTS) - 1,
+        owner,
+        np.full(kept.size, _NONE),
+        np.zeros(kept.size, dtype=np.int64),
+        segments.length_ns()[kept],
+    )
+
+
+def _kernels(rank: Rank, found: DeviceSteps, chosen: Int64Array, names: _Names) -> pd.DataFrame:
+    """Durations of work by kernel and by the step that launches it."""
+    work: GpuWork = rank.gpu_work.by_device()[found.device]
+    step = found.window.step_of(rank, work)
+    kept = np.flatnonzero(np.isin(step, chosen) & found.window.is_of_a_step(rank, work))
+    table = pd.DataFrame(
+        {
+            "name": work.name[kept].astype(np.int64),
+            "is_graph": (work.type[kept] == KernelType.CUDA_GRAPH).astype(np.int64),
+            "step": found.window.steps[step[kept]].astype(np.int64),
+            "total_ns": work.duration_ns[kept],
+        }
+    )
+    sums = table.groupby(["name", "is_graph", "step"])["total_ns"].agg(["size", "sum"])
+    sums = sums.reset_index()
+    sums["kernel"] = names.kernels(sums["name"].to_numpy(), sums["is_graph"].to_numpy())
+    by_key = sums.groupby(["kernel", "step"], as_index=False)[["size", "sum"]].sum()
+    return by_key.rename(columns={"size": "count", "sum": "total_ns"})
+
+
+class _Names:
+    """The texts of one rank that rows are told apart by."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank, self.calls = rank, calls_of(rank)
+        self.names = rank.trace.events.name.values
+        self.mangled = mangled_names(rank.trace.events)
+        self.known: dict[tuple[int, int], str] = {}
+
+    def table(self, pieces: pd.DataFrame) -> pd.DataFrame:
+        """Sum up pieces by their texts."""
+        used, which = np.unique(pieces["place"].to_numpy(), return_inverse=True)
+        modules, operators, shapes = self._around(used)
+        codes: dict[str, tuple[Int64Array, list[str]]] = {
+            "part": (pieces["part"].to_numpy(), [*_ALL]),
+            "module": _coded(modules, which),
+            "operator": _coded(operators, which),
+            "shape": _coded(shapes, which),
+            "kernel": self._owners(pieces, used, which),
+        }
+        keys = pd.DataFrame({name: code for name, (code, _) in codes.items()})
+        keys["time_ns"] = pieces["time_ns"].to_numpy()
+        sums = keys.groupby([*KEYS])["time_ns"].agg(["size", "sum"]).reset_index()
+        texts = {
+            name: np.array(codes[name][1], dtype=object)[sums[name].to_numpy()] for name in KEYS
+        }
+        return pd.DataFrame(
+            {**texts, "count": sums["size"].to_numpy(), "time_ns": sums["sum"].to_numpy()}
+        )
+
+    def _owners(
+        self, pieces: pd.DataFrame, used: Int64Array, which: Int64Array
+    ) -> tuple[Int64Array, list[str]]:
+        """The kernel of each piece, or the call that the host is in."""
+        name, graph = pieces["name"].to_numpy(), pieces["is_graph"].to_numpy()
+        texts = [self._text(self.calls.name, place) for place in used.tolist()]
+        every: dict[str, int] = {}
+        code_of_call = np.array([every.setdefault(text, len(every)) for text in texts])
+        code = code_of_call[which] if code_of_call.size else np.zeros(0, dtype=np.int64)
+        is_busy = np.flatnonzero(name != _NONE)
+        pairs, of_pair = np.unique(
+            np.column_stack((name[is_busy], graph[is_busy])), axis=0, return_inverse=True
+        )
+        found = [every.setdefault(self._kernel(*pair), len(every)) for pair in pairs.tolist()]
+        if found:
+            code[is_busy] = np.array(found)[of_pair.ravel()]
+        return code, [*every]
+
+    def _around(self, places: Int64Array) -> tuple[list[str], list[str], list[str]]:
+        """Module or annotation, operator and shape of each place."""
+        calls = self.calls
+        paths = module_paths(self.rank)
+        nearest = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
+        operator = np.append(nearest, _NONE)[places]
+        regions = np.append(region_places(self.rank), _NONE)[places]
+        dims, types = (shapes_of(self.rank)[name] for name in SHAPES)
+        modules = []
+        for code, region in zip(paths.at(places).tolist(), regions.tolist(), strict=True):
+            if code >= 0:
+                modules.append(kept_name(paths.paths[code]))
+            else:
+                modules.append(_DIGITS.sub("N", self._text(calls.name, region)))
+        operators = [self._text(calls.name, place) for place in operator.tolist()]
+        shapes = [
+            kept_name(f"{dims.texts[dims.code[place]]} {types.texts[types.code[place]]}".strip())
+            if place >= 0
+            else ""
+            for place in operator.tolist()
+        ]
+        return modules, operators, shapes
+
+    def _text(self, codes: np.ndarray, place: int) -> str:
+        return kept_name(self.names[int(codes[place])]) if place >= 0 else ""
+
+    def kernels(self, names: Int64Array, graphs: Int64Array) -> list[str]:
+        return [self._kernel(*pair) for pair in zip(names.tolist(), graphs.tolist(), strict=True)]
+
+    def _kernel(self, code: int, is_graph: int) -> str:
+        if (code, is_graph) not in self.known:
+            name = self.mangled.get(code, self.names[code])
+            key = GRAPHS if is_graph else kept_name(normalised_kernel_name(name))
+            self.known[code, is_graph] = key
+        return self.known[code, is_graph]
+
+    def labels(self) -> dict[str, str]:
+        """Readable names of all kernels that were asked for."""
+        found = {}
+        for (code, is_graph), key in self.known.items():
+            name = self.names[code]
+            found[key] = GRAPHS if is_graph else readable_name(name) or short_name(name, WIDTH)
+        return found
+
+
+def _coded(texts: Sequence[str], which: Int64Array) -> tuple[Int64Array, list[str]]:
+    every: dict[str, int] = {}
+    codes = np.array([every.setdefault(text, len(every)) for text in texts], dtype=np.int64)
+    return codes[which], [*every]
+
+
+def kept_name(name: str) -> str:
+    """A name, or of a long one the beginning and a digest, which tells it from others.
+
+    Examples
+    --------
+    >>> kept_name("short"), len(kept_name("x" * 1000))
+    ('short', 200)
+    """
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{name[: LONGEST_NAME - 1 - len(digest)]}~{digest}"

@@ -1,0 +1,168 @@
+"""From the mean step of one job to that of another: where the difference comes from."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.time.modules import of_classes
+from hta_widgets.arrays import Int64Array
+from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, rounded
+from hta_widgets.diagnosis.change.time_spent import KEYS
+
+LEVELS: Final = ("class", *KEYS)
+"""From the coarsest to the finest; at each, the differences of all rows add up to the whole."""
+
+Outcome: TypeAlias = Literal["new", "gone", "grew", "fell", "same"]
+
+MOST_OF_IT: Final = 0.8
+"""Part of a difference that lines must explain, and a row of its parent to stand for it."""
+
+MOST_LINES: Final = 3
+_ALIKE_MODULES: Final = 0.9
+
+
+class Line(NamedTuple):
+    """A part of the difference.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Texts of `LEVELS`, as far as one row stands for the difference of the one above.
+    first_ns, second_ns : int
+        Of the mean step of each job.
+    first_count, second_count : float
+        Pieces of work, or of idle time, in the mean step of each.
+    """
+
+    path: tuple[str, ...]
+    first_ns: int
+    second_ns: int
+    first_count: float
+    second_count: float
+
+    @property
+    def delta_ns(self) -> int:
+        """By how much the second is longer."""
+        return self.second_ns - self.first_ns
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it in the second job."""
+        if not self.delta_ns:
+            return "same"
+        if not self.first_ns or not self.second_ns:
+            return "gone" if self.first_ns else "new"
+        return "grew" if self.delta_ns > 0 else "fell"
+
+
+def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
+    """Put the mean steps of two jobs side by side.
+
+    Returns
+    -------
+    DataFrame
+        One row per `LEVELS`: ``first_ns``, ``second_ns`` and ``delta_ns`` (int64; of the mean
+        step), ``first_count`` and ``second_count`` (per mean step; float). The times of a job add
+        up to `Summary.mean_ns`, exactly: each is rounded so that the sum up to it is right to half
+        a ns. Largest change first.
+    """
+    by_class = not _modules_match(first, second)
+    tables = [_keyed(each, by_class=by_class) for each in (first, second)]
+    both = tables[0].add_suffix("_first").join(tables[1].add_suffix("_second"), how="outer")
+    both = both.fillna(0)
+    table = pd.DataFrame(index=both.index)
+    for side, each in (("first", first), ("second", second)):
+        table[f"{side}_ns"] = shares(both[f"time_ns_{side}"].to_numpy().astype(np.int64), each.rows)
+        table[f"{side}_count"] = both[f"count_{side}"] / max(each.rows, 1)
+    table["delta_ns"] = table["second_ns"] - table["first_ns"]
+    table = table.reset_index()
+    table.insert(0, "class", table["part"].map(CLASS_OF))
+    order = table["delta_ns"].abs().sort_values(ascending=False, kind="stable").index
+    names = ["first_ns", "second_ns", "delta_ns", "first_count", "second_count"]
+    return table.loc[order, [*LEVELS, *names]].reset_index(drop=True)
+
+
+def shares(sums: Int64Array, count: int) -> Int64Array:
+    """Divide sums by a number so that the quotients add up to that of all, rounded.
+
+    Examples
+    --------
+    >>> shares(np.array([1, 1, 1]), 2).tolist()  # of 1.5
+    [1, 0, 1]
+    """
+    ends = [rounded(int(each), count) for each in np.cumsum(sums).tolist()]
+    whole = np.array([0, *ends], dtype=np.int64)
+    return whole[1:] - whole[:-1]
+
+
+def _keyed(each: Summary, *, by_class: bool) -> pd.DataFrame:
+    table = each.spent
+    if by_class:
+        table = table.assign(module=table["module"].map(of_classes))
+    return table.groupby([*KEYS])[["count", "time_ns"]].sum()
+
+
+def _modules_match(first: Summary, second: Summary) -> bool:
+    """Whether the paths of modules are the same, or else only those of their classes."""
+    tables = [each.spent[each.spent["module"] != ""] for each in (first, second)]
+    for own, other in (tables, tables[::-1]):
+        whole = int(own["time_ns"].sum())
+        same = int(own[own["module"].isin({*other["module"]})]["time_ns"].sum())
+        if same < _ALIKE_MODULES * whole:
+            return False
+    return True
+
+
+def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Sum up a waterfall by one of `LEVELS` and those above it, largest change first."""
+    keys = [*LEVELS[: LEVELS.index(name) + 1]]
+    names = ["first_ns", "second_ns", "delta_ns", "first_count", "second_count"]
+    sums = table.groupby(keys, as_index=False)[names].sum()
+    order = sums["delta_ns"].abs().sort_values(ascending=False, kind="stable").index
+    return sums.loc[order].reset_index(drop=True)
+
+
+def largest_lines(table: pd.DataFrame) -> tuple[Line, ...]:
+    """The few lines that explain most of the difference of two jobs.
+
+    Those of the direction of the whole difference, the largest first, until `MOST_OF_IT` of it is
+    explained; each as far down as one row stands for the difference of the one above: kernels that
+    replace each other below one operator are none.
+    """
+    whole = int(table["delta_ns"].sum())
+    sign = 1 if whole >= 0 else -1
+    classes = level(table, "class")
+    towards = classes[sign * classes["delta_ns"] > 0]["class"].tolist()
+    lines = [_followed(table[table["class"] == name], 1) for name in towards]
+    lines.sort(key=lambda each: -sign * each.delta_ns)
+    kept: list[Line] = []
+    for line in lines[:MOST_LINES]:
+        if sign * sum(each.delta_ns for each in kept) >= MOST_OF_IT * abs(whole):
+            break
+        kept.append(line)
+    return tuple(kept)
+
+
+def _followed(rows: pd.DataFrame, depth: int) -> Line:
+    """Follow a row down to where its difference is of several."""
+    delta = int(rows["delta_ns"].sum())
+    if depth < len(LEVELS):
+        sums = rows.groupby(LEVELS[depth])["delta_ns"].sum()
+        towards = sums * (1 if delta >= 0 else -1)
+        share = float(towards.max()) / abs(delta) if delta else 0.0
+        if MOST_OF_IT <= share <= 1 / MOST_OF_IT:
+            return _followed(rows[rows[LEVELS[depth]] == towards.idxmax()], depth + 1)
+    return Line(
+        path=tuple(str(rows[name].iloc[0]) for name in LEVELS[:depth]),
+        first_ns=int(rows["first_ns"].sum()),
+        second_ns=int(rows["second_ns"].sum()),
+        first_count=float(rows["first_count"].sum()),
+        second_count=float(rows["second_count"].sum()),
+    )
+
+
+CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}

@@ -1,0 +1,144 @@
+"""What is said of a change: pairs with something planted, alike pairs, and pairs that differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hta_widgets import open_trace
+from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.comparable import differences
+from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
+from tests.diagnosis.change.score import OTHER_NOISE, pairs
+from tests.simulator.causes import healthy_plan
+from tests.simulator.plan import Throttling
+from tests.simulator.simulation import write_plan
+
+PLANTED = ["input_starvation", "blocking_sync", "no_tensor_cores", "slow_host_copies"]
+SLOWER = 1.034
+"""Of kernels that compute, which are nine tenths of a step."""
+
+ROWS = [("compute", "Net_0", "aten::mm", "gemm", 10_000_000)]
+
+
+@pytest.mark.parametrize("cause", PLANTED)
+def test_a_planted_cause_is_named_and_another_noise_is_not(cause):
+    for pair in pairs([cause], 1):
+        assert pair.is_right, pair.change.finding
+        if pair.planted:
+            assert f"Cause by replay: {cause}: new" in pair.change.finding
+
+
+def test_three_percent_of_a_step_are_found_at_five_steps_a_side(tmp_path):
+    found, alarms = 0, 0
+    for seed in range(8):
+        healthy = healthy_plan(ranks=2, steps=6, seed=seed)
+        again = replace(healthy, seed=seed + 2 * OTHER_NOISE)
+        slower = replace(again, throttling=Throttling((0, 1), 0, SLOWER))
+        jobs = []
+        for name, plan in (("a", healthy), ("b", again), ("c", slower)):
+            folder = tmp_path / f"{name}{seed}"
+            folder.mkdir()
+            write_plan(plan, {rank: folder / f"rank-{rank}.json" for rank in range(2)})
+            jobs.append(open_trace(folder, progress=False))
+        found += explain_change(jobs[0], jobs[2]).step.is_longer(2)
+        alarms += explain_change(jobs[0], jobs[1]).verdict != "noise"
+    assert (found, alarms) == (8, 0)
+
+
+def test_another_gpu_is_said_first_and_nothing_is_called_a_regression():
+    change = explain_change(job_of(ROWS), job_of([*ROWS, *ROWS], gpus=["other"], world_size=2))
+    assert change.verdict == "other hardware"
+    assert change.finding.startswith("Other hardware. GPU: GPU → other;")
+    assert [each.weight for each in change.differences] == ["hardware", "method"]
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "weight"),
+    [
+        ({"world_size": 8}, "ranks of the job", "method"),
+        ({"ranks": [0, 1]}, "ranks that are compared", "method"),
+        ({"ranks": [1]}, "ranks that are compared", "note"),
+        ({"steps_marked": False}, "steps", "method"),
+        ({"versions": {"torch_version": "2.1"}}, "torch version", "note"),
+        ({"left_out": (0,)}, "steps left out", "note"),
+        (
+            {"recorded": {**ENVIRONMENT["recorded"], "frames": False}},
+            "Python frames (with_stack)",
+            "method",
+        ),
+        ({"recorded": {**ENVIRONMENT["recorded"], "memory": True}}, "memory events", "note"),
+    ],
+)
+def test_each_difference_is_said_with_what_it_forbids(given, what, weight):
+    first = job_of(ROWS, versions={"torch_version": "2.0"})
+    second = job_of(ROWS, **{"versions": {"torch_version": "2.0"}, **given})
+    (found,) = differences(first, second)
+    assert (found.what, found.weight) == (what, weight)
+    assert found.forbids
+    verdict = explain_change(first, second).verdict
+    assert (verdict == "method changed") == (weight == "method")
+
+
+def _shaped(shape: str, count: int = 5):
+    job = job_of(ROWS)
+    return replace(job, spent=job.spent.assign(shape=shape, count=count))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ('[[100, 10]] ["float"]', '[[104, 10]] ["float"]', "noise"),
+        ('[[100, 10]] ["float"]', '[[106, 10]] ["float"]', "method changed"),
+        ('[[100, 10]] ["float"]', '[[100, 10]] ["half"]', "noise"),
+        ("[[], []]", "[[1], []]", "method changed"),
+    ],
+)
+def test_other_shapes_are_other_work_but_padding_is_not(before, after, verdict):
+    assert explain_change(_shaped(before), _shaped(after)).verdict == verdict
+
+
+def test_the_same_work_in_other_pieces_is_the_same_work():
+    pieces = _shaped("[[100, 10]]", 80), _shaped("[[800, 10]]", 10)
+    assert explain_change(*pieces).verdict == "noise"
+
+
+def test_too_few_steps_and_fixed_lengths_cannot_tell():
+    few = explain_change(job_of(ROWS, steps=4), job_of(ROWS))
+    assert few.verdict == "cannot tell"
+    assert few.finding.startswith("Cannot tell: 4 steps on one side, 5 tell noise from a change.")
+    spans = [job_of(ROWS, steps=count, steps_marked=False) for count in (1, 1)]
+    assert "kernels and copies per ms" in explain_change(*spans).finding
+
+
+def test_doubts_about_a_recording_come_before_all():
+    change = explain_change(job_of(ROWS), job_of(ROWS, doubts=("its clock was set",)))
+    assert change.verdict == "cannot tell"
+    assert change.notices == ("job: its clock was set",)
+
+
+def test_causes_have_both_prices_and_what_became_of_them():
+    first = [finding("launch_bound", 5.0), finding("host_pause", 2.0), finding("slow_gpu", 1.0)]
+    second = [finding("launch_bound", 5.2), finding("host_pause", 3.0), finding("warm_up", 4.0)]
+    found = explain_change(
+        job_of(ROWS, findings=tuple(first)), job_of(ROWS, findings=tuple(second))
+    ).causes
+    assert [each.words for each in found] == [
+        "warm_up: new, 4 ms",
+        "host_pause: grew, 2 ms → 3 ms",
+        "slow_gpu: gone (was 1 ms)",
+        "launch_bound: same, 5 ms → 5.2 ms",
+    ]
+    lacking = job_of(ROWS, lacks=("Operators are not recorded",))
+    untold = explain_change(job_of(ROWS, findings=tuple(first[:1])), lacking).causes
+    assert untold[0].words == "launch_bound: cannot tell whether it is gone (was 5 ms)"
+
+
+def test_the_real_pair_is_of_two_gpus(kineto_jobs):
+    jobs = [
+        open_trace(kineto_jobs[f"compare_{name}"], progress=False) for name in ("control", "test")
+    ]
+    change = explain_change(*jobs)
+    assert change.verdict == "other hardware"
+    assert change.delta_ns == change.waterfall["delta_ns"].sum() == 42_501_200

@@ -1,0 +1,122 @@
+"""The commands ``compare`` and ``baseline``: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hta_widgets.cli import compare as module
+from hta_widgets.cli import main
+from hta_widgets.cli.compare.markdown import markdown, plain
+from hta_widgets.cli.compare.report import report
+from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.waterfall import LEVELS
+from tests.diagnosis.change.made import finding, job_of
+from tests.simulator import write_job
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A healthy job, and one that waits for data."""
+    path = tmp_path_factory.mktemp("jobs")
+    for name, healthy, seed in (("before", True, 0), ("after", False, 12)):
+        write_job(path / name, "input_starvation", healthy=healthy, ranks=2, steps=7, seed=seed)
+    return path
+
+
+def test_a_regression_is_explained_and_fails(folder, capsys):
+    asked = ["compare", str(folder / "before"), str(folder / "after")]
+    limits = ["--fail-on", "step:2%", "--fail-on", "finding"]
+    assert main(asked) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Regression\n")
+    assert "data loading" in text
+    assert "Cause by replay: input_starvation: new" in " ".join(text.split())
+    assert "Limits" not in text
+    assert main([*asked, *limits]) == 3
+    text = capsys.readouterr().out
+    assert "Limits that are broken:\n    - step: " in text
+    assert "- finding: input_starvation: new" in text
+    assert main([*asked[:1], *asked[:0:-1], *limits]) == 0
+    assert "All limits are kept." in capsys.readouterr().out
+    assert main([*asked, "--fail-on", "finding", "--allow", "input_starvation"]) == 0
+    assert main([*asked, "--fail-on", "memory"]) == 4
+
+
+def test_json_has_every_level_of_the_difference(folder, capsys):
+    asked = ["compare", str(folder / "before"), str(folder / "after"), "--json"]
+    assert main([*asked, "--fail-on", "step"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "regression"
+    assert found["limits"]["outcome"] == "regression"
+    assert found["delta_ns"] == found["second"]["mean_ns"] - found["first"]["mean_ns"]
+    for name in LEVELS:
+        level = found["waterfall"][name]
+        rows = sum(row["delta_ns"] for row in level["rows"])
+        assert rows + level["others"]["delta_ns"] == found["delta_ns"]
+
+
+def test_a_baseline_stands_for_its_job(folder, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "list"]) == 0
+    assert "no baselines in hta_widgets_baselines" in capsys.readouterr().out
+    assert main(["baseline", "save", "nightly", str(folder / "before")]) == 0
+    assert "wrote hta_widgets_baselines" in capsys.readouterr().out
+    assert main(["baseline", "list"]) == 0
+    assert capsys.readouterr().out == "nightly\n"
+    assert main(["baseline", "show", "nightly"]) == 0
+    assert "2 ranks (0-1), 6 steps" in capsys.readouterr().out
+    against = ["compare", "--baseline", "nightly", "--fail-on", "step", "--markdown"]
+    assert main([*against, str(folder / "before")]) == 0
+    assert main([*against, str(folder / "after")]) == 3
+    assert capsys.readouterr().out.count("### hta-widgets: regression") == 1
+    assert main(["baseline", "show", "other"]) == 2
+    assert "those in hta_widgets_baselines are: nightly" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["a"], "1 paths were given: give two"),
+        (["a", "b", "--baseline", "x"], "2 paths were given"),
+        (["a", "b", "--fail-on", "all"], "'all' is no limit"),
+        (["a", "b", "--allow", "all"], "no cause is called 'all'"),
+        (["a", "b"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(asked, said, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *asked]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_interrupt_has_its_own_exit_code(monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_opened", interrupted)
+    assert main(["compare", "a", "b"]) == 130
+
+
+def test_names_of_a_trace_are_text_in_every_form():
+    name = "<img src=x>\x1b[31m|`@all`\nhttp://x"
+    rows = [("compute", name, name, name, 10_000_000)]
+    more = [("compute", name, name, name, 20_000_000)]
+    change = explain_change(job_of(rows), replace(job_of(more), findings=(finding("slow_gpu", 9),)))
+    for text in (report(change), markdown(change)):
+        assert "\x1b" not in text
+    shown = markdown(change)
+    assert shown.count("<img") == shown.count(r"\<img") > 0
+    assert "http://" not in shown
+    assert "\n|`" not in shown
+    assert plain("a|b<c") == r"a\|b\<c"
+
+
+def test_markdown_fits_a_comment():
+    rows = [("compute", f"m{i}" * 40, f"o{i}" * 40, f"k{i}" * 40, 10**6) for i in range(300)]
+    findings = tuple(finding(f"cause{i}", 1.0) for i in range(30))
+    change = explain_change(job_of(rows), job_of(rows * 2, findings=findings))
+    assert len(markdown(change)) < 10_000
+    assert "- and 20 more" in markdown(change)

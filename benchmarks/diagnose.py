@@ -37,6 +37,13 @@ MEMORY_GROWS_BY = 1.5
 HEADINGS = ("job", "load, CPU", "diagnose, CPU", "ratio", "peak memory", "target", "met")
 
 
+EVENTS_COMPARED = 1_000_000
+"""Of each of two ranks, in two jobs."""
+
+COMPARED_S, BASELINE_BYTES = 3.0, 200_000
+"""CPU time to explain a change after loading, and the most that is kept of a job."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """A sample job, written when it is first needed."""
@@ -89,6 +96,17 @@ def rows(work: Path, repeats: int, *, tiny: bool) -> Iterator[Sequence[str]]:
             target = (f"≤ {quantity(most_mb, 'MB')}", _met(peak_mb <= most_mb))
         yield _row(f"{ranks} ranks of {job.events:,} events, 8 held", outcomes, *target)
         first_mb = peak_mb
+    yield _compared(Sample(work, 2, next(iter(TINY)) if tiny else EVENTS_COMPARED), repeats)
+
+
+def _compared(job: Sample, repeats: int) -> Sequence[str]:
+    """Two jobs, explained after loading; the size of a baseline stands beside what it is of."""
+    outcomes = job.measured("compared", repeats)
+    spent = _median(outcomes, "diagnose")
+    size = max((each.answer["baseline_bytes"] for each in outcomes), default=0)
+    what = f"2 × {job.ranks} ranks of {job.events:,} events compared ({size / 1000:.0f} kB kept)"
+    is_met = spent is not None and spent <= COMPARED_S and size <= BASELINE_BYTES
+    return _row(what, outcomes, f"≤ {quantity(COMPARED_S, 's')}, 200 kB", _met(is_met))
 
 
 def _row(what: str, outcomes: list[Outcome], target: str, met: str) -> Sequence[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd  # what it costs to import belongs to neither
@@ -11,6 +13,8 @@ import pandas as pd  # what it costs to import belongs to neither
 from benchmarks.ours import make_ready
 from benchmarks.stopwatch import Stopwatch, answer
 from hta_widgets import diagnose, open_trace
+from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.baseline import write_baseline
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.ranks.facts import world_size_of
 
@@ -38,7 +42,21 @@ def on_demand(folder: str) -> dict[str, Any]:
     return {"load": loaded, "diagnose": watch.lap(), "findings": len(found)}
 
 
-TASKS = {"held": held, "on_demand": on_demand}
+def compared(folder: str) -> dict[str, Any]:
+    """A job is compared with itself, opened twice, after loading; and kept as a baseline."""
+    watch = Stopwatch()
+    jobs = [open_trace(folder, progress=False) for _ in range(2)]
+    for job in jobs:
+        make_ready(job)
+    loaded = watch.lap()
+    change = explain_change(*jobs)
+    explained = watch.lap()
+    with TemporaryDirectory() as kept:
+        size = write_baseline(change.first, Path(kept) / "baseline.arrow")
+    return {"load": loaded, "diagnose": explained, "baseline_bytes": size}
+
+
+TASKS = {"held": held, "on_demand": on_demand, "compared": compared}
 
 if __name__ == "__main__":
     del pd

@@ -52,13 +52,15 @@ def test_a_diagnosis_is_measured_beside_loading(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "RANKS_HELD", 1)
     monkeypatch.setattr(opening, "BYTES_AT_ONCE", opening.BYTES_AT_ONCE)  # the task changes it
     table = [*diagnose.rows(tmp_path, 2, tiny=True)]
-    assert asked == [("diagnosing", "held")] * 2 + [("diagnosing", "on_demand")] * 2
-    assert [len(cells) for cells in table] == [len(diagnose.HEADINGS)] * 3
-    assert [cells[0] for cells in table] == [
+    tasks = ["held"] * 2 + ["on_demand"] * 2 + ["compared"] * 2
+    assert asked == [("diagnosing", task) for task in tasks]
+    assert [len(cells) for cells in table] == [len(diagnose.HEADINGS)] * 4
+    assert [cells[0] for cells in table[:3]] == [
         "8 ranks of 400 events",
         "2 ranks of 400 events, 8 held",
         "3 ranks of 400 events, 8 held",
     ]
     assert all(float(cells[3]) > 0 for cells in table)
-    assert [cells[4] for cells in table] == ["100 MB", "200 MB", "200 MB"]
-    assert [cells[6] for cells in table[1:]] == ["", "yes"]
+    assert [cells[4] for cells in table] == ["100 MB", "200 MB", "200 MB", "100 MB"]
+    assert [cells[6] for cells in table[1:3]] == ["", "yes"]
+    assert table[3][0].startswith("2 × 2 ranks of 400 events compared (")

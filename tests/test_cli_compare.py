@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from hta_widgets import open_trace
 from hta_widgets.cli import compare as module
 from hta_widgets.cli import main
 from hta_widgets.cli.compare.markdown import markdown, plain
 from hta_widgets.cli.compare.report import report
 from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.assertion import assert_no_regression
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from tests.diagnosis.change.made import finding, job_of
 from tests.simulator import write_job
@@ -74,6 +76,30 @@ def test_a_baseline_stands_for_its_job(folder, capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().out.count("### hta-widgets: regression") == 1
     assert main(["baseline", "show", "other"]) == 2
     assert "those in hta_widgets_baselines are: nightly" in capsys.readouterr().err
+
+
+def test_a_diagnosis_says_what_changed_since_a_baseline(folder, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", "save", "nightly", str(folder / "before")]) == 0
+    assert main(["diagnose", str(folder / "after"), "--baseline", "nightly"]) == 0
+    text = capsys.readouterr().out
+    assert "Since the baseline: Regression\n\n    before → after\n" in text
+    assert main(["diagnose", str(folder / "after"), "--baseline", "nightly", "--json"]) == 2
+    assert "--baseline is for all ranks" in capsys.readouterr().err
+
+
+def test_a_test_fails_where_a_job_is_worse_than_its_baseline(folder, tmp_path):
+    assert (
+        main(["baseline", "save", "nightly", str(folder / "before"), f"--baselines={tmp_path}"])
+        == 0
+    )
+    change = assert_no_regression(folder / "before", "nightly", folder=tmp_path)
+    assert change.verdict == "noise"
+    with pytest.raises(AssertionError, match=r"step: .*\nfinding: input_starvation: new.*\nRegr"):
+        assert_no_regression(folder / "after", "nightly", folder=tmp_path)
+    job = open_trace(folder / "before", progress=False)
+    with pytest.raises(AssertionError, match="cannot be checked: memory"):
+        assert_no_regression(job, "nightly", limits=["memory"], folder=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,12 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         action="store_true",
         help="exit with 3 if there are findings, with 4 if nothing can be told",
     )
+    diagnose.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="print also what changed since this baseline: a name, or an .arrow file",
+    )
+    _add_baselines(diagnose)
     diagnose.set_defaults(run=_print_diagnosis)
 
 
@@ -323,6 +329,7 @@ def _print_diagnosis(options: argparse.Namespace) -> int:
         cycle=options.cycle,
         as_json=options.json,
         fail_on_findings=options.fail_on_findings,
+        baseline=None if options.baseline is None else (options.baseline, options.baselines),
     )
 
 

@@ -19,6 +19,8 @@ Outcome: TypeAlias = Literal["still", "gone", "new", "untold"]
 
 _NS_PER_MS: Final = 1e6
 _ALIKE_PERCENT: Final = 0.05
+_ANOTHER: Final = 1.05
+"""A price is another from this factor on."""
 
 
 class ComparedFinding(NamedTuple):
@@ -32,7 +34,7 @@ class ComparedFinding(NamedTuple):
         ``still`` there in the second job, ``gone``, ``new``, or ``untold``: the second trace lacks
         something that the first has, without which it may not be seen.
     words : str
-        The outcome with its prices, such as ``still 2.1 ms (was 3 ms)``.
+        The outcome with its prices, such as ``fell to 2.1 ms (was 3 ms)``.
     """
 
     first: Finding | None
@@ -143,9 +145,18 @@ def _compared(
         return ComparedFinding(before, after, "untold", words)
     if after is None:
         return ComparedFinding(before, after, "gone", f"gone (was {was})")
-    same = units[0] == units[1]
-    words = f"still {now} (was {was})" if same else f"still {now} {units[1]} (was {was} {units[0]})"
-    return ComparedFinding(before, after, "still", words)
+    if units[0] != units[1]:
+        words = f"still {now} {units[1]} (was {was} {units[0]})"
+        return ComparedFinding(before, after, "still", words)
+    return ComparedFinding(before, after, "still", f"{_became(before, after)} {now} (was {was})")
+
+
+def _became(before: Finding, after: Finding) -> str:
+    """What became of the price of a finding that both jobs have."""
+    prices = before.recoverable_ms, after.recoverable_ms
+    if min(prices) <= 0 or max(prices) <= _ANOTHER * min(prices):
+        return "still"
+    return "grew to" if prices[1] > prices[0] else "fell to"
 
 
 def _price(found: Finding | None) -> str:

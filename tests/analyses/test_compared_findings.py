@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hta_widgets import diagnose
@@ -56,9 +58,27 @@ def test_words_have_the_prices_of_both(slow, starved):
     for each in compare_findings(slow, starved).findings:
         was = f"(was {before[each.finding.cause]})"
         if each.outcome == "still":
-            assert each.words == f"still {after[each.finding.cause]} {was}"
+            assert each.words.endswith(f" {after[each.finding.cause]} {was}")
         else:
             assert each.words == f"gone {was}"
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "second_ms", "words"),
+    [
+        (12.6, 44.3, "grew to 44.3 ms (was 12.6 ms)"),
+        (44.3, 12.6, "fell to 12.6 ms (was 44.3 ms)"),
+        (10, 10.5, "still 10.5 ms (was 10 ms)"),
+        (10, 10.6, "grew to 10.6 ms (was 10 ms)"),
+        (10.6, 10, "fell to 10 ms (was 10.6 ms)"),
+        (0, 10, "still 10 ms (was an unknown time)"),
+    ],
+)
+def test_a_price_that_is_another_is_not_called_still(slow, first_ms, second_ms, words):
+    found = diagnose(slow)[0]
+    pair = [replace(found, recoverable_ms=float(each)) for each in (first_ms, second_ms)]
+    per_step = ("per step", "per step")
+    assert module._compared(*pair, per_step, "").words == words
 
 
 def test_the_classes_are_the_budgets_of_both(slow, starved):

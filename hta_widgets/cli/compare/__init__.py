@@ -11,8 +11,7 @@ from hta_widgets.cli.compare.document import json_text
 from hta_widgets.cli.compare.markdown import markdown as markdown_text
 from hta_widgets.cli.compare.report import baseline_text
 from hta_widgets.cli.compare.report import report as report_text
-from hta_widgets.cli.diagnose import INTERRUPTED
-from hta_widgets.cli.terminal import printable, say
+from hta_widgets.cli.terminal import INTERRUPTED, printable, say
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.analysis import Change, explain_change
 from hta_widgets.diagnosis.change.baseline import (

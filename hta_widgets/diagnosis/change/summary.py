@@ -176,6 +176,7 @@ def _steps(found: Diagnosis, counted: list[int]) -> pd.DataFrame:
 
 
 def _summed(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
+    tables = [each for each in tables if len(each)]
     if not tables:
         columns: dict[str, Any] = {name: pd.Series(dtype=object) for name in keys}
         return pd.DataFrame(columns).assign(count=np.int64(0), time_ns=np.int64(0))

@@ -34,6 +34,9 @@ FEW: Final = 2
 """With more recorded steps than this of a phase, the first step of the recording is not like the
 others: it waits for what came before."""
 
+LEAST_PERCENT: Final = 20
+"""Part of the time of all steps from which a phase is diagnosed."""
+
 STEADY_STEPS: Final = 5
 STEADY_WITHIN: Final = 0.1
 """A steady state is a run of at least `STEADY_STEPS` decoding steps with the same number of
@@ -288,6 +291,24 @@ def _are_same(ascending: Sequence[int]) -> bool:
     middle = (ascending[len(ascending) // 2] + ascending[(len(ascending) - 1) // 2]) / 2
     within = max(STEADY_WITHIN * middle, 1)
     return ascending[-1] - middle <= within and middle - ascending[0] <= within
+
+
+def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
+    """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
+
+    Each step has the phase of most ranks; that with most time comes first. Empty where none serves.
+    """
+    return job.remember(_phases_of)
+
+
+def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
+    steps = server_steps(job).steps
+    if not len(steps):
+        return {}
+    phase = steps.groupby("step")["phase"].agg(lambda of_ranks: of_ranks.mode().iloc[0])
+    taken = steps.groupby("step")["period_ns"].mean().groupby(phase).sum().sort_values()[::-1]
+    known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
+    return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}
 
 
 def recording_in_words(job: Job) -> str:

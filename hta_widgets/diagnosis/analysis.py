@@ -12,6 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.server_steps import phases_of
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
@@ -31,8 +32,8 @@ from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration, percent
+from hta_widgets.errors import ParameterError, number_ranges
+from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -87,6 +88,8 @@ class Diagnosis(Result, Sequence[Finding]):
         Part of them in communication whose partners are not recorded.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
+    phase : str
+        Of an inference server, whose steps were diagnosed; empty where these are all steps.
     cpu_work : CpuWork or None
         What the CPUs did, where none of the chosen ranks has GPU work; else None.
     left_out_steps : tuple of int
@@ -120,6 +123,7 @@ class Diagnosis(Result, Sequence[Finding]):
     replayed: Replayed | None = None
     counted: Job | None = None
     cpu_work: CpuWork | None = None
+    phase: str = ""
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -192,6 +196,7 @@ def diagnose(
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
     limits: Limits | None = None,
+    phase: str | None = None,
 ) -> Diagnosis:
     """Find out why a job is slow.
 
@@ -206,6 +211,9 @@ def diagnose(
         ProfilerSteps to diagnose, all analysed ones when not given.
     limits : Limits, optional
         From when on a cause is worth a finding.
+    phase : {"decode", "prefill", "mixed"}, optional
+        Of an inference server, whose steps are diagnosed: the one with most time when neither this
+        nor `steps` is given.
 
     Returns
     -------
@@ -213,7 +221,7 @@ def diagnose(
         Findings, the most expensive first; empty if nothing costs more than its limit.
     """
     job = job_or_path if isinstance(job_or_path, Job) else open_trace(job_or_path)
-    return diagnosis(job, ranks, steps=steps, limits=limits)
+    return diagnosis(job, ranks, steps=steps, limits=limits, phase=phase)
 
 
 def diagnosis(
@@ -222,6 +230,7 @@ def diagnosis(
     *,
     steps: Iterable[int] | None = None,
     limits: Limits | None = None,
+    phase: str | None = None,
 ) -> Diagnosis:
     """Find out why a job is slow.
 
@@ -235,6 +244,9 @@ def diagnosis(
         ProfilerSteps to diagnose, all analysed ones when not given.
     limits : Limits, optional
         From when on a cause is worth a finding.
+    phase : {"decode", "prefill", "mixed"}, optional
+        Of an inference server, whose steps are diagnosed: the one with most time when neither this
+        nor `steps` is given.
 
     Returns
     -------
@@ -244,6 +256,8 @@ def diagnosis(
     ------
     UnknownRankError
         If the job lacks a rank.
+    ParameterError
+        If the job has no steps of the phase.
     """
     chosen, limits = job.select_ranks(ranks), limits or Limits()
     foreign, whole = job.remember(foreign_ranks), job
@@ -254,11 +268,12 @@ def diagnosis(
     answers = job.remember(answers_of_all, limits.trials)
     facts = {rank: each.facts for rank, each in answers.items()}
     asked = None if steps is None else tuple(steps)
+    asked, phase = _of_phase(job, asked, phase)
     not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
     priced = [rank for rank in chosen if rank not in not_priced]
     alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
     compared = _compared(facts, alike, priced)
-    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
+    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked, phase)
     shown = together.of_ranks(chosen)
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
@@ -290,6 +305,7 @@ def diagnosis(
         unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
         cpu_work=on_cpu,
+        phase=phase,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, unseen) if priced else "not_applicable",
         health=health,
@@ -300,11 +316,39 @@ def diagnosis(
             *(each.sentence for each in lacks),
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
             *_not_priced_notices(_of(chosen, not_priced) if priced else {}),
+            *_phase_notices(job, together),
             *_lead_in_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
             *(_replay_notices(context) if together.ranks else ()),
         ),
+    )
+
+
+def _of_phase(
+    job: Job, steps: tuple[int, ...] | None, phase: str | None
+) -> tuple[tuple[int, ...] | None, str]:
+    """The steps that count, and their phase if it is one of several of a server."""
+    known = phases_of(job)
+    if phase is not None and phase not in known:
+        has = f"has {', '.join(map(repr, known))}" if known else "is of no inference server"
+        msg = f"phase must be one that takes 20 % of the time or more; the job {has}, got {phase!r}"
+        raise ParameterError(msg)
+    if phase is None and (steps is not None or len(known) < 2):  # noqa: PLR2004
+        return steps, ""
+    chosen = phase or next(iter(known))
+    return tuple(each for each in known[chosen] if steps is None or each in steps), chosen
+
+
+def _phase_notices(job: Job, steps: Steps) -> Iterator[str]:
+    """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
+    others = {name: len(each) for name, each in phases_of(job).items() if name != steps.phase}
+    if not (steps.phase and others):
+        return
+    what = " and ".join(counted(count, f"{name} step") for name, count in others.items())
+    yield (
+        f"the findings are of {counted(len(steps.numbers), f'{steps.phase} step')}; "
+        f"phase={next(iter(others))!r} diagnoses the {what}"
     )
 
 

@@ -44,7 +44,9 @@ def replay_of_ranks(
     """Replay all ranks of a job; what counts is the steps of some."""
     answers = job.remember(answers_of_all, limits)
     parts = {rank: each.part for rank, each in answers.items() if each.part.row.size}
-    return replay_of(job, parts, steps, ranks)
+    every = Steps.of({rank: answers[rank].facts.steps for rank in ranks}).numbers
+    known = every if {*steps} <= {*every} else steps
+    return replay_of(job, parts, known, ranks, steps)
 
 
 def replay(

@@ -53,7 +53,7 @@ class Replayed:
         """The mean step without some causes together."""
         edits = self._of(causes)
         solution = Solution(self.replay.network, applied(self.replay.job, edits))
-        path = CriticalPath.of(solution) if edits else self.replay.path
+        path = CriticalPath.of(solution, self.replay.steps) if edits else self.replay.path
         return Together(self.gain_ms(causes), path.bound_by)
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:

@@ -146,7 +146,7 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     answer = found.what_if(*edits)
     recorded = found.path
     weights = applied(found.job, edits)
-    changed = CriticalPath.of(Solution(found.network, weights)) if edits else recorded
+    changed = CriticalPath.of(Solution(found.network, weights), found.steps) if edits else recorded
     classes = pd.DataFrame(
         {
             "what": list(recorded.shares),

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from hta_widgets import open_trace, replay
+from hta_widgets import diagnose, open_trace, replay
 from hta_widgets.diagnosis.critical_path import critical_path
+from hta_widgets.diagnosis.replay.edits import HostSpeed
 from hta_widgets.diagnosis.what_if import what_if
 from hta_widgets.errors import ParameterError
 from hta_widgets.sample import write_sample
@@ -141,3 +142,22 @@ def test_without_gpu_work_there_is_nothing_to_replay(tmp_path):
         assert "No GPU work" in result.finding
     with pytest.raises(ParameterError, match="GPU"):
         replay(job)
+
+
+@pytest.mark.parametrize("steps", [(10,), (11,), (13,), (11, 13), (10, 12), (12, 13)])
+def test_a_step_is_as_long_alone_as_among_all(job, steps):
+    """A step that was chosen once began with the first one of the recording: 94 ms for 27."""
+    every, chosen = replay(job).what_if(HostSpeed(2)), replay(job, steps=steps)
+    asked = chosen.what_if(HostSpeed(2))
+    assert asked.steps == pytest.approx({each: every.steps[each] for each in steps})
+    recorded = {each: replay(job).critical_path(each).length_ns for each in steps}
+    assert chosen.step_ms == pytest.approx(sum(recorded.values()) / len(steps) / NS_PER_MS)
+    path = critical_path(job, steps=steps).path
+    assert path.length_ns == sum(recorded.values())
+    assert path.pieces["ns"].sum() == path.length_ns
+    assert {*path.pieces["step"]} == {*steps}
+    assert sum(path.shares.values()) == pytest.approx(100)
+    found = diagnose(job, steps=steps)
+    assert found.step_ns == pytest.approx(chosen.step_ms * NS_PER_MS)
+    assert found.step_ns == pytest.approx(found.period_ns, rel=0.01)
+    assert {each for finding in found for each in finding.steps} <= {*steps}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Final
 
@@ -43,14 +43,22 @@ class Steps:
         Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step.
     columns : dict of str to ndarray of float64, shape (ranks, steps)
         Those of `STEP_COLUMNS`; times in ns.
+    phase : str
+        Of a server, whose other steps are not among them; empty for all steps.
     """
 
     ranks: tuple[int, ...]
     numbers: tuple[int, ...]
     columns: Mapping[str, Matrix]
+    phase: str = ""
 
     @classmethod
-    def of(cls, by_rank: Mapping[int, Columns], asked: Collection[int] | None = None) -> Steps:
+    def of(
+        cls,
+        by_rank: Mapping[int, Columns],
+        asked: Collection[int] | None = None,
+        phase: str = "",
+    ) -> Steps:
         """Put the steps of the ranks beside each other.
 
         Parameters
@@ -59,6 +67,8 @@ class Steps:
             `step_facts` of each rank.
         asked : collection of int, optional
             Numbers of the steps that count; all when not given.
+        phase : str
+            What these are, of a server.
         """
         busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}
         sets = [{*facts["step"].tolist()} for facts in busy.values()]
@@ -72,7 +82,7 @@ class Steps:
             name: np.array([row[name] for row in rows], dtype=np.float64).reshape(shape)
             for name in STEP_COLUMNS
         }
-        return cls(tuple(busy), numbers, columns)
+        return cls(tuple(busy), numbers, columns, phase)
 
     def __getitem__(self, column: str) -> Matrix:
         """A column of `columns`."""
@@ -86,12 +96,13 @@ class Steps:
     @property
     def noun(self) -> str:
         """What costs are counted by, in words."""
-        return "step" if self.are_recorded else "GPU span"
+        step = f"{self.phase} step" if self.phase else "step"
+        return step if self.are_recorded else "GPU span"
 
     @property
     def per_noun(self) -> str:
         """What follows a number of things of the mean step, with a space before it."""
-        return " per step" if self.are_recorded else ""
+        return f" per {self.noun}" if self.are_recorded else ""
 
     @cached_property
     def period_ns(self) -> float:
@@ -152,13 +163,14 @@ class Steps:
         if not kept:
             return self
         columns = {name: matrix[:, kept] for name, matrix in self.columns.items()}
-        return Steps(self.ranks, tuple(self.numbers[place] for place in kept), columns)
+        numbers = tuple(self.numbers[place] for place in kept)
+        return replace(self, numbers=numbers, columns=columns)
 
     def of_ranks(self, chosen: Collection[int]) -> Steps:
         """The same of some ranks; those that are not among them are left out."""
         kept = [place for place, rank in enumerate(self.ranks) if rank in chosen]
         columns = {name: matrix[kept] for name, matrix in self.columns.items()}
-        return Steps(tuple(self.ranks[place] for place in kept), self.numbers, columns)
+        return replace(self, ranks=tuple(self.ranks[place] for place in kept), columns=columns)
 
     def gain_ns(self, removed: Matrix) -> float:
         """By how much the mean step is shorter if the ranks need less time of their own.

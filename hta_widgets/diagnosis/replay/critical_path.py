@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -70,8 +70,10 @@ class CriticalPath:
     job : RecordedJob
     steps : tuple of int
         Numbers of the steps that count.
+    between : tuple of int
+        Numbers of all steps from the first of these to the last.
     edges_ns : ndarray of int64
-        When they begin and end, on the common clock: one more than there are steps.
+        When those begin and end, on the common clock: one more than there are of them.
     parts : Pieces
         As arrays.
     slack : Slack
@@ -80,32 +82,35 @@ class CriticalPath:
 
     job: RecordedJob
     steps: tuple[int, ...]
+    between: tuple[int, ...]
     edges_ns: Times
     parts: Pieces
     slack: Slack
 
     @classmethod
-    def of(cls, solution: Solution, step: int | None = None) -> CriticalPath:
-        """Find the path through all steps of a job, or through one.
+    def of(cls, solution: Solution, steps: Sequence[int] = ()) -> CriticalPath:
+        """Find the path through all steps of a job, or through some.
 
         Parameters
         ----------
         solution : Solution
-        step : int, optional
-            Number of a step. The path ends with it, and is cut off where it begins.
+        steps : sequence of int
+            Numbers of the steps that count, ascending; all when none are given. The path ends with
+            the last of them, and what is in none of them is cut out.
 
         Raises
         ------
         UnknownStepError
-            If the step does not count.
+            If the job lacks a step.
         """
         job = solution.network.job
-        if step is not None and step not in job.steps:
-            raise UnknownStepError.from_steps([step], job.steps)
-        chosen = job.steps if step is None else (step,)
-        last = job.steps.index(chosen[-1])
+        chosen = tuple(steps) or job.steps
+        if not {*chosen} <= {*job.steps}:
+            raise UnknownStepError.from_steps(chosen, job.steps)
+        first, last = job.steps.index(chosen[0]), job.steps.index(chosen[-1])
+        between = job.steps[first : last + 1]
         ends = solution.network.step_ends(solution.nodes)
-        edges = np.append(job.first_ns.min(), ends)[last + 1 - len(chosen) : last + 2]
+        edges = np.append(job.first_ns.min(), ends)[first : last + 2]
         candidates = job.last[job.last_step <= last]
         slack = Slack(solution, candidates, float(edges[0]), float(edges[-1]))
         edges_ns = np.rint(edges).astype(np.int64)
@@ -113,12 +118,14 @@ class CriticalPath:
         if candidates.size:  # else nothing is known to have been launched in these steps
             end = int(candidates[np.argmax(solution.times.end[candidates])])
             found = pieces(solution, end, float(edges[0])).cut(edges_ns)
-        return cls(job, chosen, edges_ns, found, slack)
+            place = np.searchsorted(edges_ns[1:], found.end_ns)
+            found = found.take(np.isin(between, chosen)[place])
+        return cls(job, chosen, between, edges_ns, found, slack)
 
     @property
     def length_ns(self) -> int:
-        """Time from the beginning of the first step to the end of the last."""
-        return int(self.edges_ns[-1] - self.edges_ns[0])
+        """Time of the steps."""
+        return int(np.diff(self.edges_ns)[np.isin(self.between, self.steps)].sum())
 
     @cached_property
     def pieces(self) -> pd.DataFrame:
@@ -162,7 +169,7 @@ class CriticalPath:
     @property
     def _step(self) -> Int64Array:
         place = np.searchsorted(self.edges_ns[1:], self.parts.end_ns)
-        return np.array(self.steps, dtype=np.int64)[place]
+        return np.array(self.between, dtype=np.int64)[place]
 
     def _share(self, ns: NDArray[np.int64]) -> dict[str, NDArray[np.number]]:
         return {"ns": ns, "percent": 100 * ns / max(self.length_ns, 1)}

@@ -112,6 +112,10 @@ class Pieces(NamedTuple):
             self.point[source],
         )
 
+    def take(self, chosen: Mask) -> Pieces:
+        """Some of them, between which time is left out."""
+        return Pieces(*(column[chosen] for column in self))
+
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
     """The path to the end of an operation.

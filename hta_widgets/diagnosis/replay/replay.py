@@ -11,7 +11,7 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import Alignment
-from hta_widgets.arrays import Float64Array
+from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, CriticalPath
 from hta_widgets.diagnosis.replay.edits import Edit, PeersFixed, applied
@@ -68,11 +68,15 @@ class Replay:
     ----------
     job : RecordedJob
     network : Network
+    steps : tuple of int
+        Numbers of the steps that count; the others are replayed, too, as these wait for them.
     """
 
-    def __init__(self, job: RecordedJob) -> None:
+    def __init__(self, job: RecordedJob, steps: Sequence[int] = ()) -> None:
         self.job = job
         self.network = Network(job)
+        self.steps = tuple(steps) or job.steps
+        self._counts = np.isin(job.steps, self.steps)
 
     @cached_property
     def solution(self) -> Solution:
@@ -81,7 +85,7 @@ class Replay:
 
     @cached_property
     def path(self) -> CriticalPath:
-        """The critical path of all steps."""
+        """The critical path of all steps that count."""
         return self.critical_path()
 
     @cached_property
@@ -96,8 +100,15 @@ class Replay:
     @cached_property
     def unexplained_percent(self) -> float:
         """Part (%) of the steps of all ranks that operations wait for nothing that is recorded."""
-        waited = sum(float(part.starts.unexplained_ns.sum()) for part in self.job.parts)
-        return self._percent(waited)
+        parts = [part.starts.unexplained_ns for part in self.job.parts]
+        if not self._counts.all():
+            of_rank = map(self._counted, self.job.parts)
+            parts = [ns[own] for ns, own in zip(parts, of_rank, strict=True)]
+        return self._percent(sum(float(each.sum()) for each in parts))
+
+    def _counted(self, part: RankPart) -> Mask:
+        """Which operations of a rank were launched in steps that count."""
+        return np.append(np.isin(part.steps, self.steps), False)[part.step]
 
     @property
     def explained_percent(self) -> float:
@@ -108,7 +119,8 @@ class Replay:
     def unmatched_percent(self) -> float:
         """Part (%) of the steps of all ranks in communication whose partners are not recorded."""
         alone = np.flatnonzero(self.job.is_alone)
-        inside = alone[self.job.step[self.job.arrival[alone]] >= 0]
+        step = self.job.step[self.job.arrival[alone]]
+        inside = alone[np.append(self._counts, False)[step]]
         return self._percent(float(self.job.weights.transfer[inside].sum()))
 
     @property
@@ -151,7 +163,11 @@ class Replay:
     def lengths_ns(self, weights: Weights) -> Float64Array:
         """Length of each step (ns) with these weights."""
         nodes, _ = self.network.forward(weights)
-        return np.diff(self.network.step_ends(nodes), prepend=self.job.first_ns.min(initial=np.inf))
+        return self._lengths_ns(nodes)
+
+    def _lengths_ns(self, nodes: Float64Array) -> Float64Array:
+        ends, first_ns = self.network.step_ends(nodes), self.job.first_ns.min(initial=np.inf)
+        return np.diff(ends, prepend=first_ns)[self._counts]
 
     def gain_ns(
         self,
@@ -174,7 +190,7 @@ class Replay:
         less = self._recorded - self.lengths_ns(applied(self.job, every))
         if steps is not None:
             wanted = {*steps}
-            less = less[[number in wanted for number in self.job.steps]]
+            less = less[[number in wanted for number in self.steps]]
         return max(float(less.mean()), 0.0) if less.size else 0.0
 
     def critical_path(self, step: int | None = None) -> CriticalPath:
@@ -190,14 +206,14 @@ class Replay:
         UnknownStepError
             If it is none of those that count.
         """
-        return CriticalPath.of(self.solution, step)
+        return CriticalPath.of(self.solution, self.steps if step is None else (step,))
 
     def what_if(self, *edits: Edit) -> WhatIf:
         """The mean step with some changes together."""
         weights = applied(self.job, edits)
         nodes, _ = self.network.forward(weights)
         start = float(self.job.first_ns.min(initial=np.inf))
-        lengths = np.diff(self.network.step_ends(nodes), prepend=start)
+        lengths = self._lengths_ns(nodes)
         gain = (float(self._recorded.mean()) - float(lengths.mean())) / NS_PER_MS
         lower = gain
         if self.has_unknown_peers:
@@ -216,13 +232,17 @@ class Replay:
             },
             steps={
                 number: float(length) / NS_PER_MS
-                for number, length in zip(self.job.steps, lengths, strict=True)
+                for number, length in zip(self.steps, lengths, strict=True)
             },
         )
 
 
 def replay_of(
-    job: Job, parts: Mapping[int, RankPart], steps: Sequence[int], ranks: Collection[int]
+    job: Job,
+    parts: Mapping[int, RankPart],
+    steps: Sequence[int],
+    ranks: Collection[int],
+    counted: Sequence[int] = (),
 ) -> Replay:
     """Put the parts of ranks together.
 
@@ -232,11 +252,13 @@ def replay_of(
     parts : mapping of int to RankPart
         By rank; of those with GPU work.
     steps : sequence of int
-        Numbers of the steps that count.
+        Numbers of all steps that are analysed, ascending.
     ranks : collection of int
         Ranks whose steps count.
+    counted : sequence of int
+        Numbers of the steps among them that count; all when none are given.
     """
-    return Replay(recorded_job(parts, _clocks(job), meetings(job), steps, ranks))
+    return Replay(recorded_job(parts, _clocks(job), meetings(job), steps, ranks), counted)
 
 
 def _clocks(job: Job) -> dict[int, Alignment]:

@@ -119,7 +119,9 @@ def test_random_jobs_cover_every_edge() -> None:
 def test_path_of_random_jobs() -> None:
     for job in random_jobs():
         for step in (None, *job.steps):
-            path = CriticalPath.of(Solution(Network(job), job.weights), step)
+            path = CriticalPath.of(
+                Solution(Network(job), job.weights), () if step is None else (step,)
+            )
             start_ns, end_ns = path.parts.start_ns, path.parts.end_ns
             assert_array_equal(start_ns[1:], end_ns[:-1])
             assert path.parts.length_ns.sum() == path.length_ns == np.diff(path.edges_ns).sum()

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from tests.call_stacks import STEP, Call
+from tests.call_stacks import Call
 from tests.raw_idle import RawIdle
 
 COLUMNS = (
@@ -33,7 +33,7 @@ class RawOperators(RawIdle):
     @cached_property
     def bound(self) -> float:
         """Start of the last step, from which on calls are not analysed."""
-        distinct = {STEP.match(each.name)[1] for each in self.steps}
+        distinct = {*self.number.values()}
         if len(distinct) == len(self.numbers):
             return float("inf")
         return max(each.start for each in self.steps)

@@ -1,0 +1,94 @@
+"""Phases of an inference server are diagnosed apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets import diagnose, open_trace
+from hta_widgets.analyses.server_steps import phases_of, server_steps
+from hta_widgets.cli import main
+from hta_widgets.errors import ParameterError
+from tests.kineto_text import write
+from tests.server_loops import DECODE, PREFILL, Loop, Step
+
+NS_PER_MS = 1e6
+SLOW = [Step(generation=16, kernel_us=3.0)] * 12
+"""Decoding that its host cannot keep up with, as nothing is captured."""
+
+
+@pytest.fixture
+def trace(tmp_path):
+    plan = [*SLOW[:6], PREFILL, *SLOW[6:], PREFILL, *SLOW[:2]]
+    return write(tmp_path / "rank-0.json", Loop(graphs=False, ahead=True).record(plan))
+
+
+@pytest.fixture
+def job(trace):
+    return open_trace(trace, progress=False)
+
+
+def test_the_phase_with_most_time_is_diagnosed_and_the_other_one_named(job):
+    steps = server_steps(job).steps
+    of_phase = steps.groupby("phase")["period_ns"].sum()
+    assert phases_of(job) == {
+        each: tuple(steps.loc[steps["phase"] == each, "step"]) for each in ("prefill", "decode")
+    }
+    assert of_phase["prefill"] > of_phase["decode"]
+    found = diagnose(job)
+    assert found.phase == "prefill"
+    assert "the findings are of 2 prefill steps; phase='decode' diagnoses the 13 decode steps" in (
+        found.notices
+    )
+    assert {*found.steps["step"]} == {6, 13}
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_step_is_the_mean_one_of_its_phase(job, phase):
+    steps = server_steps(job).steps
+    own = steps.loc[steps["phase"] == phase, "period_ns"]
+    found = diagnose(job, phase=phase)
+    assert found.step_ns == pytest.approx(own.mean(), rel=0.02)
+    assert found.period_ns == pytest.approx(own.mean())
+
+
+def test_what_is_found_is_said_of_the_phase(job):
+    (finding, *_) = diagnose(job, phase="decode")
+    assert finding.cause == "launch_bound"
+    assert "20 kernels per decode step" in finding.sentence
+    assert " decode step (" in finding.sentence
+    assert not [*diagnose(job, phase="prefill")]
+
+
+def test_steps_that_are_asked_for_are_of_any_phase(job):
+    assert diagnose(job, steps=[5, 6]).phase == ""
+    both = diagnose(job, steps=[5, 6], phase="decode")
+    assert {*both.steps["step"]} == {5}
+
+
+def test_a_phase_that_is_not_there_is_an_error(job, tmp_path):
+    with pytest.raises(ParameterError, match="has 'prefill', 'decode', got 'mixed'"):
+        diagnose(job, phase="mixed")
+    plan = [DECODE] * 4
+    other = tmp_path / "other"
+    events = [
+        each for each in Loop().record(plan) if not each["name"].startswith("execute_context")
+    ]
+    path = write(other / "rank-0.json", events)
+    with pytest.raises(ParameterError, match="is of no inference server, got 'decode'"):
+        diagnose(open_trace(path, progress=False), phase="decode")
+
+
+def test_of_one_phase_nothing_is_said_of_phases(tmp_path):
+    path = write(tmp_path / "rank-0.json", Loop().record([DECODE] * 8))
+    found = diagnose(path)
+    assert (found.phase, len(found.steps)) == ("", 7)
+    assert not [each for each in found.notices if "phase" in each]
+
+
+def test_the_command_line_takes_a_phase(trace, capsys):
+    assert main(["diagnose", str(trace), "--phase", "decode"]) == 0
+    said = capsys.readouterr().out
+    assert "vLLM server: 15 steps (13 decode, 2 prefill)" in said
+    assert "Launch-bound" in said
+    assert main(["diagnose", str(trace), "--phase", "mixed"]) == 1
+    assert "got 'mixed'" in capsys.readouterr().err

@@ -293,6 +293,16 @@ def _are_same(ascending: Sequence[int]) -> bool:
     return ascending[-1] - middle <= within and middle - ascending[0] <= within
 
 
+def step_source(job: Job) -> str:
+    """Who marked the steps of a job: ``ProfilerStep``, ``server`` or ``none``."""
+    found = job.reduce(_source_of, job.ranks).values()
+    return next((each for each in ("server", "ProfilerStep") if each in found), "none")
+
+
+def _source_of(rank: Rank) -> str:
+    return rank.steps.source if len(rank.steps) else "none"
+
+
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
 

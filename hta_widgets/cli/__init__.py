@@ -128,6 +128,11 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     _add_cycle(diagnose)
     diagnose.add_argument(
+        "--phase",
+        metavar="PHASE",
+        help="of an inference server: decode, prefill or mixed; default: that with most time",
+    )
+    diagnose.add_argument(
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
     )
     diagnose.add_argument(
@@ -328,6 +333,7 @@ def _print_diagnosis(options: argparse.Namespace) -> int:
         options.ranks,
         cycle=options.cycle,
         as_json=options.json,
+        phase=options.phase,
         fail_on_findings=options.fail_on_findings,
         baseline=None if options.baseline is None else (options.baseline, options.baselines),
     )

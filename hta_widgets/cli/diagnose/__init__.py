@@ -26,6 +26,7 @@ def print_diagnosis(
     ranks: Sequence[int] | None,
     *,
     cycle: int | None = None,
+    phase: str | None = None,
     as_json: bool,
     fail_on_findings: bool,
     baseline: tuple[str, Path] | None = None,
@@ -40,6 +41,8 @@ def print_diagnosis(
         Those that are diagnosed, all when not given.
     cycle : int, optional
         As in `open_trace`.
+    phase : str, optional
+        As in `diagnose`.
     as_json : bool
         Print the document of ``docs/diagnosis.schema.json`` instead of text.
     fail_on_findings : bool
@@ -53,7 +56,7 @@ def print_diagnosis(
     source = traces[0] if len(traces) == 1 else traces
     try:
         job = open_trace(source, cycle=cycle, progress=sys.stderr.isatty())
-        diagnosis = diagnose(job, ranks)
+        diagnosis = diagnose(job, ranks, phase=phase)
         change = None if baseline is None else explain_change(read_baseline(*baseline), job)
     except KeyboardInterrupt:
         sys.stderr.write("\n")

@@ -16,6 +16,8 @@ import pandas as pd
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+from hta_widgets.analyses.server_steps import server_steps, step_source
+from hta_widgets.analyses.time.rows import records
 from hta_widgets.cli.terminal import cut
 from hta_widgets.diagnosis import Diagnosis, Finding, Proof
 from hta_widgets.diagnosis.analysis import MOST_SHOWN
@@ -67,6 +69,9 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "cycle": diagnosis.job.cycle if len(diagnosis.job.cycles) > 1 else None,
         "status": diagnosis.status,
         "kind": cut(diagnosis.job.kind, MOST_CHARACTERS_OF_A_NOTICE),
+        "step_marks": step_source(diagnosis.job),
+        "phase": diagnosis.phase or None,
+        "phases": _phases(diagnosis),
         "verdict": cut(diagnosis.finding, MOST_CHARACTERS_OF_A_VERDICT),
         "ranks": list(diagnosis.ranks),
         "steps": steps,
@@ -100,6 +105,31 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
             if each not in lacks
         ][:MOST_NOTICES],
     }
+
+
+def _phases(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Phases of inference servers."""
+    table = server_steps(diagnosis.job).phases
+    return [
+        {
+            "rank": int(row["rank"]),
+            "phase": row["phase"],
+            "steps": int(row["steps"]),
+            "step_ms": _known(row["period_ns"] / NS_PER_MS),
+            "busy_percent": _known(row["busy_percent"]),
+            "share_percent": _known(row["share_percent"]),
+            "requests": _known(row["requests"]),
+            "gap_before_ms": _known(row["gap_before_ns"] / NS_PER_MS),
+            "gap_inside_ms": _known(row["gap_inside_ns"] / NS_PER_MS),
+            "output_tokens_per_s": _known(row["output_tokens_per_s"]),
+            "prompt_tokens_per_s": _known(row["prompt_tokens_per_s"]),
+        }
+        for row in records(table)[:MOST_RANKS]
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, DIGITS)
 
 
 def _host_ns(diagnosis: Diagnosis) -> int | None:

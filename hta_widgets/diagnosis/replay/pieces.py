@@ -114,7 +114,14 @@ class Pieces(NamedTuple):
 
     def take(self, chosen: Mask) -> Pieces:
         """Some of them, between which time is left out."""
-        return Pieces(*(column[chosen] for column in self))
+        return Pieces(
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            self.of[chosen],
+            self.rank[chosen],
+            self.operation[chosen],
+            self.point[chosen],
+        )
 
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:

@@ -10,6 +10,7 @@ from traitlets import Bool, Int, default
 
 from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
 from hta_widgets.analyses.compare.kernels import by_change
+from hta_widgets.diagnosis.change.analysis import explain_change
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.compare import (
     SORT_COLUMNS,
@@ -24,7 +25,7 @@ from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
 
 SortBy: TypeAlias = Literal["total", "mean", "count"]
-Listed: TypeAlias = Literal["kernels", "only_in_one", "tails", "times"]
+Listed: TypeAlias = Literal["kernels", "waterfall", "only_in_one", "tails", "times"]
 
 
 class ComparePanel(PanelOfTwo[Compare]):
@@ -54,11 +55,18 @@ class ComparePanel(PanelOfTwo[Compare]):
 
     listed: Listed = parameter(
         LabelledEnum(
-            {"kernels": "Kernels", "only_in_one": "Only in one", "tails": "Tails", "times": "Times"}
+            {
+                "kernels": "Kernels",
+                "waterfall": "Where the time went",
+                "only_in_one": "Only in one",
+                "tails": "Tails",
+                "times": "Times",
+            }
         ),
         Choice("Table"),
     )
-    """Contents of the table."""
+    """Contents of the table; `waterfall` is from one mean step to the other, of which the changes
+    of all rows add up to the difference."""
 
     @default("per_step")
     def _steps_differ(self) -> bool:
@@ -77,6 +85,10 @@ class ComparePanel(PanelOfTwo[Compare]):
 
     def tabulate(self, result: Compare) -> pd.DataFrame:
         """List the kernels by their change, or another table of the result."""
+        if self.listed == "waterfall":
+            return self._memo.get(
+                "waterfall", lambda: explain_change(self.job, self.second)
+            ).waterfall
         if self.listed != "kernels":
             table: pd.DataFrame = getattr(result, self.listed)
             return table

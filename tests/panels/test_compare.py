@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.compare import compare
+from hta_widgets.diagnosis.change.analysis import explain_change
 from hta_widgets.panels import ComparePanel, KernelBreakdownPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
@@ -64,6 +65,13 @@ def test_number_and_order_of_kernels(loaded: Job, other: Job):
 def test_other_tables(loaded: Job, other: Job, listed):
     panel = ComparePanel(loaded, other, listed=listed)
     pd.testing.assert_frame_equal(panel.table, getattr(panel.result, listed))
+
+
+def test_the_table_says_where_the_time_of_a_step_went(loaded: Job, other: Job):
+    panel = ComparePanel(loaded, other, listed="waterfall")
+    change = explain_change(loaded, other)
+    pd.testing.assert_frame_equal(panel.table, change.waterfall)
+    assert panel.table["delta_ns"].sum() == change.delta_ns
 
 
 def test_a_kernel_of_the_first_job_is_selected_with_its_panels(loaded: Job, other: Job):
